@@ -6,23 +6,31 @@ that is guessed thousands of times faster.
 
 from __future__ import annotations
 
+import re
+
 LEAST_ITERATIONS = 4096
+
+# RFC 5802 section 7. kafka-python also reads `i=+1`, and decodes base64 with anything between, `s=!` as no salt.
+_SERVER_FIRST = re.compile(
+    rb"r=(?P<nonce>[!-+\--~]+)"
+    rb",s=(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)"
+    rb",i=(?P<iterations>[0-9]{1,9})"
+    rb"(?:,(?![rsi]=)[A-Za-z]=[^,]+)*"
+)
 
 
 def require_strong(client_first: bytes, server_first: bytes) -> None:
     """Raises ValueError with what is too weak in the server's first message (RFC 5802 section 5.1).
 
-    A message without these attributes is left to the mechanism, which refuses it.
+    An error (`e=`) is left to the mechanism, which sends no proof after it.
     """
-    sent, reported = _attributes(client_first), _attributes(server_first)
-    iterations, nonce = reported.get(b"i", b""), reported.get(b"r", b"")
-    if iterations.isdigit() and int(iterations[:9]) < LEAST_ITERATIONS:
-        raise ValueError(f"it asks for {int(iterations[:9])} iterations, fewer than {LEAST_ITERATIONS}")
-    if nonce and (not nonce.startswith(sent.get(b"r", b"")) or nonce == sent.get(b"r")):
+    if server_first.startswith(b"e="):
+        return
+    message = _SERVER_FIRST.fullmatch(server_first)
+    if message is None:
+        raise ValueError("it is no such message of RFC 5802")
+    iterations, nonce, sent = int(message["iterations"]), message["nonce"], client_first.rpartition(b"r=")[2]
+    if iterations < LEAST_ITERATIONS:
+        raise ValueError(f"it asks for {iterations} iterations, fewer than {LEAST_ITERATIONS}")
+    if not nonce.startswith(sent) or nonce == sent:
         raise ValueError("it adds nothing to our nonce")
-    if reported.get(b"s") == b"":
-        raise ValueError("it has no salt")
-
-
-def _attributes(message: bytes) -> dict[bytes, bytes]:
-    return {part[:1]: part[2:] for part in message.split(b",") if part[1:2] == b"="}

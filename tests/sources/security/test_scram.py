@@ -28,7 +28,20 @@ def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4
         (answer(iterations=b"0"), "it asks for 0 iterations, fewer than 4096"),
         (answer(nonce=b"abc"), "it adds nothing to our nonce"),
         (answer(nonce=b"xyzabc"), "it adds nothing to our nonce"),
-        (answer(salt=b""), "it has no salt"),
+        (answer(iterations=b"+1"), "it is no such message of RFC 5802"),
+        (answer(iterations=b" 1"), "it is no such message of RFC 5802"),
+        (answer(iterations=b"0_1"), "it is no such message of RFC 5802"),
+        (answer(iterations=b"x"), "it is no such message of RFC 5802"),
+        (answer(iterations="\u0661".encode()), "it is no such message of RFC 5802"),
+        (answer(iterations=b"1,i=4096"), "it is no such message of RFC 5802"),
+        (answer(iterations=b"4096,i=1"), "it is no such message of RFC 5802"),
+        (answer(iterations=b"4096\n"), "it is no such message of RFC 5802"),
+        (answer(salt=b""), "it is no such message of RFC 5802"),
+        (answer(salt=b"!"), "it is no such message of RFC 5802"),
+        (answer(salt=b"!c2FsdA=="), "it is no such message of RFC 5802"),
+        (answer(salt=b"c2FsdA"), "it is no such message of RFC 5802"),
+        (b"i=4096", "it is no such message of RFC 5802"),
+        (b"", "it is no such message of RFC 5802"),
     ],
 )
 def test_what_kafkas_clients_refuse_is_refused(reported: bytes, why: str) -> None:
@@ -36,8 +49,10 @@ def test_what_kafkas_clients_refuse_is_refused(reported: bytes, why: str) -> Non
         require_strong(FIRST, reported)
 
 
-@pytest.mark.parametrize("reported", [answer(), answer(iterations=b"1000000"), b"e=unknown-user", b"i=x", b""])
-def test_what_is_strong_enough_or_no_such_message_is_left_to_the_mechanism(reported: bytes) -> None:
+@pytest.mark.parametrize(
+    "reported", [answer(), answer(iterations=b"1000000"), answer(iterations=b"4096,x=more"), b"e=unknown-user"]
+)
+def test_a_strong_message_and_a_refusal_are_left_to_the_mechanism(reported: bytes) -> None:
     require_strong(FIRST, reported)
     assert LEAST_ITERATIONS == 4096
 
