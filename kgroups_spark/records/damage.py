@@ -49,13 +49,18 @@ def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> 
     """Which batches stay if offsets have to increase, the first one above `before`.
 
     The odd one of two batches in the wrong order goes: the later, if the batch after it fits behind the earlier;
-    else the earlier.
+    else the earlier. Where only the earlier one leaves room for its own offsets when it goes, it goes, too: in a
+    log without gaps that tells which of the two was damaged.
     """
     stays = np.ones(len(first), np.bool_)
     if not len(first) or (first[0] > before and (first[1:] > last[:-1]).all() and (last >= first).all()):
         return stays
     firsts, lasts = first.tolist(), last.tolist()
     kept: list[int] = []
+
+    def span(i: int) -> int:
+        return lasts[i] - firsts[i] + 1
+
     for i in range(len(firsts)):
         floor = lasts[kept[-1]] if kept else before
         floor_without_last = lasts[kept[-2]] if len(kept) > 1 else before
@@ -63,8 +68,12 @@ def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> 
             continue
         if firsts[i] > floor:
             kept.append(i)
-        elif kept and firsts[i] > floor_without_last and not (i + 1 < len(firsts) and firsts[i + 1] > floor):
-            kept[-1] = i
+        elif kept and firsts[i] > floor_without_last:
+            follows = i + 1 < len(firsts) and firsts[i + 1] > floor
+            later_has_room = follows and firsts[i + 1] - floor > span(i)
+            earlier_has_room = firsts[i] - floor_without_last > span(kept[-1])
+            if not follows or (earlier_has_room and not later_has_room):
+                kept[-1] = i
     stays[:] = False
     stays[kept] = True
     return stays

@@ -327,8 +327,20 @@ def test_a_log_of_nothing_but_damaged_batches_ends() -> None:
         ([7, 1, 2, 3], [False, True, True, True]),
         ([4, 5, 1, 6], [True, True, False, True]),
         ([4, 5, 6, 6], [True, True, False, True]),
+        ([3, 5, 5, 6], [True, False, True, True]),
+        ([3, 4, 4, 6], [True, True, False, True]),
     ],
 )
 def test_the_odd_one_goes(first: list[int], expected: list[bool]) -> None:
     offsets = np.array(first, np.int64)
     assert in_order(offsets, offsets, -1).tolist() == expected
+
+
+def test_no_flip_in_a_log_without_gaps_costs_a_sound_batch() -> None:
+    sound = np.arange(3, 60, 3)
+    for odd in range(len(sound) - 2):
+        for bit in range(8):
+            first = sound.copy()
+            first[odd] ^= 1 << bit
+            stays = in_order(first, first + 2, 2)
+            assert np.flatnonzero(~stays).tolist() == [odd], (odd, bit)
