@@ -179,7 +179,7 @@ class FetchedLog:
                 raise self._truncated(f"its leader has another history from offset {answer.diverges_at} on")
             if answer.error is None and (answer.records or answer.high_watermark >= self._end_offset):
                 return answer
-            if answer.error == "THROTTLING_QUOTA_EXCEEDED" and throttled.left_ms:
+            if answer.error == "THROTTLING_QUOTA_EXCEEDED" and throttled.pause():
                 patience = Patience(self._limits.timeout_ms)  # the broker is there, and makes us wait
                 continue
             self._require_passing(answer, patience.elapsed)

@@ -53,6 +53,13 @@ def test_a_broker_that_throttles_for_ever_is_given_up(fake_time: FakeTime) -> No
     assert 1060 <= fake_time.now < 1070
 
 
+def test_a_broker_that_throttles_for_no_time_is_not_asked_without_pause(fake_time: FakeTime) -> None:
+    cluster = FakeCluster(LOG, script=[FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")] * 1000)
+    with pytest.raises(LeaderLost, match="THROTTLING_QUOTA_EXCEEDED"):
+        read(open_log(cluster, 0, 15, timeout_ms=6000))
+    assert len(cluster.requests) < 100
+
+
 def test_another_partition_is_not_taken_for_the_one_asked_for(start: Start) -> None:
     topic = FetchResponse.FetchableTopicResponse
     other = topic.PartitionData(
