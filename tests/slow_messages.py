@@ -250,18 +250,6 @@ def connect_assignment(blob):
 BLOBS = {"consumer": (subscription, assignment), "connect": (connect_metadata, connect_assignment)}
 
 
-def coordinator_topics(blob):
-    """The subscribed topics as the coordinator reads them: it skips the version and reads the rest as version 0."""
-    c = Cursor(blob)
-    try:
-        c.i16()
-        topics = c.strings()
-        c.bytes_or_null()
-    except Bad:
-        return None
-    return topics
-
-
 # ---- values, one function a record type: Cursor -> fields
 
 

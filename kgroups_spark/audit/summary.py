@@ -29,11 +29,6 @@ class AuditSummary:
     shortfall: Shortfall = field(default_factory=Shortfall)
 
     @property
-    def current_rows(self) -> Mapping[str, int]:
-        """How many rows each current table has."""
-        return self.now.rows
-
-    @property
     def lacks_records(self) -> bool:
         """Whether something was quarantined, lost before it was read, or not read to its end: what `--strict` exits 3
         for."""

@@ -24,7 +24,7 @@ from kgroups_spark.coordinator.group_events import GroupEvents, HeldOffsets
 from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow
+from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.share_group import check_hash_as_tags
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes, last_at
@@ -121,16 +121,11 @@ class Groups:
         """Whether the group holds committed or pending offsets."""
         return self.held.has_committed(group_id) or self.held.has_pending(group_id)
 
-    def take_changes(self, offsets_partitions: int | None = None) -> list[Version]:
+    def take_changes(self) -> list[Version]:
         """Version rows since the last call, in log order; topic names completed as known when they were made."""
         versions, self._versions = last_at(self._corrected_at, self._versions), []
         self._corrected_at = set()
-        return [
-            version._replace(is_misplaced=self._is_misplaced(version.group_id, offsets_partitions))
-            if isinstance(version, GroupVersion)
-            else version
-            for version in versions
-        ]
+        return versions
 
     def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:
         """Rows of `groups`, by name. `offsets_partitions`: how many there are, to tell which groups are misplaced."""

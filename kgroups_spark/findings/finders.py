@@ -90,8 +90,3 @@ def look(evidence: Evidence) -> Found:
             findings += found or []
             notes += [failure] if failure and failure not in notes else []
     return Found(in_order(findings), notes)
-
-
-def all_findings(evidence: Evidence) -> list[Finding]:
-    """Everything odd that can be found."""
-    return look(evidence).findings

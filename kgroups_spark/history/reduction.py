@@ -322,12 +322,6 @@ def markers_that_stay(lot: Lot, needed: Mapping[int, I64]) -> Flags:
     return (log_offset >= lot.horizon) | (stays & ~lot.is_replaced)
 
 
-def events_that_stay(lot: Lot) -> Flags:
-    """Those below H go: no current table is made of them."""
-    stays: Flags = numbers(lot.rows["log_offset"]) >= lot.horizon
-    return stays
-
-
 def traffic_that_stays(rows: pa.Table, moment_ms: int) -> Flags:
     """Hours that reach beyond the moment, and records without a time."""
     ends = numbers(rows["hour"]) // 1000 + 3_600_000

@@ -9,7 +9,6 @@ fields of version 0, the base; members of one group mostly have the same base.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import orjson
 
@@ -90,10 +89,3 @@ class BlobTexts:
         if notes:
             self._notes[blob] = notes
         return text
-
-
-def read_blob(name: str, blob: bytes) -> tuple[dict[str, Any] | None, list[str]]:
-    """{"version": ..., fields} of a blob, None if a client could not read it; and notes on what the fields lack."""
-    notes: list[str] = []
-    text = BlobTexts(name).text(blob, notes)
-    return (orjson.loads(text) if text else None), notes

@@ -12,24 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Markers, Places, lasts_of, sorted_order, starts_of
+from kgroups_spark.offsets.numbers import I64, Flags, Markers, Places, lasts_of, sorted_order, starts_of
 from kgroups_spark.offsets.pending import Pending, is_pending_value, pending_values
 from kgroups_spark.offsets.records import Commits
-
-# A record's fate at the end of the log.
-FATES = (
-    "committed",  # it is the committed offset
-    "replaced",  # it was, until another one came
-    "removed",  # it was, until a tombstone came
-    "superseded",  # its COMMIT came, but a newer record had been committed
-    "overwritten",  # a later value of its transaction took its place
-    "aborted",
-    "dropped",  # a tombstone took it while it was pending
-    "pending",
-    "unreadable",  # the release does not read such a value: its load fails
-    "tombstone",
-)
-COMMITTED, REPLACED, REMOVED, SUPERSEDED, OVERWRITTEN, ABORTED, DROPPED, PENDING, UNREADABLE, TOMBSTONE = range(10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,25 +68,6 @@ def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
     by_record = sorted_order(places.keys(commits.slot, commits.log_offset))
     pending = pending_values(commits, by_record, markers, release)
     return Fold(commits, pending, _effects(commits, by_record, pending, release))
-
-
-def fates(folded: Fold) -> I64:
-    """For each record a number of FATES."""
-    commits, pending, effects = folded.commits, folded.pending, folded.effects
-    fate = np.full(len(commits), REPLACED)
-    fate[~commits.is_readable] = UNREADABLE
-    fate[commits.is_tombstone] = TOMBSTONE
-    fate[pending.row] = np.select(
-        [pending.dropped_at < NEVER, ~pending.is_last, pending.end == NEVER, ~pending.is_commit],
-        [DROPPED, np.where(pending.is_commit | (pending.end == NEVER), OVERWRITTEN, ABORTED), PENDING, ABORTED],
-        default=REPLACED,
-    )
-    is_value = ~commits.is_tombstone[effects.row]
-    fate[effects.row[is_value & ~effects.takes_effect]] = SUPERSEDED
-    removals = np.flatnonzero(~is_value & (effects.before >= 0))
-    fate[effects.row[effects.before[removals]]] = REMOVED
-    fate[effects.row[effects.is_final]] = COMMITTED
-    return fate
 
 
 def _effects(commits: Commits, by_record: I64, pending: Pending, release: Release) -> Effects:

@@ -15,7 +15,6 @@ from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPie
 from kgroups_spark.sources.segments import (
     PartitionCopy,
     SegmentFile,
-    find_partitions,
     list_partition,
     scan_segment,
     settled,
@@ -170,9 +169,3 @@ class SegmentLog(PartitionLog):
         if segment.path not in self._scanned:
             self._scanned[segment.path] = scan_segment(segment)
         return self._scanned[segment.path]
-
-
-def segment_logs(folders: Sequence[str]) -> list[PartitionLog]:
-    """The logs of __consumer_offsets in these folders, every copy of every partition. Raises the errors of
-    find_partitions."""
-    return [SegmentLog(copy) for copy in find_partitions(folders)]

@@ -11,7 +11,7 @@ from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import readings_backwards
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan, plan_audit
 from kgroups_spark.plan.delete_retention import DeleteRetention
 from kgroups_spark.plan.known_corrupt import KnownCorrupt
@@ -21,7 +21,6 @@ from kgroups_spark.state_logs.partition import StateShardRead, StateShardWork
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.times import to_datetime
 
-STATE_TOPICS = tuple(topic for topic in COORDINATOR_LOGS if topic != GROUP_LOG.topic)
 StateLogs = Mapping[str, Sequence[PartitionLog]]
 
 

@@ -299,7 +299,7 @@ def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(session, tmp_path):
     (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
     (tmp_path / "log" / "__consumer_offsets-0" / f"{0:020d}.log").touch()
     audit(session, tmp_path / "lake", tmp_path / "log")
-    assert rebuild(session, tmp_path / "lake").current_rows["groups"] == 0
+    assert rebuild(session, tmp_path / "lake").now.rows["groups"] == 0
     Lake.create(session, str(tmp_path / "unaudited"))
     with pytest.raises(UsageError, match=r"no audit of .* has finished"):
         rebuild(session, tmp_path / "unaudited")

@@ -303,5 +303,5 @@ def test_an_empty_topic_makes_an_empty_lake(session, tmp_path):
     (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
     (tmp_path / "log" / "__consumer_offsets-0" / "00000000000000000000.log").touch()
     summary = audit(session, tmp_path / "lake", tmp_path / "log")
-    assert summary.current_rows["groups"] == 0
+    assert summary.now.rows["groups"] == 0
     assert rows(tmp_path / "lake", "committed_offsets") == []

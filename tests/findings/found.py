@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, MixedCommits, TimesOff, moment
-from kgroups_spark.findings.finders import all_findings
+from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
@@ -71,6 +71,11 @@ def evidence_of(
         before=before,
         mixed_commits=_mixed(audited),
     )
+
+
+def all_findings(evidence: Evidence) -> list[Finding]:
+    """Everything odd that can be found."""
+    return look(evidence).findings
 
 
 def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:

@@ -13,13 +13,13 @@ import pytest
 from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings.evidence import TransactionState
-from kgroups_spark.findings.finders import FINDERS, all_findings
+from kgroups_spark.findings.finders import FINDERS
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import some_of
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case
-from tests.findings.found import evidence_of, findings, with_tables
+from tests.findings.found import all_findings, evidence_of, findings, with_tables
 from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.log_files import borders, read_folder

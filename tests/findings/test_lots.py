@@ -11,10 +11,10 @@ import pytest
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings import lots
 from kgroups_spark.findings.evidence import Condition, Evidence, Tables
-from kgroups_spark.findings.finders import BY_GROUP, FINDERS, all_findings
+from kgroups_spark.findings.finders import BY_GROUP, FINDERS
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
-from tests.findings.found import evidence_of
+from tests.findings.found import all_findings, evidence_of
 from tests.logs.log_files import read_folder
 from tests.nights.nights_here import How
 from tests.twin.object_nights import by_objects

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
+import orjson
 import pytest
 
-from kgroups_spark.messages.embedded import read_blob
+from kgroups_spark.messages.embedded import BlobTexts
 from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -99,6 +101,13 @@ def test_a_key_of_every_type_as_a_tombstone_and_cut_at_every_length(vector):
     assert decoder.decode(key, None).is_tombstone
     cut = [decoder.decode(key[:length], None) for length in range(len(key))]
     assert all(isinstance(one, Undecodable) and one.reason == "truncated" for one in cut)
+
+
+def read_blob(name: str, blob: bytes) -> tuple[dict[str, Any] | None, list[str]]:
+    """{"version": ..., fields} of a blob, None if a client could not read it; and notes on the fields it lacks."""
+    notes: list[str] = []
+    text = BlobTexts(name).text(blob, notes)
+    return (orjson.loads(text) if text else None), notes
 
 
 @pytest.mark.parametrize("vector", vectors("subscription", "assignment"))

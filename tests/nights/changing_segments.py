@@ -18,9 +18,9 @@ from kgroups_spark.plan.audit_plan import plan_audit
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.plan.read_to import read_now
 from kgroups_spark.plan.uncommitted import uncommitted_offsets
-from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage import files
 from tests.logs.cleaner import clean
+from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
 
 SLOTS = 5

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.offsets.effects import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from kgroups_spark.offsets.moves import Quiet
 from kgroups_spark.offsets.numbers import NEVER
 from kgroups_spark.offsets.replay import ALL_GROUPS, ReplayedOffsets, climb_events, fold_range, replay_offsets
 from kgroups_spark.offsets.state import GroupRange, OffsetState
 from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.replay_row import ReplayRow
+from tests.offsets.fates import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from tests.offsets.log_tables import history_of
 from tests.offsets.mixed_twin import mixed_of
 from tests.offsets.twin import Twin, groups_alone

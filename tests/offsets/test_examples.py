@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.offsets.effects import FATES, fates
 from kgroups_spark.offsets.history import other_records
 from kgroups_spark.offsets.numbers import COMMIT, NEVER, Markers, Places, next_marker
 from kgroups_spark.offsets.records import number_slots
@@ -16,6 +15,7 @@ from kgroups_spark.offsets.state import GroupRange, OffsetState, group_ranges
 from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.records import Log, T, X, Y
 from tests.coordinator.replay_row import ReplayRow
+from tests.offsets.fates import FATES, fates
 from tests.offsets.log_tables import history_of, table
 from tests.offsets.replayed_offsets import CONSTANTS, replayed, without_slots
 

@@ -21,10 +21,10 @@ from kgroups_spark.plan.audit_plan import PartitionPlan, plan_audit
 from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, is_untouched
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.conditions import Condition, expression_of
 from tests.lake.table_rows import rows_of
 from tests.logs.planned_batches import TOPIC_ID, commits
+from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
 
 THEN = datetime(2026, 11, 20, tzinfo=UTC)

@@ -12,8 +12,8 @@ from kgroups_spark.lake.ledger_rows import Reading
 from kgroups_spark.plan.audit_plan import PartitionPlan, plan_audit
 from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.sources import segment_log
-from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.times import to_epoch_ms
+from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
 
 T0 = datetime(2026, 11, 20, 2, tzinfo=UTC)

@@ -12,10 +12,10 @@ from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
-from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage.files import open_file
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
+from tests.logs.segment_logs import segment_logs
 from tests.nights.reported_tables import Row
 from tests.records.build import batch, message
 

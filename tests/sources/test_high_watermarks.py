@@ -11,8 +11,8 @@ from kgroups_spark.audit.log_source import open_source
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.plan.audit_plan import plan_audit
 from kgroups_spark.sources.high_watermarks import BadCheckpoint, committed_offsets, parse_checkpoint
-from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage.files import UnreadableFolder
+from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import Broker, Lake
 from tests.sources.checkpoints import TOPIC, write_checkpoint
 
