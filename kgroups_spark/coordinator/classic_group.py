@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from kgroups_spark.coordinator.members_on_demand import MembersOnDemand
+from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
@@ -26,7 +26,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 class ClassicGroup:
     """`value` is the GroupMetadata value, None for a group that was made by an offset commit.
 
-    Its members are dicts, or MembersOnDemand.
+    Its members are dicts, or SnapshotMembers.
     """
 
     group_type = "classic"
@@ -55,7 +55,7 @@ class ClassicGroup:
         self.state_since: int | None = None
         members = None if value is None else value["members"]
         # The value's members if they are made on demand.
-        self.members_on_demand = members if isinstance(members, MembersOnDemand) else None
+        self.members_on_demand = members if isinstance(members, SnapshotMembers) else None
         self._members: dict[str, dict[str, Any]] | None = None
         self._numbers: dict[str, int] | None = None
         self._facts: dict[str, object] | None = None
@@ -223,7 +223,7 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
 def check_members(group_id: str, value: dict[str, Any]) -> None:
     """Raises ReplayFailure where Kafka's ClassicGroup.add refuses one of the value's members."""
     members = value["members"]
-    if isinstance(members, MembersOnDemand):
+    if isinstance(members, SnapshotMembers):
         all_instances, all_ids = members.instance_ids(), members.ids()
     else:
         all_instances = [member["groupInstanceId"] for member in members]
@@ -245,7 +245,7 @@ def check_subscriptions(value: dict[str, Any]) -> None:
     """Raises ReplayFailure where reading a subscription throws what the coordinator does not catch."""
     if value["protocolType"] != CONSUMER_PROTOCOL_TYPE or value["protocol"] is None:
         return
-    if isinstance(value["members"], MembersOnDemand):
+    if isinstance(value["members"], SnapshotMembers):
         return
     for member in value["members"]:
         if member.get("subscription") is None and subscribed_topics(member) is None:

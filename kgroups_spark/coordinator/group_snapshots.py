@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.coordinator.members_on_demand import Member, MembersOnDemand
 from kgroups_spark.messages.group_records import DecodedRecord, JsonRecord
 from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
 
@@ -33,6 +32,7 @@ FULL_BYTES = 64 << 20
 _ROW_BYTES = 256  # of a record without its value, roughly
 
 _KEY_AND_VERSION = ("record_type", "group_id", "member_id", "regular_expression", "value_version")
+Member = dict[str, Any]
 # A quote in a text of JSON has a backslash before it: so this stands nowhere but where a member begins.
 _MEMBER = b'{"memberId":'
 
@@ -127,8 +127,12 @@ class SnapshotBlock:
             first += len(members)
 
 
-class SnapshotMembers(MembersOnDemand):
-    """Members of value number `value` of a block: `first` is their first row in it."""
+class SnapshotMembers(Sequence[Member]):
+    """Members of value number `value` of a block: `first` is their first row in it.
+
+    They are made when they are asked for: to everything else they are a list of dicts. Lists are in the order of the
+    value. Every blob in it has no bytes or can be read, so that reading one fails no load.
+    """
 
     __slots__ = ("__weakref__", "_count", "_fingerprints", "block", "first", "value")
 
@@ -156,11 +160,6 @@ class SnapshotMembers(MembersOnDemand):
         members: list[Member] = orjson.loads(self.value_json())["members"]
         return members
 
-    @property
-    def layout(self) -> object:
-        """The same for all: the text of a member says all of it, whatever version its bytes were of."""
-        return SnapshotMembers
-
     def ids(self) -> list[str]:
         return self.block.column("member_id", self.first, self._count)
 
@@ -168,7 +167,8 @@ class SnapshotMembers(MembersOnDemand):
         return self.block.column("group_instance_id", self.first, self._count)
 
     def fingerprints(self) -> list[bytes]:
-        """The text of each member, without its beginning and its end, which all have."""
+        """The text of each member, without its beginning and its end, which all have. It says all of the member,
+        whatever version its bytes were of: equal where the member is."""
         if self._fingerprints is None:
             text = self.value_json().encode()
             _, _, members = text.removesuffix(b"}]}").partition(_MEMBER)
@@ -176,9 +176,11 @@ class SnapshotMembers(MembersOnDemand):
         return self._fingerprints
 
     def assignments(self) -> list[str | None]:
+        """The assignments as JSON; see ClassicGroup.assignments."""
         return self.block.column("assigned_partitions", self.first, self._count)
 
     def value_json(self) -> str:
+        """The JSON text of the whole value."""
         return self.block.text(self.value)
 
     def forget(self) -> None:

@@ -48,9 +48,6 @@ class MemberVersions(NamedTuple):
 Version = GroupVersion | MemberVersion | MemberVersions
 
 
-_NO_MEMBERS = object()
-
-
 class Before(NamedTuple):
     """A group before a record, and its members as far as the record may change them in place."""
 
@@ -137,9 +134,8 @@ def _member_versions(
 
 
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
-    """For all members of both: fingerprints where they can be compared, else what the log says."""
-    layouts = {_layout(group) for group in (one, other)} - {_NO_MEMBERS}
-    if len(layouts) > 1 or None in layouts:
+    """For all members of both: fingerprints where both have them, else what the log says."""
+    if not (_has_fingerprints(one) and _has_fingerprints(other)):
         return _all_facts(one), _all_facts(other)
     old, new = _numbers(one), _numbers(other)
     if old.keys().isdisjoint(new):  # nothing to compare, and fingerprints cost something
@@ -147,16 +143,15 @@ def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFac
     return _fingerprints(one), _fingerprints(other)
 
 
+def _has_fingerprints(group: Group | None) -> bool:
+    """Whether all members have one, if there are any."""
+    if group is None or not isinstance(group, ClassicGroup):
+        return group is None
+    return group.members_on_demand is not None or not group.member_numbers
+
+
 def _numbers(group: Group | None) -> dict[str, int]:
     return group.member_numbers if isinstance(group, ClassicGroup) else {}
-
-
-def _layout(group: Group | None) -> object:
-    """None: the group's members have no fingerprints."""
-    if group is None or (isinstance(group, ClassicGroup) and not group.member_numbers):
-        return _NO_MEMBERS
-    members = group.members_on_demand if isinstance(group, ClassicGroup) else None
-    return None if members is None else members.layout
 
 
 def _fingerprints(group: Group | None) -> MemberFacts:
