@@ -22,7 +22,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, Slot, TopicPartition
-from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.releases import RULES_VERSION, Release
 from kgroups_spark.coordinator.rows import Task
 from kgroups_spark.coordinator.shard_events import RemovedOffset
 from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
@@ -52,6 +52,17 @@ class StateRow(NamedTuple):
 
 # An entry that every checkpoint has, so that an empty state has a row, too.
 MARK = StateRow("topics", None, '{"topics": []}')
+
+
+def made_by(audit_id: int, reason: str, release_version: str) -> dict[str, int | str]:
+    """The columns of checkpoints that say who saved a state, why, and by which rules: today's."""
+    return {
+        "audit_id": audit_id,
+        "reason": reason,
+        "state_format": STATE_FORMAT,
+        "release_version": release_version,
+        "rules_version": RULES_VERSION,
+    }
 
 
 def save(shard: Shard) -> Iterator[StateRow]:

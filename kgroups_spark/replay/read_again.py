@@ -11,19 +11,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_difference import Correction, corrections
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import made_by
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay.corrected import CorrectedPiece
 from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import shard_of
-from kgroups_spark.tables.internal import REREAD, STATE_OFFSET
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.replay.state_rows import checkpoint_rows, plain_entries, shard_of
+from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
@@ -88,16 +86,6 @@ class CorrectedReplay:
         self._found = list(corrections(carried, read, self._read_again.waiting))
         return self._found
 
-    def _correction_rows(self) -> pa.RecordBatch:
-        constants = {
-            "audit_id": self.night.audit_id,
-            "offsets_partition": self.offsets_partition,
-            "log": None,
-            "log_offset": self._read_again.end_offset,
-            "reason": REREAD,
-            "state_format": STATE_FORMAT,
-            "release_version": self.night.release_version,
-            "rules_version": RULES_VERSION,
-            **dict.fromkeys(field.name for field in STATE_OFFSET),
-        }
-        return table_batch(CHECKPOINTS, Correction._fields, self._found, **constants)
+    def _correction_rows(self) -> pa.Table:
+        made = made_by(self.night.audit_id, REREAD, self.night.release_version)
+        return checkpoint_rows(plain_entries(self._found), self.offsets_partition, self._read_again.end_offset, made)

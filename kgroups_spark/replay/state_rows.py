@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -41,8 +41,11 @@ def saved(state: ShardState) -> pa.Table:
     )
 
 
-def checkpoint_rows(entries: pa.Table, **constants: Any) -> pa.Table:
-    """Rows of checkpoints of these entries (ENTRIES); `constants` are the same in all of them."""
+def checkpoint_rows(
+    entries: pa.Table, offsets_partition: int, log_offset: int, made: Mapping[str, int | str]
+) -> pa.Table:
+    """Rows of checkpoints of these entries (ENTRIES), at a place in the log; `made`: see state_rows.made_by."""
+    constants = {"offsets_partition": offsets_partition, "log": None, "log_offset": log_offset, **made}
     columns = [
         constant(constants[f.name], len(entries), f.type) if f.name in constants else entries.column(f.name)
         for f in CHECKPOINTS
@@ -62,8 +65,8 @@ def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:
     yield from state_rows.removed_entries(removed, state.removed_groups)
 
 
-def plain_entries(entries: Sequence[StateRow]) -> pa.Table:
-    """Entries that are no offsets, as ENTRIES."""
+def plain_entries(entries: Sequence[tuple[str, str | None, str | None]]) -> pa.Table:
+    """Entries that are no offsets (type, group, payload), as ENTRIES."""
     columns = list(zip(*entries, strict=True)) if entries else [()] * len(StateRow._fields)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, ENTRIES, strict=False)]
     nothing = [pa.nulls(len(entries), field.type) for field in STATE_OFFSET]

@@ -20,8 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import MARK, STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import MARK, made_by
 from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows
 from kgroups_spark.history.log_ends import believed_until, log_ends, reported_first
 from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers
@@ -145,7 +144,6 @@ def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts:
 
 def kept_places(of: StateHorizons, release_version: str, audit_id: int) -> pa.Table:
     """Rows of checkpoints that say that history below H will be reduced."""
-    facts = {"state_format": STATE_FORMAT, "release_version": release_version, "rules_version": RULES_VERSION}
-    facts |= {"audit_id": audit_id, "reason": KEEP, **MARK._asdict()}
+    facts = {**made_by(audit_id, KEEP, release_version), **MARK._asdict()}
     rows = [{"log": log, "offsets_partition": p, "log_offset": at, **facts} for (log, p), at in sorted(of.items())]
     return pa.Table.from_pylist(rows, schema=arrow_schema(CHECKPOINTS))

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import made_by
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.redecode import decoded_again
 from kgroups_spark.expiry.clean_up import decided_before
@@ -120,7 +119,8 @@ class ShardTask:
         yield from replay.outputs()
         if self.stored is None and replay.mixed:
             yield Fact([(offsets_partition, *each) for each in replay.mixed])
-        yield CHECKPOINTS, self._checkpoint(offsets_partition, saved(replay.state))
+        made = made_by(self.audit_id, self.reason, self.night.release_version)
+        yield CHECKPOINTS, checkpoint_rows(saved(replay.state), offsets_partition, self.ends[offsets_partition], made)
         before = [part for part in parts if part.table == EXPIRY]
         if before:
             yield PREVIOUS, decided_before(reader.rows(before, EXPIRY, offsets_partition), self.night.audit_id)
@@ -128,19 +128,6 @@ class ShardTask:
         again = list(self._decoded_again(reader, offsets_partition, parts))
         if traffic or again:
             yield TRAFFIC, summed(pa.concat_tables([reader.rows(traffic, TRAFFIC, offsets_partition), *again]))
-
-    def _checkpoint(self, offsets_partition: int, entries: pa.Table) -> pa.Table:
-        return checkpoint_rows(
-            entries,
-            audit_id=self.audit_id,
-            offsets_partition=offsets_partition,
-            log=None,
-            log_offset=self.ends[offsets_partition],
-            reason=self.reason,
-            state_format=STATE_FORMAT,
-            release_version=self.night.release_version,
-            rules_version=RULES_VERSION,
-        )
 
     def _decoded_again(
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
