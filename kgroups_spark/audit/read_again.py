@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kgroups_spark.coordinator.state_difference import WAITING, Correction
+from kgroups_spark.coordinator.state_rows import WAITING
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.plan.audit_plan import AuditPlan
+from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.replay.read_again import ReadAgain
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import REREAD

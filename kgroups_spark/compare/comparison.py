@@ -254,14 +254,15 @@ def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
 
 def facts(replay: ReleaseReplay) -> dict[str, Any]:
     """The input of `Facts.add`, as something JSON can hold."""
-    shard, failures = replay.loaded.shard, replay.loaded.failures
-    offsets = [commit for _, commit in shard.offsets.committed_offsets()]
+    loaded, failures = replay.loaded, replay.loaded.failures
+    offsets = loaded.state.offsets.offsets
+    offsets = offsets.filter(offsets["producer_id"].is_null())
     return {
-        "offsets_partition": shard.offsets_partition,
-        "groups": sorted(shard.groups),
+        "offsets_partition": loaded.offsets_partition,
+        "groups": sorted(loaded.state.groups),
         "offsets": len(offsets),
-        "topic_ids": sum(commit.value.topic_id is not None for commit in offsets),
-        "failure": str(failures) if replay.loaded.fails else None,
+        "topic_ids": len(offsets) - offsets["topic_id"].null_count,
+        "failure": str(failures) if loaded.fails else None,
         "may_be_compacted": failures.may_be_compacted,
         "skipped": dict(replay.skipped),
     }

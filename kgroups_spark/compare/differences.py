@@ -1,18 +1,25 @@
 """Two releases over one offsets partition's log: where the one would hold something else than the other.
 
-Both shards have replayed the same records. A partition whose load fails serves nothing, so nothing but its groups is
+Both have replayed the same records. A partition whose load fails serves nothing, so nothing but its groups is
 compared then: each of them is gone for as long as the record stands in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kgroups_spark.coordinator.releases import CONSUMER, SHARE, SHARE_40, STREAMS, Release
-from kgroups_spark.coordinator.rows import CommittedRow, GroupRow, MemberRow, PendingRow
-from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.rows import GroupRow, MemberRow
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.expiry.matching import unmatched
+from kgroups_spark.replay.shard_state import ShardState
 
 LOAD, GROUP, MEMBER, COMMITTED, PENDING = "load", "group", "member", "committed_offset", "pending_offset"
 OFFSET_EXPIRY, GROUP_EXPIRY = "offset_expiry", "group_expiry"
@@ -43,6 +50,8 @@ _MEMBER = [
     if name not in ("offsets_partition", "group_id", "member_id", "user_data", "log_offset")
 ]
 _OFFSET = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp")
+# An offset: its producer (null: it is committed), its slot.
+_KEY = ("producer_id", "group_id", "topic", "partition")
 
 
 class Difference(NamedTuple):
@@ -111,30 +120,60 @@ class LoadFailures:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The state that a release made of a partition's log, and where its load would have ended."""
+    """The state that a release made of an offsets partition's log, and where its load would have ended."""
 
-    shard: Shard
+    offsets_partition: int
+    release: Release
+    state: ShardState
     failures: LoadFailures
 
     @property
     def fails(self) -> bool:
         return self.failures.first is not None
 
+    @cached_property
+    def groups(self) -> dict[str, GroupRow]:
+        """The groups by name."""
+        return {name: group.row(self.offsets_partition) for name, group in sorted(self.state.groups.items())}
+
+    def members(self, group_ids: set[str]) -> dict[tuple[str, str], MemberRow]:
+        """The members of some groups by group and member id."""
+        of, nowhere = self.state.groups, Topics()
+        return {
+            (name, member): of[name].member_row(self.offsets_partition, member, nowhere)
+            for name in group_ids
+            for member in of[name].members
+        }
+
+    @cached_property
+    def committed(self) -> pa.Table:
+        """The committed offsets: _KEY, _OFFSET and is_orphan."""
+        offsets = self.state.offsets.offsets
+        rows = offsets.filter(offsets["producer_id"].is_null()).select([*_KEY, *_OFFSET])
+        is_known = pc.is_in(rows["group_id"].cast(pa.string()), pa.array([*self.state.groups], pa.string()))
+        return rows.append_column("is_orphan", pc.invert(is_known))
+
+    @cached_property
+    def pending(self) -> pa.Table:
+        """The pending offsets: _KEY and _OFFSET."""
+        offsets = self.state.offsets.offsets
+        return offsets.filter(offsets["producer_id"].is_valid()).select([*_KEY, *_OFFSET])
+
 
 def differences(a: Loaded, b: Loaded) -> Iterator[Difference]:
     """Everything that is not alike, by kind and then by name."""
-    number = a.shard.offsets_partition
+    number = a.offsets_partition
     if a.fails and b.fails:
         return
     if a.fails or b.fails:
         yield Difference(LOAD, number, None, "load", _load(a), _load(b))
         yield from _unserved(a, b)
         return
-    groups_a, groups_b = ({row.group_id: row for row in each.shard.group_rows()} for each in (a, b))
-    yield from _groups(number, groups_a, groups_b)
-    alike = {g for g in groups_a.keys() & groups_b.keys() if groups_a[g].group_type == groups_b[g].group_type}
-    yield from _members(number, a.shard, b.shard, alike)
-    yield from _offsets(number, a.shard, b.shard)
+    yield from _groups(number, a.groups, b.groups)
+    alike = {g for g in a.groups.keys() & b.groups.keys() if a.groups[g].group_type == b.groups[g].group_type}
+    yield from _members(number, a.members(alike), b.members(alike))
+    yield from _offsets(number, COMMITTED, a.committed, b.committed)
+    yield from _offsets(number, PENDING, a.pending, b.pending)
 
 
 def reason(difference: Difference, a: Release, b: Release) -> str | None:
@@ -156,14 +195,13 @@ def _load(loaded: Loaded) -> str:
 def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
     """The groups of a partition that one of the two does not load."""
     failing, serving = (a, b) if a.fails else (b, a)
-    shard = serving.shard
-    why = f"{failing.shard.release.name} could not load partition {shard.offsets_partition}"
-    for row in shard.group_rows():
-        offsets = len(shard.offsets.committed.get(row.group_id, ()))
-        served, unserved = f"{_group_text(row)}, offsets: {offsets}", WITHOUT_LOAD[failing.shard.release.coordinator]
+    number, unserved = serving.offsets_partition, WITHOUT_LOAD[failing.release.coordinator]
+    why = f"{failing.release.name} could not load partition {number}"
+    offsets = Counter(serving.committed["group_id"].to_pylist())
+    for group_id, row in serving.groups.items():
+        served = f"{_group_text(row)}, offsets: {offsets[group_id]}"
         values = (unserved, served) if a.fails else (served, unserved)
-        place = (GROUP, shard.offsets_partition, row.group_id, "group")
-        yield Difference(*place, *values, why=why)
+        yield Difference(GROUP, number, group_id, "group", *values, why=why)
 
 
 def _groups(number: int, a: dict[str, GroupRow], b: dict[str, GroupRow]) -> Iterator[Difference]:
@@ -185,12 +223,14 @@ def _group_text(row: GroupRow | None) -> str | None:
     return None if row is None else f"{row.group_type}, {row.state}, members: {row.member_count}"
 
 
-def _members(number: int, a: Shard, b: Shard, groups: set[str]) -> Iterator[Difference]:
+Members = dict[tuple[str, str], MemberRow]
+
+
+def _members(number: int, a: Members, b: Members) -> Iterator[Difference]:
     """The differences between groups that both have, of the same type."""
-    rows_a, rows_b = ({row[1:3]: row for row in shard.member_rows() if row.group_id in groups} for shard in (a, b))
-    for key in sorted(rows_a.keys() | rows_b.keys()):
+    for key in sorted(a.keys() | b.keys()):
         group_id, member_id = key
-        one, other = rows_a.get(key), rows_b.get(key)
+        one, other = a.get(key), b.get(key)
         if one is None or other is None:
             yield Difference(MEMBER, number, group_id, "member", _member_text(one), _member_text(other), member_id)
             continue
@@ -204,35 +244,16 @@ def _member_text(row: MemberRow | None) -> str | None:
     return None if row is None else row.member_state or "member"
 
 
-def _offsets(number: int, a: Shard, b: Shard) -> Iterator[Difference]:
-    yield from _compared(number, COMMITTED, _committed(a), _committed(b), (*_OFFSET, "is_orphan"))
-    yield from _compared(number, PENDING, _pending(a), _pending(b), _OFFSET)
-
-
-# Producer (None: a committed one), group, topic, partition.
-Key = tuple[int | None, str, str, int]
-Offsets = Mapping[Key, CommittedRow | PendingRow]
-
-
-def _committed(shard: Shard) -> Offsets:
-    return {(None, row.group_id, row.topic, row.partition): row for row in shard.committed_rows()}
-
-
-def _pending(shard: Shard) -> Offsets:
-    return {(row.producer_id, row.group_id, row.topic, row.partition): row for row in shard.pending_rows()}
-
-
-def _compared(number: int, kind: str, a: Offsets, b: Offsets, fields: tuple[str, ...]) -> Iterator[Difference]:
+def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
     """Where the offset differs the rest is another commit's."""
-    for key in sorted(a.keys() | b.keys(), key=lambda key: (key[1:], key[0] or 0)):
+    rows, others = ({tuple(row[name] for name in _KEY): row for row in some.to_pylist()} for some in unmatched(a, b))
+    for key in sorted(rows.keys() | others.keys(), key=lambda key: (key[1:], key[0] or 0)):
         producer_id, group_id, topic, partition = key
-        row, other = a.get(key), b.get(key)
-        for name in fields:
-            values = [None if each is None else _text(getattr(each, name)) for each in (row, other)]
-            if values[0] != values[1]:
-                yield Difference(
-                    kind, number, group_id, name, values[0], values[1], None, producer_id, topic, partition
-                )
+        row, other = rows.get(key, {}), others.get(key, {})
+        for name in a.column_names[len(_KEY) :]:
+            value, other_value = _text(row.get(name)), _text(other.get(name))
+            if value != other_value:
+                yield Difference(kind, number, group_id, name, value, other_value, None, producer_id, topic, partition)
                 if name == "committed_offset":
                     break
 

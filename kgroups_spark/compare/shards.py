@@ -25,7 +25,6 @@ from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import shard_of
 from kgroups_spark.replay.stored_history import StoredShard
 from kgroups_spark.tables.schemas import TABLES
 
@@ -67,7 +66,7 @@ class ComparedShard:
             self._count_undecodable(release, failures)
         for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
             each.count_into(failures)
-        return ReleaseReplay(Loaded(shard_of(replay.state, release, number), failures), replay, self._skipped(release))
+        return ReleaseReplay(Loaded(number, release, replay.state, failures), replay, self._skipped(release))
 
     def _count_undecodable(self, release: Release, failures: LoadFailures) -> None:
         """The first undecodable record at which the release's load ends, and how many there are."""

@@ -1,7 +1,7 @@
 """Events of groups, found while their records are replayed: rows of `group_events`.
 
 Offsets. Each tombstone is an event with what it removes, and its cause. Moves of offsets are found elsewhere (by
-columns: offsets/moves.py; by objects: shard_events.py).
+columns: offsets/moves.py).
 
 Groups. The records of one act of a coordinator are one change: an upgrade to the consumer protocol deletes a group and
 creates it again, a first member comes in five records. The events stand at the last record of the act that changed the
@@ -31,7 +31,6 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
-from kgroups_spark.coordinator.offset_metadata import Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.removal_causes import (
     EXPIRED,
@@ -47,6 +46,7 @@ from kgroups_spark.coordinator.removal_causes import (
 from kgroups_spark.coordinator.share_group import ShareGroup
 from kgroups_spark.coordinator.streams_group import StreamsGroup
 
+Slot = tuple[str, str, int]  # group, topic, partition
 K = TypeVar("K")
 V = TypeVar("V")
 

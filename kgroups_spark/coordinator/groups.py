@@ -27,7 +27,7 @@ from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.share_group import check_hash_as_tags
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes, last_at
+from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes
 from kgroups_spark.messages.group_partition import offsets_partition
 
 Value = dict[str, Any]
@@ -49,7 +49,6 @@ class Groups:
         self.removed_groups: dict[str, int] = {}
         self.events: GroupEvents | None = None
         self._versions: list[Version] = []
-        self._corrected_at: set[int] = set()
 
     def replay_group_record(
         self,
@@ -123,8 +122,7 @@ class Groups:
 
     def take_changes(self) -> list[Version]:
         """Version rows since the last call, in log order; topic names completed as known when they were made."""
-        versions, self._versions = last_at(self._corrected_at, self._versions), []
-        self._corrected_at = set()
+        versions, self._versions = self._versions, []
         return versions
 
     def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from kgroups_spark.coordinator.rows import AssignedPartition, TopicRow
+from kgroups_spark.coordinator.rows import AssignedPartition
 
 # {topic id: {partition: assignment epoch or None}}, what modern members are assigned.
 Partitions = dict[str, dict[int, int | None]]
@@ -23,15 +23,6 @@ class Topics:
         named = self.names.setdefault(topic_id, (topic, log_timestamp, source))
         if named[0] == topic:
             self.ids[topic] = topic_id
-
-    def learn_all(self, topics: Iterable[dict[str, Any]], log_timestamp: int | None) -> None:
-        """The same for topics inside a group record (types 4, 9 and 15)."""
-        for topic in topics:
-            self.learn(topic["topicId"], topic["topicName"], log_timestamp, "group_record")
-
-    def rows(self) -> Iterator[TopicRow]:
-        for topic_id, (topic, seen, source) in sorted(self.names.items()):
-            yield TopicRow(topic_id, topic, seen, source)
 
     def of_ids(self, partitions: Partitions) -> list[AssignedPartition]:
         """An assignment by topic ids, with names where they are known; sorted."""

@@ -85,37 +85,6 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
     return versions + _member_versions(start.group, group, changed, gone, place, topics)
 
 
-Seen = set[tuple[int, str, str | None]]  # log offset, group, member
-
-
-def last_at(log_offsets: set[int], versions: list[Version]) -> list[Version]:
-    """The versions, at these log offsets only the last one of each group and of each member."""
-    if not log_offsets:
-        return versions
-    seen: Seen = set()
-    kept: list[Version] = []
-    for version in reversed(versions):
-        if version.log_offset not in log_offsets:
-            kept.append(version)
-        elif isinstance(version, MemberVersions):
-            kept += _unseen_members(version, seen)
-        else:
-            member_id = version.member_id if isinstance(version, MemberVersion) else None
-            key = (version.log_offset, version.group_id, member_id)
-            kept += [] if key in seen else [version]
-            seen.add(key)
-    return kept[::-1]
-
-
-def _unseen_members(version: MemberVersions, seen: Seen) -> list[Version]:
-    place = (version.log_offset, version.group_id)
-    ids = {} if version.group is None else {n: member_id for member_id, n in version.group.member_numbers.items()}
-    numbers = [number for number in version.numbers if (*place, ids[number]) not in seen]
-    gone = [member_id for member_id in version.gone if (*place, member_id) not in seen]
-    seen |= {(*place, member_id) for member_id in (*(ids[number] for number in numbers), *gone)}
-    return [version._replace(numbers=numbers, gone=gone)] if numbers or gone else []
-
-
 def _member_versions(
     start: Group | None, group: Group | None, changed: list[str], gone: list[str], place: Place, topics: Topics
 ) -> list[Version]:

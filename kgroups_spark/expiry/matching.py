@@ -44,6 +44,21 @@ def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
     return is_there
 
 
+def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of each table that the other does not have. Both have the same columns, and no row twice; a null is like
+    another null, and dictionaries come as their texts."""
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in one.schema]
+    names, schema = one.column_names, pa.schema(zip(one.column_names, types, strict=True))
+    sides = [
+        each.cast(schema).append_column("is_other", pa.repeat(is_other, len(each)))
+        for each, is_other in ((one, False), (other, True))
+    ]
+    rows = pa.concat_tables(sides).group_by(names).aggregate([("is_other", "count"), ("is_other", "any")])
+    rows = rows.filter(pc.equal(rows["is_other_count"], 1))
+    is_other = rows["is_other_any"]
+    return rows.filter(pc.invert(is_other)).select(names), rows.filter(is_other).select(names)
+
+
 def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
     """One number for what the columns so far are and the value of this one; NOWHERE where either is none."""
     codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)

@@ -18,17 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
-from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.state_difference import WAITING, Correction
-from kgroups_spark.coordinator.state_rows import STATE_FORMATS
-from kgroups_spark.coordinator.versions import MemberVersions, Version
+from kgroups_spark.coordinator.state_rows import STATE_FORMATS, WAITING
+from kgroups_spark.coordinator.versions import MemberVersions, Place, Version
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay.corrections import Correction, corrected, versions
 from kgroups_spark.replay.replay_shard import Failure, Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import shard_of, state_of
 from kgroups_spark.tables.rows import table_batch
 
 PlainVersion: TypeAlias = GroupVersion | MemberVersion
@@ -42,8 +40,8 @@ class CorrectedAt:
     log_offset: int
     corrections: Sequence[Correction]
 
-    def found_in(self, _: Shard) -> Sequence[Correction]:
-        """The corrections, whatever the shard holds."""
+    def found_in(self, _: ShardState) -> Sequence[Correction]:
+        """The corrections, whatever the state is."""
         return self.corrections
 
 
@@ -71,13 +69,13 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
 class CorrectedPiece:
     """A replay up to `log_offset`, and the state behind it corrected. `changes`, `state` as of ShardReplay.
 
-    find          what to correct in the shard that the replay leaves
+    find          what to correct in the state that the replay leaves
     is_corrected  whether it found anything, once all changes have been taken
     """
 
     replay: ShardReplay
     log_offset: int
-    find: Callable[[Shard], Iterable[Correction]]
+    find: Callable[[ShardState], Iterable[Correction]]
     is_corrected: bool = False
 
     @property
@@ -94,17 +92,16 @@ class CorrectedPiece:
                 last.append((name, rows.filter(is_last)))
                 rows = rows.filter(pc.invert(is_last))
             yield name, rows
-        shard = shard_of(self.replay.state, night.release, self.replay.offsets_partition, recording=True)
-        found = [each for each in self.find(shard) if each.entry_type != WAITING]
-        for each in found:
-            shard.correct(self.log_offset, *each)
+        state = self.replay.state
+        found = [each for each in self.find(state) if each.entry_type != WAITING]
         self.is_corrected = bool(found)
-        self._state = state_of(shard) if found else self.replay.state
-        versions = list(_plain(shard.take_changes()))
+        self._state = corrected(state, found, night.release) if found else state
+        place = Place(self.replay.offsets_partition, self.log_offset - 1, None)
+        right = list(_plain(versions(found, state, self._state, place)))
         for name, rows in last:
-            yield name, _without(rows, versions)
+            yield name, _without(rows, right)
         for name, kind in VERSIONS.items():
-            of_kind = [version for version in versions if isinstance(version, kind)]
+            of_kind = [version for version in right if isinstance(version, kind)]
             yield name, table_batch(name, kind._fields, of_kind, audit_id=night.audit_id)
 
 
@@ -179,7 +176,7 @@ def _without(rows: pa.Table | pa.RecordBatch, versions: Sequence[PlainVersion]) 
     return rows.filter(pa.array(np.array(stays, np.bool_)))
 
 
-def _plain(versions: Sequence[Version]) -> Iterator[PlainVersion]:
+def _plain(versions: Iterable[Version]) -> Iterator[PlainVersion]:
     """The rows one by one. A group that was put right comes with its members: those on demand have all left."""
     for version in versions:
         yield from version.removed() if isinstance(version, MemberVersions) else [version]

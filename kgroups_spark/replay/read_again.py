@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.state_difference import Correction, corrections
 from kgroups_spark.coordinator.state_rows import made_by
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay.corrected import CorrectedPiece
+from kgroups_spark.replay.corrections import Correction, corrections
 from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import checkpoint_rows, plain_entries, shard_of
+from kgroups_spark.replay.state_rows import checkpoint_rows, plain_entries
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
@@ -79,11 +78,10 @@ class CorrectedReplay:
         nothing = ShardReplay(self.offsets_partition, self.night, self.state, ShardHistory.empty(), self._ranges)
         yield from nothing.outputs()
 
-    def _find(self, carried: Shard) -> list[Correction]:
+    def _find(self, carried: ShardState) -> list[Correction]:
         for _ in self._read.changes():
             pass
-        read = shard_of(self._read.state, self.night.release, self.offsets_partition)
-        self._found = list(corrections(carried, read, self._read_again.waiting))
+        self._found = list(corrections(carried, self._read.state, self._read_again.waiting))
         return self._found
 
     def _correction_rows(self) -> pa.Table:

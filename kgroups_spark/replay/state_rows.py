@@ -12,12 +12,8 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator import state_rows
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, Slot
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.shard_events import RemovedOffset
 from kgroups_spark.coordinator.state_rows import MARK, StateRow
-from kgroups_spark.coordinator.transactions import OpenTransaction
 from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
@@ -28,8 +24,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, anything else a payload.
 ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
 OFFSET = "offset"
-_VALUE = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
-_OFFSET = ("group_id", "topic", "partition", "log_offset", "record_type", "producer_epoch", *_VALUE, "value_version")
+OFFSET_COLUMNS = ("group_id", *state_rows.OFFSET_FIELDS)
 # Where older entries, and those of corrections, have -1 for none.
 _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
@@ -56,13 +51,35 @@ def checkpoint_rows(
 def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:
     for group_id in sorted(state.groups):
         yield state_rows.group_row(group_id, state.groups[group_id], [])
-    for producer, epoch, start, since, count, group_ids in _tuples(state.offsets.transactions):
-        transaction = (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
+    for producer, transaction in open_transactions(state.offsets).items():
         yield state_rows.producer_row(producer, transaction, [])
-    for group_id, producers in sorted(_by_first(state.offsets.noted).items()):
-        yield state_rows.noted_entry(group_id, {producer for (producer,) in producers})
-    removed = [((g, t, p), RemovedOffset(*offset)) for g, t, p, *offset in _tuples(state.offsets.removed)]
-    yield from state_rows.removed_entries(removed, state.removed_groups)
+    for group_id, producers in sorted(noted_producers(state.offsets).items()):
+        yield state_rows.noted_row(group_id, producers)
+    yield from state_rows.removed_rows(_tuples(state.offsets.removed), state.removed_groups)
+
+
+def open_transactions(offsets: OffsetState) -> dict[int, tuple[Any, ...]]:
+    """The open transactions by producer, as state_rows.producer_row takes them."""
+    return {
+        producer: (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
+        for producer, epoch, start, since, count, group_ids in _tuples(offsets.transactions)
+    }
+
+
+def noted_producers(offsets: OffsetState) -> dict[str, set[int]]:
+    """The producers that are noted, by group."""
+    found: dict[str, set[int]] = {}
+    for group_id, producer in _tuples(offsets.noted):
+        found.setdefault(group_id, set()).add(producer)
+    return found
+
+
+def offset_fields(offsets: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Rows of OFFSET_RECORDS as entries have them: OFFSET_COLUMNS, -1 where older entries have it for none."""
+    for name in _MINUS_ONE:
+        at = offsets.schema.get_field_index(name)
+        offsets = offsets.set_column(at, offsets.field(at), pc.fill_null(offsets.column(name), -1))
+    return _tuples(offsets.select(OFFSET_COLUMNS))
 
 
 def plain_entries(entries: Sequence[tuple[str, str | None, str | None]]) -> pa.Table:
@@ -157,15 +174,6 @@ def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release)
     return ShardState(offsets, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
 
 
-def _by_first(rows: pa.Table) -> dict[Any, list[tuple[Any, ...]]]:
-    """The rows without their first column, by it."""
-    found: dict[Any, list[tuple[Any, ...]]] = {}
-    keys, *columns = _lists(rows)
-    for key, row in zip(keys, zip(*columns, strict=True), strict=True):
-        found.setdefault(key, []).append(row)
-    return found
-
-
 def _transaction(producer: int, start: int, since: int | None, epoch: int, *rest: Any) -> tuple[Any, ...]:
     return (producer, None if epoch == -1 else epoch, start, since, *rest)
 
@@ -173,7 +181,8 @@ def _transaction(producer: int, start: int, since: int | None, epoch: int, *rest
 def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:
     """Offsets of entries, behind their group, and the producers of pending ones -> OFFSET_RECORDS. When a record was
     appended nobody asks any more."""
-    columns = dict(zip(_OFFSET, zip(*entries, strict=True) if entries else [()] * len(_OFFSET), strict=True))
+    values = zip(*entries, strict=True) if entries else [()] * len(OFFSET_COLUMNS)
+    columns = dict(zip(OFFSET_COLUMNS, values, strict=True))
     arrays = {name: _array(OFFSET_RECORDS.field(name).type, values) for name, values in columns.items()}
     for name in _MINUS_ONE:
         is_none = pc.equal(arrays[name], -1)
@@ -183,63 +192,6 @@ def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | 
     for name in ("log_timestamp", "offset_delta"):
         arrays[name] = pa.nulls(len(entries), OFFSET_RECORDS.field(name).type)
     return pa.table([arrays[name] for name in OFFSET_RECORDS.names], schema=OFFSET_RECORDS)
-
-
-def state_of(shard: Shard) -> ShardState:
-    """The state of a shard of objects."""
-    committed = [(None, slot, commit) for slot, commit in shard.offsets.committed_offsets()]
-    pending = [(producer, slot, commit) for producer, slot, commit in shard.offsets.pending_offsets()]
-    noted = shard.offsets.noted_producers
-    offsets = OffsetState(
-        _table(OFFSET_RECORDS, [_record(*each) for each in (*committed, *pending)]),
-        _table(REMOVED_OFFSETS, [(*slot, *removed) for slot, removed in shard.removed.items()]),
-        _table(NOTED_PRODUCERS, [(group, each) for group, of in sorted(noted.items()) for each in sorted(of)]),
-        _table(OPEN_TRANSACTIONS, [row[1:-1] for row in shard.open_transaction_rows()]),
-    )
-    return ShardState(offsets, shard.groups, shard.removed_groups)
-
-
-def shard_of(state: ShardState, release: Release, offsets_partition: int, *, recording: bool = False) -> Shard:
-    """A shard of objects in the state."""
-    shard = Shard(release, offsets_partition, recording=recording)
-    shard.groups, shard.removed_groups = dict(state.groups), dict(state.removed_groups)
-    pending: dict[int, dict[Slot, OffsetCommit]] = {}
-    rows = state.offsets.offsets
-    for producer, slot, commit in zip(rows.column("producer_id").to_pylist(), *_commits(rows), strict=True):
-        if producer is None:
-            shard.offsets.committed.setdefault(slot[0], {})[slot[1:]] = commit
-        else:
-            pending.setdefault(producer, {})[slot] = commit
-    for producer, offsets in pending.items():
-        shard.offsets.restore_pending(producer, offsets)
-    for group_id, topic, partition, *removed in _tuples(state.offsets.removed):
-        shard.removed[group_id, topic, partition] = RemovedOffset(*removed)
-    for group_id, producer in _tuples(state.offsets.noted):
-        shard.offsets.noted_producers.setdefault(group_id, set()).add(producer)
-    for producer, epoch, start, since, count, group_ids in _tuples(state.offsets.transactions):
-        transaction = OpenTransaction(start, since, -1 if epoch is None else epoch)
-        transaction.offset_count, transaction.group_ids = count, set(group_ids)
-        shard.transactions.by_producer[producer] = transaction
-    return shard
-
-
-def _record(producer_id: int | None, slot: Slot, commit: OffsetCommit) -> tuple[Any, ...]:
-    """A row of OFFSET_RECORDS; when it was appended nobody asks any more."""
-    value = commit.value
-    epoch = None if commit.producer_epoch == -1 else commit.producer_epoch
-    times = [None if ms == -1 else ms for ms in (value.commit_timestamp, value.expire_timestamp)]
-    of_value = (value.committed_offset, value.leader_epoch, value.metadata, *times, value.topic_id)
-    of_record = (commit.record_type, value.value_version, producer_id, epoch, producer_id is not None)
-    return (commit.log_offset, None, None, *slot, *of_value, *of_record)
-
-
-def _commits(rows: pa.Table) -> tuple[list[Slot], list[OffsetCommit]]:
-    slots, commits = [], []
-    for group_id, topic, partition, log_offset, record_type, epoch, *value in _tuples(rows.select(_OFFSET)):
-        value[3] = -1 if value[3] is None else value[3]
-        slots.append((group_id, topic, partition))
-        commits.append(OffsetCommit(log_offset, record_type, -1 if epoch is None else epoch, OffsetAndMetadata(*value)))
-    return slots, commits
 
 
 def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:

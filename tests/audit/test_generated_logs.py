@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, GroupRow, MemberRow, PendingRow, Task
+from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow, Task
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from tests.chosen import Chosen, some_of
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
@@ -21,6 +21,7 @@ from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
 from tests.nights.nights_here import Audited, How, audit
 from tests.nights.reported_tables import Row
+from tests.twin.shard_rows import CommittedRow, PendingRow
 
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 

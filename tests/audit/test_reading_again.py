@@ -11,8 +11,7 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.coordinator.state_difference import WAITING
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT, WAITING
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.lake import Lake

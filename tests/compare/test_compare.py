@@ -14,12 +14,12 @@ from kgroups_spark.audit.run import run_audit
 from kgroups_spark.compare.comparison import Comparison, Side, compare
 from kgroups_spark.compare.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.lake.lake import Lake
 from tests.coordinator.generated_logs import LOGS, answers
-from tests.coordinator.loaded_shards import loaded, place
+from tests.coordinator.loaded_shards import loaded_shard, place
 from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
+from tests.twin.shard import Shard
 
 # No two of them have an offsets partition in common.
 CHOSEN = ("adversarial-4002", "adversarial-4004", "adversarial-4007", "adversarial-loadable-5006", "compacted-3005")
@@ -101,7 +101,7 @@ def judgements(version: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         number = answer["partition"]
         if log not in CHOSEN or number in failing:
             continue
-        tables = ms_rows(loaded(log, number, version).shard)
+        tables = ms_rows(loaded_shard(log, number, version)[0])
         for row in tables.pop("committed_offsets"):
             key = (number, row["group_id"], row["topic"], row["partition"])
             java = version != B

@@ -12,19 +12,19 @@ from kgroups_spark.compare.differences import (
     GROUP,
     LOAD,
     Difference,
-    Loaded,
     LoadFailure,
     LoadFailures,
     differences,
     reason,
 )
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
+from tests.coordinator.loaded_shards import as_loaded
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import replay_all
 from tests.logs.corpora import ANSWERS
 from tests.logs.log_files import read_zip, segments_of
 from tests.recorded_logs import CORPORA
+from tests.twin.shard import Shard
 
 
 @cache
@@ -38,7 +38,7 @@ def found(corpus: str, a: str, b: str) -> list[Difference]:
             shard, failures = Shard(release(version), number), LoadFailures()
             for log_offset in replay_all(shard, rows):
                 failures.failed(LoadFailure(log_offset, "fails"))
-            sides.append(Loaded(shard, failures))
+            sides.append(as_loaded(shard, failures))
         reported += differences(*sides)
     return reported
 

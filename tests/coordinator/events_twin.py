@@ -10,9 +10,9 @@ from typing import Any
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.replay_row import ReplayRow, replay
 from tests.expiry.twin import expires, judge_offset
+from tests.twin.shard import Shard
 
 DAY = 86_400_000
 Json = dict[str, Any]

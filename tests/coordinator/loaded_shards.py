@@ -11,18 +11,27 @@ from kgroups_spark.compare.differences import (
     LoadFailures,
 )
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.generated_logs import logs
 from tests.coordinator.oracle_answers import replay_all
 from tests.coordinator.oracle_differences import Place
+from tests.twin.saved_shards import state_of
+from tests.twin.shard import Shard
 
 
 @cache
-def loaded(log: str, partition: int, version: str) -> Loaded:
+def loaded_shard(log: str, partition: int, version: str) -> tuple[Shard, LoadFailures]:
     shard, failures = Shard(release(version), partition), LoadFailures()
     for log_offset in replay_all(shard, logs()[log][partition]):
         failures.failed(LoadFailure(log_offset, "fails"))
-    return Loaded(shard, failures)
+    return shard, failures
+
+
+def loaded(log: str, partition: int, version: str) -> Loaded:
+    return as_loaded(*loaded_shard(log, partition, version))
+
+
+def as_loaded(shard: Shard, failures: LoadFailures) -> Loaded:
+    return Loaded(shard.offsets_partition, shard.release, state_of(shard), failures)
 
 
 def place(each: Difference) -> Place:

@@ -7,11 +7,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.coordinator.replay_row import ReplayRow
+from tests.twin.offset_metadata import OffsetAndMetadata
 
 # Tag section with tag 0, one byte, null.
 OUTCOMES = {0: "aborted", 1: "committed"}

@@ -11,8 +11,8 @@ from typing import Any
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.replay_row import ReplayRow, replay
+from tests.twin.shard import Shard
 
 Json = dict[str, Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.replay_row import ReplayRow, replay
+from tests.twin.offset_metadata import OffsetAndMetadata
+from tests.twin.shard import Shard
 
 T = 1_000_000_000_000
 X, Y = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"

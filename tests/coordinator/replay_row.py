@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
-from kgroups_spark.coordinator.shard import Shard
+from tests.twin.offset_metadata import OffsetAndMetadata
+from tests.twin.shard import Shard
 
 Kind = Literal["offset_commit", "group_record", "marker", "undecodable"]
 

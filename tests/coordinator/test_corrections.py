@@ -7,9 +7,9 @@ import json
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.records import Log, X, classic, classic_member, consumer_member, current, target
 from tests.coordinator.whole_state import everything, rows
+from tests.twin.shard import Shard
 
 
 def entries(shard: Shard) -> dict:

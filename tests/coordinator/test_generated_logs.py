@@ -12,11 +12,11 @@ import random
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from tests.chosen import some_of
 from tests.coordinator.generated_logs import JAVA, UNLOADED_AT_THE_END, answers, logs
 from tests.coordinator.oracle_answers import differences, replay_all
 from tests.coordinator.replay_row import ReplayRow
+from tests.twin.shard import Shard
 
 
 @pytest.mark.parametrize("version", some_of(2, *JAVA))

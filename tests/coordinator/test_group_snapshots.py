@@ -20,7 +20,6 @@ from kgroups_spark.coordinator.group_events import Rules
 from kgroups_spark.coordinator.group_snapshots import GroupSnapshots, SnapshotMembers, SnapshotRecord
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_records import DecodedRecord, GroupRecordDecoder, JsonRecord
 from kgroups_spark.replay.event_rows import event_batches
@@ -37,6 +36,7 @@ from tests.nights.reported_tables import Reported, unordered
 from tests.offsets.night_history import ends_of_nights
 from tests.recorded_logs import CORPORA
 from tests.twin.object_nights import by_objects
+from tests.twin.shard import Shard
 
 Rows = dict[str, Counter[str]]
 GROUP_RECORDS = arrow_schema("group_records")

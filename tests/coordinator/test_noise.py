@@ -8,10 +8,10 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from tests.chosen import some_of
 from tests.coordinator.generated_logs import raw_records
+from tests.twin.shard import Shard
 
 VERSIONS = ("4.3", "4.1", "4.0.0", "3.7-java", "3.9", "2.8")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.transactions import EndedTransaction
 from tests.coordinator.records import Log, T, X, classic
+from tests.twin.shard import Shard
+from tests.twin.transactions import EndedTransaction
 
 COMMITTED, ABORTED = "committed", "aborted"
 JAVA = ["4.3", "4.2", "4.1", "4.0.2", "4.0.0", "3.8-java"]

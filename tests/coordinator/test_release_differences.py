@@ -9,7 +9,6 @@ import pytest
 
 from kgroups_spark.compare.differences import (
     Difference,
-    Loaded,
     LoadFailure,
     LoadFailures,
     differences,
@@ -18,7 +17,7 @@ from kgroups_spark.compare.differences import (
 from kgroups_spark.compare.rules import EXPIRY_RULES, RULES, WITHOUT_TRACE, expiry_reason, tried_releases
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from tests.coordinator.generated_logs import answers, logs
-from tests.coordinator.loaded_shards import loaded, place
+from tests.coordinator.loaded_shards import as_loaded, loaded, place
 from tests.coordinator.oracle_differences import expected, fails
 from tests.coordinator.records import Log, classic, classic_member, consumer_member, epoch
 
@@ -91,13 +90,13 @@ def test_a_partition_that_one_release_fails_on_leaves_nothing_but_its_groups():
             first, *groups = differences(newest, four)
             assert (first.difference, first.value_a) == ("load", "loads")
             assert first.value_b.startswith(f"fails at log offset {four.failures.first.log_offset}: fails")
-            assert [each.group_id for each in groups] == sorted(newest.shard.groups)
+            assert [each.group_id for each in groups] == sorted(newest.groups)
             assert {each.value_b for each in groups} <= {"unavailable: NOT_COORDINATOR"}
     assert found > 5
 
 
 def both(log_a: Log, log_b: Log) -> list[Difference]:
-    return list(differences(*(Loaded(log.shard, LoadFailures()) for log in (log_a, log_b))))
+    return list(differences(*(as_loaded(log.shard, LoadFailures()) for log in (log_a, log_b))))
 
 
 def test_a_consumer_group_is_a_simple_one_to_a_release_that_does_not_know_such_groups():

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
 from tests.coordinator.records import (
     Log,
@@ -16,6 +15,7 @@ from tests.coordinator.records import (
     current,
 )
 from tests.coordinator.whole_state import everything, rows
+from tests.twin.shard import Shard
 
 
 @pytest.mark.parametrize("version", ["4.3", "4.1", "4.0.0", "3.9"])

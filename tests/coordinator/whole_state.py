@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.records import (
     Log,
     X,
@@ -19,6 +18,7 @@ from tests.coordinator.records import (
     target_epoch,
     topology,
 )
+from tests.twin.shard import Shard
 
 
 def everything(version: str = "4.3") -> Log:

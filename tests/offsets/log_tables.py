@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.coordinator.replay_row import ReplayRow
+from tests.twin.offset_metadata import OffsetAndMetadata
 
 Row = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from tests.coordinator.records import X, Y, classic, classic_member, epoch
 from tests.coordinator.replay_row import ReplayRow
+from tests.twin.offset_metadata import OffsetAndMetadata
 
 T = 1_700_000_000_000
 GROUPS, TOPICS, PRODUCERS = ("a", "g", "gé", "z"), ("t", "u"), (7, 8, 9)

@@ -1,4 +1,4 @@
-"""The slow and obvious twin of the package offsets: record by record, objects in dictionaries (coordinator/shard)."""
+"""The slow and obvious twin of the package offsets: record by record, objects in dictionaries (tests/twin/shard.py)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.group_events import Rules
+from kgroups_spark.coordinator.group_events import Rules, Slot
 from kgroups_spark.coordinator.groups import Groups
-from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.shard_events import ShardEvents
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow, replay
+from tests.twin.offset_metadata import OffsetCommit
+from tests.twin.shard import Shard
+from tests.twin.shard_events import ShardEvents
+from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
 
 Row = dict[str, Any]
 
@@ -85,9 +85,9 @@ class Twin:
     def rows(self, name: str) -> list[Row]:
         """Rows of a current table."""
         source, kind = {
-            "committed_offsets": (self.shard.committed_rows, shard_rows.CommittedRow),
-            "pending_offsets": (self.shard.pending_rows, shard_rows.PendingRow),
-            "open_transactions": (self.shard.open_transaction_rows, shard_rows.OpenTransactionRow),
+            "committed_offsets": (self.shard.committed_rows, CommittedRow),
+            "pending_offsets": (self.shard.pending_rows, PendingRow),
+            "open_transactions": (self.shard.open_transaction_rows, OpenTransactionRow),
         }[name]
         return table_batch(name, kind._fields, list(source()), audit_id=1).to_pylist()
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.coordinator.state_difference import Correction
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.replay.corrected import CorrectedAt, HistoryReplay
+from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState

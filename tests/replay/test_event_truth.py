@@ -28,7 +28,6 @@ from typing import Any
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
@@ -37,6 +36,7 @@ from tests.logs.log_files import read_folder, read_zip, segments_of
 from tests.nights.nights_here import How, audit
 from tests.nights.reported_tables import Row
 from tests.recorded_logs import CORPORA
+from tests.twin.shard import Shard
 
 WEEK = 7 * 86_400_000
 SEGMENTS = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"

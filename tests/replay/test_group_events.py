@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import scan_batches
 from tests.chosen import Chosen, one_of, some_of
@@ -25,6 +24,7 @@ from tests.nights.nights_here import How, audit, audit_nights
 from tests.nights.reported_tables import Reported, Row
 from tests.recorded_logs import CORPORA
 from tests.twin.object_nights import by_objects
+from tests.twin.shard import Shard
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
 VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.1": (1, 1)}

@@ -13,7 +13,6 @@ from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.state import group_ranges
 from kgroups_spark.replay.event_rows import event_batches
@@ -28,6 +27,8 @@ from tests.coordinator.replay_row import ReplayRow, replay
 from tests.offsets.log_tables import history_tables
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import AS_OF, RELEASES, night
+from tests.twin.shard import Shard
+from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
 
 Row = dict[str, Any]
 
@@ -67,9 +68,9 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
         ("group_member_versions", shard_rows.MemberVersion, changes),
         ("groups", shard_rows.GroupRow, shard.group_rows(50)),
         ("group_members", shard_rows.MemberRow, shard.member_rows()),
-        ("committed_offsets", shard_rows.CommittedRow, shard.committed_rows()),
-        ("pending_offsets", shard_rows.PendingRow, shard.pending_rows()),
-        ("open_transactions", shard_rows.OpenTransactionRow, shard.open_transaction_rows()),
+        ("committed_offsets", CommittedRow, shard.committed_rows()),
+        ("pending_offsets", PendingRow, shard.pending_rows()),
+        ("open_transactions", OpenTransactionRow, shard.open_transaction_rows()),
     ):
         found[name] = table_batch(name, kind._fields, [r for r in made if isinstance(r, kind)], audit_id=1).to_pylist()
     found |= decided(found, shard.groups_in_transactions(), version)
@@ -106,4 +107,4 @@ def test_a_shard_that_was_replayed_is_gone_without_the_collector_of_cycles(chose
     gc.collect()
     with no_cycle_collector():
         replayed(log, chosen.one(RELEASES))
-        assert [each for each in gc.get_objects() if isinstance(each, Groups | ShardReplay)] == []
+        assert [each for each in gc.get_objects() if type(each) in (Groups, ShardReplay)] == []

@@ -13,11 +13,10 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import ENTRIES, loaded, saved, state_of
+from kgroups_spark.replay.state_rows import ENTRIES, loaded, saved
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import replay
@@ -25,6 +24,8 @@ from tests.nights.reported_tables import unordered
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, night
 from tests.replay.state_entries import entries
+from tests.twin.saved_shards import state_of
+from tests.twin.shard import Shard
 
 
 def shard_after(seed: int, version: str) -> Shard:

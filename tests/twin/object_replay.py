@@ -18,11 +18,8 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.group_events import GroupEvents
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
-from kgroups_spark.coordinator.transactions import EndedTransaction
 from kgroups_spark.decoding.record_rows import MARKER_COLUMNS
 from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
@@ -32,6 +29,10 @@ from kgroups_spark.replay.replay_shard import Night, Output, in_lots
 from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
+from tests.twin.offset_metadata import OffsetAndMetadata
+from tests.twin.shard import Shard
+from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
+from tests.twin.transactions import EndedTransaction
 
 # The kinds of rows, in the order in which a shard takes them at one log offset: a correction comes before the records.
 STATE, CORRECTION, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(7)
@@ -309,9 +310,9 @@ class _ShardReplay:
         for name, row_type, rows in (
             ("groups", shard_rows.GroupRow, shard.group_rows(night.offsets_partitions)),
             ("group_members", shard_rows.MemberRow, shard.member_rows()),
-            ("committed_offsets", shard_rows.CommittedRow, shard.committed_rows()),
-            ("pending_offsets", shard_rows.PendingRow, shard.pending_rows()),
-            ("open_transactions", shard_rows.OpenTransactionRow, shard.open_transaction_rows()),
+            ("committed_offsets", CommittedRow, shard.committed_rows()),
+            ("pending_offsets", PendingRow, shard.pending_rows()),
+            ("open_transactions", OpenTransactionRow, shard.open_transaction_rows()),
         ):
             for some in in_lots(rows):
                 yield name, table_batch(name, row_type._fields, some, audit_id=night.audit_id)

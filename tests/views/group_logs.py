@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import GroupVersion
-from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from tests.lake.table_rows import rows_of
+from tests.twin.offset_metadata import OffsetAndMetadata
+from tests.twin.shard import Shard
 from tests.views.recorded import EPOCH
 
 Json = dict[str, Any]

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata, Slot
+from kgroups_spark.coordinator.group_events import Slot
 from kgroups_spark.coordinator.releases import release
 from tests.lake.table_rows import rows_of
+from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata
 from tests.views.outcome_cases import at
 
 SLOTS: list[Slot] = [("g", "t", 0), ("g", "t", 1), ("h", "t", 0)]

@@ -15,14 +15,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, PendingRow
-from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.rows import AssignedPartition
 from kgroups_spark.coordinator.topics import Topics
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.oracle_answers import replay_all
 from tests.coordinator.replay_row import ReplayRow
 from tests.logs.log_files import Files, segments_of
+from tests.twin.shard import Shard
+from tests.twin.shard_rows import CommittedRow, PendingRow
 
 Slot = tuple[str, str, int]  # group, topic, partition
 STATES = ("committed_offsets", "pending_offsets", "groups", "group_members")

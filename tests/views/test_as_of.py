@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.work import known_topics
-from kgroups_spark.coordinator.rows import CommittedRow, GroupRow, MemberRow, PendingRow
+from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.decoding.topic_names import TopicNames
 from tests.chosen import Chosen
@@ -21,6 +21,7 @@ from tests.logs.cleaner import GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import How
+from tests.twin.shard_rows import CommittedRow, PendingRow
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import at

@@ -7,12 +7,12 @@ from functools import cache
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.coordinator.offset_metadata import OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import release
 from tests.chosen import some_of
 from tests.lake.table_rows import rows_of
 from tests.logs.corpora import ANSWERS
 from tests.nights import broker_answers
+from tests.twin.offset_metadata import OffsetCommit, OffsetMetadata, Slot
 from tests.views.arrow_tables import in_duckdb
 from tests.views.outcome_cases import SLOT, at
 from tests.views.random_logs import VALUE, RandomLog

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kgroups_spark.coordinator.rows import OpenTransactionRow
+from tests.twin.shard_rows import OpenTransactionRow
 
 
 class EndedTransaction(NamedTuple):

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgroups_spark.coordinator.group_events import GroupEvent, GroupEvents, RemovedCommit, Rules, member_count, remember
-from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
+from kgroups_spark.coordinator.group_events import (
+    GroupEvent,
+    GroupEvents,
+    RemovedCommit,
+    Rules,
+    Slot,
+    member_count,
+    remember,
+)
 from kgroups_spark.coordinator.removal_causes import UNKNOWN, RemovedValue
+from tests.twin.offset_metadata import OffsetCommit
 
 if TYPE_CHECKING:
-    from kgroups_spark.coordinator.shard import Shard
+    from tests.twin.shard import Shard
 
 
 class RemovedOffset(NamedTuple):

@@ -8,8 +8,8 @@ It is pure: no Spark, no files, no clock. Times are milliseconds, None where a r
 coordinator's load would fail, ReplayFailure is raised after what Kafka's classes had changed by then, and the next
 record may follow.
 
-Groups alone are groups.py, and what becomes of offsets is offsets/ by columns: this puts both together, one object an
-offset.
+This is the slow, obvious twin of the package's replay, which has offsets as columns: one object an offset. The groups
+are the package's own.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kgroups_spark.coordinator import state_rows
 from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.group_events import Slot
 from kgroups_spark.coordinator.groups import Groups, Value
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
-from kgroups_spark.coordinator.rows import CommittedRow, OpenTransactionRow, PendingRow, TopicRow
-from kgroups_spark.coordinator.shard_events import RemovedOffset, ShardEvents
-from kgroups_spark.coordinator.transactions import EndedTransaction, OpenTransactions
-from kgroups_spark.coordinator.versions import before
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.versions import Version, before
+from tests.twin import saved_shards
+from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata
+from tests.twin.shard_events import RemovedOffset, ShardEvents
+from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow, TopicRow
+from tests.twin.transactions import EndedTransaction, OpenTransactions
 
 # Made for every record: this way in a third of the time.
 _commit = partial(tuple.__new__, OffsetCommit)
@@ -40,6 +42,7 @@ class Shard(Groups):
         self.offsets = OffsetMetadata(release)
         super().__init__(release, offsets_partition, self.offsets, recording=recording)
         self.transactions = OpenTransactions()
+        self._corrected_at: set[int] = set()
         # Offsets that were removed, for the first commit after it. Kept only where events are reported.
         self.removed: dict[Slot, RemovedOffset] = {}
         self.events: ShardEvents | None = None
@@ -144,7 +147,7 @@ class Shard(Groups):
         if self.events is not None:
             self.events.close()
         start = before(self.groups.get(group_id or ""), None) if self.recording and entry_type == "group" else None
-        state_rows.replace_entry(self, entry_type, group_id, payload)
+        saved_shards.replace_entry(self, entry_type, group_id, payload)
         if self.events is not None:
             self.events.count_offsets()
         if start is not None:
@@ -179,7 +182,8 @@ class Shard(Groups):
         return self.transactions.rows(self.offsets_partition)
 
     def topic_rows(self) -> Iterator[TopicRow]:
-        return self.topics.rows()
+        for topic_id, (topic, seen, source) in sorted(self.topics.names.items()):
+            yield TopicRow(topic_id, topic, seen, source)
 
     def groups_in_transactions(self) -> set[str]:
         """Groups that this release takes to have an open transaction (3.8 to 4.0.0: also those that leaked)."""
@@ -190,26 +194,41 @@ class Shard(Groups):
         self.events = self.offsets.observer = ShardEvents(self, rules)
         return self.events
 
-    def save(self) -> Iterator[state_rows.StateRow]:
+    def save(self) -> Iterator[StateRow]:
         """The whole state, to go on from with `load`."""
-        return state_rows.save(self)
+        return saved_shards.save(self)
 
     @classmethod
     def load(
         cls,
         release: Release,
         offsets_partition: int,
-        rows: Iterable[state_rows.StateRow],
+        rows: Iterable[StateRow],
         *,
         recording: bool = False,
     ) -> Shard:
         shard = cls(release, offsets_partition, recording=recording)
-        state_rows.load(shard, rows)
+        saved_shards.load(shard, rows)
         return shard
 
+    def take_changes(self) -> list[Version]:
+        """As of Groups; corrections take the place of versions at their log offset."""
+        versions, corrected_at = super().take_changes(), self._corrected_at
+        self._corrected_at = set()
+        last = {_of_what(version): number for number, version in enumerate(versions)}
+        return [
+            version
+            for number, version in enumerate(versions)
+            if version.log_offset not in corrected_at or last[_of_what(version)] == number
+        ]
+
     def _learn_topics(self, record_type: int, value: Value, log_timestamp: int | None) -> None:
-        if record_type in (4, 9):
-            self.topics.learn_all(value["topics"], log_timestamp)
-        elif record_type == 15:
-            for field in ("initializingTopics", "initializedTopics", "deletingTopics"):
-                self.topics.learn_all(value[field], log_timestamp)
+        fields = {4: ["topics"], 9: ["topics"], 15: ["initializingTopics", "initializedTopics", "deletingTopics"]}
+        for field in fields.get(record_type, ()):
+            for topic in value[field]:
+                self.topics.learn(topic["topicId"], topic["topicName"], log_timestamp, "group_record")
+
+
+def _of_what(version: Version) -> tuple[int, str, str | None]:
+    """Log offset, group and member."""
+    return version.log_offset, version.group_id, getattr(version, "member_id", None)

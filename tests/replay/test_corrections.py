@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.state_difference import corrections
+from kgroups_spark.replay.corrections import Correction, corrected, corrections
+from kgroups_spark.replay.shard_state import ShardState
 from tests.coordinator.records import (
     Log,
     X,
@@ -23,11 +23,17 @@ from tests.coordinator.records import (
     topology,
 )
 from tests.coordinator.whole_state import everything
+from tests.twin.saved_shards import state_of
+from tests.twin.shard import Shard
 
 
 def found(carried: Log, reported: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:
+    return found_between(state_of(carried.shard), state_of(reported.shard), waiting)
+
+
+def found_between(carried: ShardState, reported: ShardState, waiting: tuple[str, ...] = ()) -> list[tuple]:
     """Whether it is gone, type, and group or producer."""
-    rows = corrections(carried.shard, reported.shard, waiting)
+    rows = corrections(carried, reported, waiting)
     reported = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
     return [("gone" if row.is_gone else "put", row.entry_type, whose) for row, whose in reported]
 
@@ -85,7 +91,7 @@ def test_what_nobody_owns_any_more_is_a_difference_and_owning_nothing_is_none():
 def test_of_a_group_that_is_the_same_the_carried_one_stays_and_the_offsets_are_the_logs():
     carried = Log().record(2, classic()).record(2, classic()).commit(1).commit(2, "u")
     reported = Log().record(2, classic()).commit(1)
-    (row,) = corrections(carried.shard, reported.shard)
+    (row,) = corrections(state_of(carried.shard), state_of(reported.shard))
     payload = json.loads(row.payload)
     assert payload["group"]["log_offset"] == 1
     assert payload["offsets"] == [["t", 0, 1, 1, -1, 1, None, "", 10**12, None, None, 3]]
@@ -125,21 +131,35 @@ def test_a_group_that_waits_stays_and_its_offsets_do_not():
         ("put", "group", "g"),
         ("gone", "waiting", "h"),
     ]
-    row = list(corrections(carried.shard, reported.shard, ("g",)))[1]
+    row = list(corrections(state_of(carried.shard), state_of(reported.shard), ("g",)))[1]
     assert len(json.loads(row.payload)["group"]["value"]["members"]) == 1
     assert json.loads(row.payload)["offsets"][0][5] == 2
     assert found(carried, carried, ("g", "h")) == []
 
 
-def test_corrections_applied_leave_no_difference():
-    carried, reported = (
-        everything(),
-        Log().commit(3, group="h").commit(2, "u", producer=2).record(2, classic(), group="c"),
-    )
-    for row in list(corrections(carried.shard, reported.shard)):
-        carried.shard.correct(99, *row)
-    assert found(carried, reported) == []
+@pytest.mark.parametrize("version", ["4.3", "4.0.0", "3.9"])
+def test_corrections_applied_leave_no_difference(version):
+    carried = everything(version)
+    reported = Log(version).commit(3, group="h").commit(2, "u", producer=2).record(2, classic(), group="c")
+    was, right = state_of(carried.shard), state_of(reported.shard)
+    found = list(corrections(was, right))
+    now = corrected(was, found, carried.shard.release)
+    assert list(corrections(now, right)) == []
+    assert now.groups.keys() == right.groups.keys()
+    kept = {
+        name: sorted(map(str, getattr(now.offsets, name).to_pylist())) for name in ("offsets", "noted", "transactions")
+    }
+    assert kept == {name: sorted(map(str, getattr(right.offsets, name).to_pylist())) for name in kept}
+    # The twin that replaces an entry of its objects after the other is in the same state.
+    for each in found:
+        carried.shard.correct(99, *each)
+    assert list(corrections(now, state_of(carried.shard))) == []
+    assert now.removed_groups == carried.shard.removed_groups
     assert carried.states() == reported.states()
-    for rows in ("committed_rows", "pending_rows", "open_transaction_rows"):
-        assert list(getattr(carried.shard, rows)()) == list(getattr(reported.shard, rows)())
-    assert Shard.load(release("4.3"), 0, carried.shard.save()).groups.keys() == {"c", "g", "h"}
+
+
+def test_what_is_corrected_keeps_all_that_no_correction_is_about():
+    state = state_of(everything("4.0.0").shard)
+    now = corrected(state, [Correction("group", "c", None)], release("4.0.0"))
+    assert found_between(state, now) == [("gone", "group", "c")]
+    assert corrected(state, [], release("4.0.0")).groups.keys() == state.groups.keys()
