@@ -64,7 +64,8 @@ class GroupRange(NamedTuple):
         for bound, is_kept in ((self.low, pc.greater_equal), (self.high, pc.less)):
             if bound is not None:
                 has &= is_kept(group_id, bound).fill_null(False).to_numpy(zero_copy_only=False)
-        return has & group_id.is_valid().to_numpy(zero_copy_only=False)
+        has &= group_id.is_valid().to_numpy(zero_copy_only=False)
+        return has
 
     def meets(self, lowest: str, highest: str) -> bool:
         """Whether any group from `lowest` to `highest` may be one of these."""

@@ -55,7 +55,8 @@ def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> 
     stays = np.ones(len(first), np.bool_)
     if not len(first) or (first[0] > before and (first[1:] > last[:-1]).all() and (last >= first).all()):
         return stays
-    firsts, lasts = first.tolist(), last.tolist()
+    firsts: list[int] = first.tolist()
+    lasts: list[int] = last.tolist()
     kept: list[int] = []
 
     def span(i: int) -> int:
