@@ -60,8 +60,9 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
         stored.give(CHECKPOINTS, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
     if work.before is not None:
         stored.give(EXPIRY, work.then)
-    task = work.shard_task(progress, moment.as_of_ms, stored)
-    return sink.run(stored.shards(work.shard_hands), partial(replay_shards, task))
+    shards = work.shards_by_task(progress)
+    task = work.shard_task(progress, moment.as_of_ms, stored, shards)
+    return sink.run(stored.shards(shards.hands), partial(replay_shards, task))
 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:

@@ -67,4 +67,4 @@ def restored_state(work: AuditWork) -> SavedState:
     with sink_of(writer) as sink:
         sink.run(stored.shards(history.dealt.hands), partial(replay_shards, task))
         sink.replace(writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
-    return SavedState(work.audit_id, kept_audit_id=work.state.kept_audit_id)
+    return replace(work.state, audit_id=work.audit_id)

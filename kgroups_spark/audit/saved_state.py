@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
@@ -27,12 +27,14 @@ class SavedState:
     `why_rebuilt`: what differs from the rules that made it, as a sentence; None: it can be used.
     `kept_audit_id`: whose rows stay beside those of this audit, so that it can be done again if it is killed.
     `names`: those of history, where it was rebuilt from it; None: the current tables have them.
+    `rows`: how many it has of each offsets partition, roughly.
     """
 
     audit_id: int | None
     why_rebuilt: str | None = None
     kept_audit_id: int | None = None
     names: HistoryNames | None = None
+    rows: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def must_be_rebuilt(self) -> bool:
@@ -49,21 +51,28 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
         return SavedState(None)
     newest = newest_state(lake, CHECKPOINTS, before.audit_id)
     why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
-    why = why or _missing(lake, before, newest)
-    return SavedState(newest, why, kept_audit_id=newest)
+    ends, rows = ({}, {}) if newest is None else _ends_and_rows(lake, newest)
+    why = why or _missing(before, newest, ends)
+    return SavedState(newest, why, kept_audit_id=newest, rows=rows)
 
 
-def _missing(lake: Lake, before: AuditRow, newest: int | None) -> str | None:
+def _ends_and_rows(lake: Lake, audit_id: int) -> tuple[dict[int, int], dict[int, int]]:
+    """By offsets partition where the state of an audit ends, and how many rows it has."""
+    columns = ["offsets_partition", "log_offset"]
+    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=rows_of_state(CHECKPOINTS, audit_id))
+    found = rows.group_by("offsets_partition").aggregate([("log_offset", "max"), ([], "count_all")]).to_pydict()
+    numbers = found["offsets_partition"]
+    ends, counts = (dict(zip(numbers, found[name], strict=True)) for name in ("log_offset_max", "count_all"))
+    return ends, counts
+
+
+def _missing(before: AuditRow, newest: int | None, saved: Mapping[int, int]) -> str | None:
     """Why the newest state is not that of the last finished audit; None: it is. A state that ends elsewhere than that
     audit did is an older one, which somebody restored or left as the only one."""
     if newest is None:
         return (
             f"state rebuilt from history: the lake has none of audit {before.audit_id}" if before.partitions else None
         )
-    columns = ["offsets_partition", "log_offset"]
-    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=rows_of_state(CHECKPOINTS, newest))
-    places = rows.group_by(columns).aggregate([]).to_pydict()
-    saved = dict(zip(*(places[name] for name in columns), strict=True))
     for each in before.partitions or ():
         number, end_offset = each.offsets_partition, each.end_offset
         if saved.get(number) != end_offset and (number in saved or each.last_batch_offset is not None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -24,7 +24,7 @@ from kgroups_spark.decoding.redecode import COLUMNS
 from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.names import sightings
-from kgroups_spark.history.stored import Stored
+from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -136,11 +136,12 @@ class AuditWork:
         known = {p.offsets_partition for p in self.before.partitions or ()} if self.before else set()
         return sorted(known | {p.offsets_partition for p in self.plan.partitions})
 
-    @property
-    def shard_hands(self) -> list[list[int]]:
-        """The shards, dealt to tasks."""
-        tasks = min(2 * self.slots, len(self.shards))
-        return [self.shards[number::tasks] for number in range(tasks)]
+    def shards_by_task(self, progress: Iterable[RangeProgress] = ()) -> Dealt:
+        """The shards of each task. A shard weighs what its saved state holds, and what was read of it."""
+        rows = Counter(self.state.rows)
+        for each in progress:
+            rows[each.offsets_partition] += each.records
+        return dealt({shard: rows[shard] for shard in self.shards}, self.slots)
 
     def read_context(self) -> ReadContext:
         latest_ms = self.settings.clock_ms + CLOCKS_DIFFER_MS
@@ -169,14 +170,14 @@ class AuditWork:
         """The clean-up by which this audit decides."""
         return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
 
-    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored) -> ShardTask:
-        """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored."""
+    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored, shards: Dealt) -> ShardTask:
+        """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored of their shards."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
         task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), self.state.audit_id, again)
         if not self.has_decoded_again:
             return task
         quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
-        return replace(task, decoded_again=(quarantine, Dealt(tuple(map(tuple, self.shard_hands)), Counter())))
+        return replace(task, decoded_again=(quarantine, shards))
 
     def partitions_read(self, progress: list[RangeProgress]) -> list[PartitionProgress]:
         """How far each partition is read, as far as ranges tell."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kgroups_spark.balance import by_weight
 from kgroups_spark.client.properties import ClientProperties, client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
@@ -190,16 +191,16 @@ def _records(
 
 
 def plan_spans(options: Options, cluster: Cluster) -> list[FetchedSpans]:
-    """The spans to read, dealt to at most two tasks a broker, or to more where minPartitions asks for them."""
+    """The spans to read, in at most two tasks a broker, or to more where minPartitions asks for them."""
     wanted = [
         span for topic in options.topics for log in _logs(cluster, topic, options) if (span := _span(log, options))
     ]
     by_leader: dict[int | None, list[FetchSpan]] = {}
     for span in wanted:
         by_leader.setdefault(span.piece.leader, []).append(span)
-    dealt = [FetchedSpans(tuple(hand)) for spans in by_leader.values() for hand in _deal(spans, FETCHERS_PER_BROKER)]
-    if len(dealt) >= options.min_partitions or not wanted:
-        return dealt
+    tasks = [of_task for spans in by_leader.values() for of_task in by_weight(spans, _offsets, FETCHERS_PER_BROKER)]
+    if len(tasks) >= options.min_partitions or not wanted:
+        return [FetchedSpans(tuple(of_task)) for of_task in tasks]
     share = max(1, sum(map(_offsets, wanted)) // options.min_partitions)
     return [
         FetchedSpans((FetchSpan(piece, span.start_offset, span.end_offset),))
@@ -245,14 +246,6 @@ def _span(log: LiveLog, options: Options) -> FetchSpan | None:
 
 def _offsets(span: FetchSpan) -> int:
     return span.end_offset - span.start_offset
-
-
-def _deal(spans: Sequence[FetchSpan], hands: int) -> list[list[FetchSpan]]:
-    """Largest first, each to the one that has least; no hand is empty."""
-    dealt: list[list[FetchSpan]] = [[] for _ in range(min(hands, len(spans)))]
-    for span in sorted(spans, key=_offsets, reverse=True):
-        min(dealt, key=lambda hand: sum(map(_offsets, hand))).append(span)
-    return dealt
 
 
 def _require_no_shown_secret(options: Mapping[str, str]) -> None:

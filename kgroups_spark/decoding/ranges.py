@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from kgroups_spark.balance import by_weight
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece, Piece, SegmentPiece
 
 Offset = TypeVar("Offset", int, None)
@@ -97,7 +98,7 @@ def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
         return []
     tasks = max(1, min(tasks, len(ranges)))
     in_order = sorted(ranges, key=_place)
-    balanced = _balanced(in_order, tasks)
+    balanced = by_weight(in_order, lambda log_range: log_range.size_bytes, tasks)
     neighbours = _neighbours(in_order, tasks, int(max(map(_weight, balanced)) * WORTH_NEIGHBOURS))
     return balanced if neighbours is None else neighbours
 
@@ -126,16 +127,6 @@ def leader(log_range: LogRange) -> int | None:
     """The broker that led the partition at planning; None: none did, or it is read from files."""
     piece = log_range.pieces[0]
     return piece.leader if isinstance(piece, FetchPiece) else None
-
-
-def _balanced(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
-    hands: list[list[LogRange]] = [[] for _ in range(tasks)]
-    loads = [0] * len(hands)
-    for log_range in sorted(ranges, key=lambda r: (-r.size_bytes, *_place(r))):
-        lightest = loads.index(min(loads))
-        hands[lightest].append(log_range)
-        loads[lightest] += _weight([log_range])
-    return [sorted(hand, key=_place) for hand in hands if hand]
 
 
 def _neighbours(ranges: Sequence[LogRange], tasks: int, most: int) -> list[list[LogRange]] | None:

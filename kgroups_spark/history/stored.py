@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 
+from kgroups_spark.balance import by_weight
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake, rows_where
 from kgroups_spark.lake.reach import tasks_read
@@ -21,7 +22,7 @@ from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_by_shard
-from kgroups_spark.tasks.replay_stage import deal_shards, shards_of, shards_of_parts
+from kgroups_spark.tasks.replay_stage import shards_of, shards_of_parts
 
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
 # A replay of history goes on from none of a night's states.
@@ -117,4 +118,4 @@ def _file(file: TableFile) -> StoredFile:
 def dealt(records: Mapping[int, int], slots: int) -> Dealt:
     """Shards with so many records each, dealt to tasks: a small history is one task."""
     tasks = max(1, min(2 * slots, sum(records.values()) // RECORDS_OF_A_TASK))
-    return Dealt(tuple(map(tuple, deal_shards(records, tasks))), dict(records))
+    return Dealt(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))

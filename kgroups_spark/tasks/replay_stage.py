@@ -201,17 +201,6 @@ def shard_rows(shards: DataFrame, shard_task: Task, name: str) -> DataFrame:
     return shards.mapInArrow(with_storage(task), TABLES[name].schema)
 
 
-def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
-    """The shards in at most `tasks` hands of about as many records, the largest first; no hand is empty."""
-    hands: list[list[int]] = [[] for _ in range(max(1, min(tasks, len(records))))]
-    loads = [0] * len(hands)
-    for shard in sorted(records, key=lambda shard: (-records[shard], shard)):
-        lightest = loads.index(min(loads))
-        hands[lightest].append(shard)
-        loads[lightest] += records[shard] + 1
-    return [sorted(hand) for hand in hands]
-
-
 def by_task(shards: DataFrame, tasks: int) -> DataFrame:
     """The rows of a task together, shard by shard."""
     return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from kgroups_spark.balance import by_weight
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
@@ -39,7 +40,6 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.outputs import ROWS
-from kgroups_spark.tasks.replay_stage import deal_shards
 from kgroups_spark.tasks.sinks import PartsSink, RowsSink, append_frame
 from kgroups_spark.tasks.table_scan import Line, scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
@@ -180,8 +180,6 @@ class Reduction:
         """The outcomes, with the parts that tasks of this audit have written; None: only counted."""
         files = {name: self._files(name) for name in self._names if name != "audits"}
         old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
-        shards = sorted(rows_of)
-        dealt = deal_shards({n: rows_of[shard] for n, shard in enumerate(shards)}, self._tasks(rows_of.total()))
         chosen = old | {name: files[name] for name in self._filters}
         work = ReducedFiles(
             self.lake.uri,
@@ -189,7 +187,7 @@ class Reduction:
             self._filters,
             {name: [file.path for file in some] for name, some in chosen.items()},
             [file.path for file in files[MARKERS]],
-            [[shards[n] for n in hand] for hand in dealt],
+            by_weight(sorted(rows_of), rows_of.__getitem__, self._tasks(rows_of.total())),
             is_dry=audit_id is None,
         )
         sink, tasks = PartsSink({ROWS: self.lake.uri}, audit_id or 0, sorted_lots), len(work.hands)

@@ -13,8 +13,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.plan.audit_plan import AnotherLog
 from tests.logs.cleaner import GrowingLog
 from tests.logs.dense_logs import dense_log
-from tests.logs.generated_logs import LOGS
-from tests.logs.log_files import Files, read_zip
+from tests.logs.every_profile import logs_of_every_profile
 from tests.logs.written_nights import written
 from tests.nights.cleaned_nights import random_night, write_folder
 from tests.nights.lakes import COMPARED, contents, rows, versions
@@ -46,22 +45,6 @@ NEVER_TOO_LATE_MS = 10**14
 
 def audit(session, lake, segments, **options):
     return run_audit(session, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
-
-
-def logs_of_every_profile() -> Files:
-    """One log: each partition is the first of a generated log, the last one is dense."""
-    found = read_zip(LOGS)
-    names = [min(n for n in found if n.startswith(profile)) for profile in ("adversarial", "compacted", "wellformed")]
-    parts = [found[name] for name in names] + [dense_log(7, 40)]
-    merged: dict[str, bytes] = {}
-    for number, files in enumerate(parts):
-        folder = sorted(files)[0].split("/")[0]
-        merged |= {
-            f"__consumer_offsets-{number}/{path.split('/')[1]}": data
-            for path, data in files.items()
-            if path.startswith(f"{folder}/")
-        }
-    return merged
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,8 @@ def test_rows_that_a_task_does_not_find_are_not_lost(local, tmp_path, monkeypatc
     rng = random.Random(1)
     tables = random_tables(rng, 3)
     lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
-    monkeypatch.setattr(keep, "deal_shards", lambda records, tasks: [[0], [1]])  # the last one is left out
+    without_the_last = [[("offsets_partition", 0)], [("offsets_partition", 1)]]
+    monkeypatch.setattr(keep, "by_weight", lambda *_: without_the_last)
     reduction = Reduction(lake, dict.fromkeys(range(3), 80), {}, LONG_AGO, by_parts=True)
     with pytest.raises(keep.KgroupsError, match=r"of \d+ rows were found; nothing was changed"):
         reduction.apply(LakeWriter(lake, 2, "parts", lambda: None), lambda line: None)

@@ -49,7 +49,7 @@ MANY_SLOTS = 64
 @dataclass(frozen=True)
 class How:
     """How a log is audited. `chunk_bytes`: so many are decoded at once. `in_ranges`: each segment is a range of its
-    own. `clock_ms`: this machine's clock."""
+    own, and the shards have several tasks. `clock_ms`: this machine's clock."""
 
     release: str = "4.3"
     chunk_bytes: int | None = None
@@ -221,13 +221,15 @@ def write_files(folder: Path, files: Files) -> None:
 
 @contextmanager
 def patched(how: How) -> Iterator[None]:
-    """Patches what an audit has no option for: its chunks, how few bytes are worth a range, and its clock."""
+    """Patches what an audit has no option for: its chunks, how few bytes are worth a range and how few
+    records a task, and its clock."""
     with ExitStack() as stack:
         if how.chunk_bytes is not None:
             stack.enter_context(mock.patch("kgroups_spark.records.segment.Window", _windows_of(how.chunk_bytes)))
         if how.in_ranges:
             stack.enter_context(mock.patch("kgroups_spark.decoding.ranges.SMALLEST_CUT_BYTES", 1))
             stack.enter_context(mock.patch("kgroups_spark.audit.work.cut", lambda whole, _: cut(whole, MANY_SLOTS)))
+            stack.enter_context(mock.patch("kgroups_spark.history.stored.RECORDS_OF_A_TASK", 1))
         if how.clock_ms is not None:
             stack.enter_context(mock.patch("kgroups_spark.audit.log_source._clock_ms", lambda: how.clock_ms))
         yield

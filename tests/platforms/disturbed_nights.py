@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from kgroups_spark.audit import work
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.history import stored
 from kgroups_spark.lake import reach
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import lake_file_system
@@ -41,7 +42,8 @@ read, replay = stages._one_per_hand, shard_stage.by_task
 def main(shared: Path, writers: list[str]) -> dict[str, Any]:
     """Runs the nights; the facts that the tests check, by name."""
     spark = spark_session("disturbed nights")
-    work.SMALLEST_HAND_BYTES = 1  # several tasks for a small log, too
+    # Several tasks for a small log, too.
+    work.SMALLEST_HAND_BYTES = stored.RECORDS_OF_A_TASK = 1
     facts: dict[str, Any] = {"writers": {}, "settings": {name: spark.conf.get(name) for name in PER_SESSION}}
     for writer in writers:
         for share, ways in NIGHTS.items():

@@ -1,4 +1,4 @@
-"""Which audit read a place of the log, and how shards are dealt to tasks."""
+"""Which audit read a place of the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kgroups_spark.lake.ledger_rows import entries_of
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tasks.replay_stage import deal_shards
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -54,8 +53,3 @@ def test_versions_of_a_correction_where_nothing_was_new_belong_to_the_audit_that
     assert audit_ids(read_by, (9, "g", None), (9, "other", None), (9, "g", 5), (8, "g", None)) == [2, 1, 1, 1]
     assert read_by.has_read(1, 0)
     assert not read_by.has_read(2, 0)
-
-
-def test_shards_are_dealt_by_their_records_and_no_hand_is_empty():
-    assert deal_shards({0: 5, 1: 100, 2: 5, 3: 90}, 2) == [[1], [0, 2, 3]]
-    assert deal_shards({7: 0}, 4) == [[7]]

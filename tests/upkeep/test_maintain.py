@@ -61,11 +61,14 @@ def log(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two_nights(local, log, tmp_path_factory):
-    """A lake of two nights, and below `log` what they have read; the last fifth of the log is still to come."""
+    """A lake of two nights of several tasks, and below `log` what they have read; the last fifth of the log is still to
+    come."""
     folder = tmp_path_factory.mktemp("nights")
-    for share in (0.4, 0.8):
-        copy_until(log, folder / "log", share)
-        audit(local, folder / "lake", folder / "log")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kgroups_spark.history.stored.RECORDS_OF_A_TASK", 1)
+        for share in (0.4, 0.8):
+            copy_until(log, folder / "log", share)
+            audit(local, folder / "lake", folder / "log")
     return folder
 
 

@@ -1,0 +1,49 @@
+"""The shards of a night go to tasks by their weight, and a small night is one task."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from kgroups_spark.audit.saved_state import SavedState
+from kgroups_spark.audit.settings import AuditSettings
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.history.stored import RECORDS_OF_A_TASK
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.plan.audit_plan import AuditPlan
+from tests.logs.every_profile import logs_of_every_profile
+from tests.nights.nights_here import How, audit
+
+SLOTS = 2
+
+
+def shards_by_task(state: dict[int, int], read: dict[int, int]) -> tuple[tuple[int, ...], ...]:
+    """The shards of each task, where the saved state has so many rows and the night has read so many records."""
+    lake: Any = SimpleNamespace(spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=SLOTS)))
+    partitions = tuple(PartitionProgress(number, 0, 1) for number in state.keys() | read.keys())
+    before = AuditRow(1, "finished", "t", datetime(2026, 1, 1, tzinfo=UTC), partitions=partitions)
+    settings = AuditSettings("4.3", 1, "option", 1, 0)
+    work = AuditWork(lake, None, AuditPlan([], None), before, SavedState(1, rows=state), settings, print)  # type: ignore[arg-type]
+    return work.shards_by_task(
+        [RangeProgress(number, 0, 0, 1, records=records) for number, records in read.items()]
+    ).hands
+
+
+def test_a_small_night_is_one_task() -> None:
+    assert shards_by_task({0: 10, 1: 10, 2: 10}, {3: 10}) == ((0, 1, 2, 3),)
+
+
+def test_a_shard_weighs_what_its_state_holds_and_what_was_read_of_it() -> None:
+    large = RECORDS_OF_A_TASK
+    assert shards_by_task({0: large, 1: large, 2: 10}, {0: large, 2: 2 * large}) == ((2,), (0,), (1,))
+    # No more than twice as many as can run at the same time.
+    assert len(shards_by_task({}, dict.fromkeys(range(9), large))) == 2 * SLOTS
+
+
+def test_the_tables_of_a_small_night_are_one_part_each() -> None:
+    files = logs_of_every_profile()
+    for how, tasks in ((How(), 1), (How(in_ranges=True), 2)):
+        audited = audit(files, how)
+        assert len(audited.session.store.logs[f"file:{audited.lake}/groups"][-1].adds) == tasks
