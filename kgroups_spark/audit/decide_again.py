@@ -83,7 +83,7 @@ def _by_tasks(work: AuditWork, task: DecideTask) -> None:
     for name in READ:
         stored.give(name, work.then)
     with sink_of(work.writer) as sink:
-        sink.run(stored.shards(work.shards_by_task().hands), partial(replay_shards, task))
+        sink.run(stored.shards(work.shards_by_task()), partial(replay_shards, task))
         for name in WRITTEN:
             sink.replace(work.writer, name)
 

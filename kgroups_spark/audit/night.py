@@ -37,9 +37,9 @@ def audit_night(work: AuditWork) -> AuditResult:
     say = work.progress
     with sink_of(work.writer, for_replay=True) as sink:
         with tasks_reported(work.spark, say, work.reading):
-            reported = read_ranges(work.spark, sink, work.hands, work.read_context())
+            reported = read_ranges(work.spark, sink, work.ranges_by_task, work.read_context())
             if more := read_on(work.plan, reported):
-                reported += read_ranges(work.spark, sink, work.dealt(more), work.read_context())
+                reported += read_ranges(work.spark, sink, work.by_task(more), work.read_context())
         work, progress = work.settled(reported)
         with tasks_reported(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             moment = Moment.of(work, progress)
@@ -62,7 +62,7 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
         stored.give(EXPIRY, work.then)
     shards = work.shards_by_task(progress)
     task = work.shard_task(progress, moment.as_of_ms, stored, shards)
-    return sink.run(stored.shards(shards.hands), partial(replay_shards, task))
+    return sink.run(stored.shards(shards), partial(replay_shards, task))
 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:

@@ -30,7 +30,7 @@ from kgroups_spark.decoding.redecode import DECODED_TABLES
 from kgroups_spark.decoding.topic_names import CLUSTER
 from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
 from kgroups_spark.history.names import HistoryNames, names_of_shards, sightings
-from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import record_counts
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
@@ -38,7 +38,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import AuditSpans
 from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory
-from kgroups_spark.replay.stored_rows import Dealt, StoredTable
+from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, ShardTask, replay_shards
@@ -118,13 +118,13 @@ class _Rebuild:
         return Rebuilt(state, added, _record_counts(decoded), tuple(_reported(added)))
 
     @cached_property
-    def _dealt(self) -> Dealt:
+    def _tasks(self) -> TaskShards:
         records = records_read(self.read)
-        return dealt({shard: records[shard] for shard in self.work.shards}, self.work.slots)
+        return task_shards({shard: records[shard] for shard in self.work.shards}, self.work.slots)
 
     def _history(self, tables: Mapping[str, StoredTable]) -> StoredHistory:
         """All history that counts. This audit has appended nothing yet but the records that it decoded again."""
-        return StoredHistory(tables, self._dealt, self.last, self.work.audit_id, self.replaced)
+        return StoredHistory(tables, self._tasks, self.last, self.work.audit_id, self.replaced)
 
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
         """Appends what now decodes; how many rows by table, and the names in all records. An audit that goes on counts
@@ -135,7 +135,7 @@ class _Rebuild:
         }
         task = LookTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
         with sink_of(self.writer) as sink:
-            found = sink.run(stored.shards(self._dealt.hands), partial(replay_shards, task))
+            found = sink.run(stored.shards(self._tasks), partial(replay_shards, task))
             for name in DECODED_TABLES:
                 sink.append(self.writer, name)
         kept = sightings(self.work.then.rows("topics").to_pylist())
@@ -168,7 +168,7 @@ class _Rebuild:
         )
         if self.current:
             stored.give(EXPIRY, work.then)
-        sink.run(stored.shards(self._dealt.hands), partial(replay_shards, task))
+        sink.run(stored.shards(self._tasks), partial(replay_shards, task))
 
     def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
         """Rows that no replay makes again: of reduced history, and those that are replaced."""

@@ -78,7 +78,7 @@ class KeptRows:
                 is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
             is_kept = is_before if is_kept is None else is_before | is_kept
         if is_kept is not None and name in self.tables:
-            yield reader.stored(self.tables[name], stored.dealt, parts, number).filter(is_kept)
+            yield reader.stored(self.tables[name], stored.tasks, parts, number).filter(is_kept)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class RestoreTask:
             return
         history = self.state.stored
         assert history is not None
-        rows = reader.stored(self.saved, history.dealt, parts, offsets_partition).filter(self.is_saved)
+        rows = reader.stored(self.saved, history.tasks, parts, offsets_partition).filter(self.is_saved)
         rows = rows.cast(arrow_schema(CHECKPOINTS))  # texts, as those of the others
         at = rows.schema.get_field_index("audit_id")
         ours = constant(self.state.audit_id, len(rows), pa.int64())
@@ -65,6 +65,6 @@ def restored_state(work: AuditWork) -> SavedState:
     writer = replace(work.writer, app_id=REBUILD_APP_ID)
     task = RestoreTask(state, frozenset(cuts), saved, expression_of(is_saved))
     with sink_of(writer) as sink:
-        sink.run(stored.shards(history.dealt.hands), partial(replay_shards, task))
+        sink.run(stored.shards(history.tasks), partial(replay_shards, task))
         sink.replace(writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
     return replace(work.state, audit_id=work.audit_id)

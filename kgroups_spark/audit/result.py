@@ -15,7 +15,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.counts import counted
-from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, is_unsettled
+from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import MixedCommits
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts

@@ -19,12 +19,12 @@ from kgroups_spark.counts import counted, sized
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.decoding.partition_count import fitting_by_partition, is_ambiguous, partition_count
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange, cut, deal, deal_to_fetchers
+from kgroups_spark.decoding.ranges import LogRange, cut, ranges_by_fetcher, ranges_by_task
 from kgroups_spark.decoding.redecode import COLUMNS
 from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.names import sightings
-from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -33,7 +33,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.read_to import not_read_now, read_now
 from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.replay.stored_rows import Dealt
+from kgroups_spark.replay.stored_rows import TaskShards
 from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.rows import table_batch
@@ -45,7 +45,7 @@ TABLES_ALONE = "tables"
 # The columns of quarantine that say which records an audit has decoded again.
 DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 # Fewer bytes are not worth a task of their own: its start costs more.
-SMALLEST_HAND_BYTES = 4 << 20
+SMALLEST_TASK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,17 @@ class AuditWork:
         return max(1, self.spark.sparkContext.defaultParallelism)
 
     @cached_property
-    def hands(self) -> list[list[LogRange]]:
-        """The ranges to read, dealt to tasks."""
-        return self.dealt([*self.plan.reread_ranges, *self.plan.new_ranges])
+    def ranges_by_task(self) -> list[list[LogRange]]:
+        """The ranges that each task is to read."""
+        return self.by_task([*self.plan.reread_ranges, *self.plan.new_ranges])
 
-    def dealt(self, whole: Sequence[LogRange]) -> list[list[LogRange]]:
-        """Ranges, cut where that is worth it, dealt to tasks."""
+    def by_task(self, whole: Sequence[LogRange]) -> list[list[LogRange]]:
+        """The ranges of each task, cut where that is worth it."""
         if self.is_live:
-            return deal_to_fetchers(whole)
+            return ranges_by_fetcher(whole)
         ranges = cut(whole, self.slots)
         total = sum(log_range.size_bytes for log_range in ranges)
-        return deal(ranges, max(1, min(2 * self.slots, -(-total // SMALLEST_HAND_BYTES)))) if ranges else []
+        return ranges_by_task(ranges, max(1, min(2 * self.slots, -(-total // SMALLEST_TASK_BYTES)))) if ranges else []
 
     @property
     def reading(self) -> str:
@@ -120,7 +120,7 @@ class AuditWork:
         partitions = counted(len(self.plan.new_ranges), "partition")
         if self.is_live:
             return f"reading what is new of {partitions}"
-        return f"reading {sized(sum(r.size_bytes for hand in self.hands for r in hand))} of {partitions}"
+        return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"
 
     def settled(self, progress: list[RangeProgress]) -> tuple[AuditWork, list[RangeProgress]]:
         """The work and what was read of it, both without the partitions that stage 1 gave up."""
@@ -136,12 +136,12 @@ class AuditWork:
         known = {p.offsets_partition for p in self.before.partitions or ()} if self.before else set()
         return sorted(known | {p.offsets_partition for p in self.plan.partitions})
 
-    def shards_by_task(self, progress: Iterable[RangeProgress] = ()) -> Dealt:
+    def shards_by_task(self, progress: Iterable[RangeProgress] = ()) -> TaskShards:
         """The shards of each task. A shard weighs what its saved state holds, and what was read of it."""
         rows = Counter(self.state.rows)
         for each in progress:
             rows[each.offsets_partition] += each.records
-        return dealt({shard: rows[shard] for shard in self.shards}, self.slots)
+        return task_shards({shard: rows[shard] for shard in self.shards}, self.slots)
 
     def read_context(self) -> ReadContext:
         latest_ms = self.settings.clock_ms + CLOCKS_DIFFER_MS
@@ -152,7 +152,7 @@ class AuditWork:
         from kgroups_spark.cluster.live_log import Fetcher
 
         client = self.source.client
-        limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second, client.timeout_ms)
+        limits = FetchLimits(min(len(self.ranges_by_task), self.slots), self.max_bytes_per_second, client.timeout_ms)
         return replace(context, fetcher=Fetcher(client, limits))
 
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
@@ -170,7 +170,7 @@ class AuditWork:
         """The clean-up by which this audit decides."""
         return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
 
-    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored, shards: Dealt) -> ShardTask:
+    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored, shards: TaskShards) -> ShardTask:
         """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored of their shards."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
         task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), self.state.audit_id, again)

@@ -45,7 +45,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.checkpoints import kept_checkpoints
-from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
@@ -170,7 +170,7 @@ class _History:
     def of(cls, lake: Lake) -> _History:
         then, stored = LakeAsOfAudit.last_finished(lake), Stored.of(lake)
         records = records_read(what_was_read(lake, then.audit_id))
-        shards = dealt(records, lake.spark.sparkContext.defaultParallelism)
+        shards = task_shards(records, lake.spark.sparkContext.defaultParallelism)
         history = StoredHistory(stored.tables_as_of(then), shards, replaced=then.replaced)
         return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
@@ -196,8 +196,8 @@ class _History:
             wanted.setdefault(number, set()).add(group_id)
         groups = {number: frozenset(some) for number, some in wanted.items()}
         slots = self.stored.lake.spark.sparkContext.defaultParallelism
-        shards = dealt({number: self.records[number] for number in groups}, slots)
-        history = replace(self.history, dealt=shards, groups=groups)
+        shards = task_shards({number: self.records[number] for number in groups}, slots)
+        history = replace(self.history, tasks=shards, groups=groups)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             tried, back = tried_releases(a, b), tried_releases(b, a)
@@ -218,7 +218,7 @@ class _History:
             yield Difference(*json.loads(row.line))
 
     def _mapped(self, history: StoredHistory, task: Task, schema: StructType) -> DataFrame:
-        return self.stored.shards(history.dealt.hands).mapInArrow(with_storage(task), schema)
+        return self.stored.shards(history.tasks).mapInArrow(with_storage(task), schema)
 
 
 def _shards_in(history: StoredHistory, batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:

@@ -1,4 +1,4 @@
-"""The work of one reading task: the ranges of its hand, partition by partition.
+"""The work of one reading task: its ranges, partition by partition.
 
 A live log is cleaned while it is read. A record that was there at planning may be gone when its turn comes, because a
 newer record of its key lies behind the planned end: who stops there has neither. So a task reads on. When everything
@@ -90,16 +90,16 @@ class PartitionReading(Generic[Decoder]):
             start = decoder.progress.next_offset
 
 
-def readings(hand: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading[RangeDecoder]]:
-    """The partitions of a hand, in order."""
+def readings(ranges: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading[RangeDecoder]]:
+    """The partitions of the ranges of a task, in order."""
     records = GroupRecordDecoder()
 
     def decoder(log_range: LogRange) -> RangeDecoder:
         return RangeDecoder(log_range, context, records)
 
-    in_order = sorted(hand, key=lambda log_range: (log_range.offsets_partition, log_range.number))
-    for partition, ranges in groupby(in_order, key=lambda log_range: log_range.offsets_partition):
-        yield PartitionReading(partition, list(ranges), context, decoder)
+    in_order = sorted(ranges, key=lambda log_range: (log_range.offsets_partition, log_range.number))
+    for partition, of_one in groupby(in_order, key=lambda log_range: log_range.offsets_partition):
+        yield PartitionReading(partition, list(of_one), context, decoder)
 
 
 def is_unsettled(progress: RangeProgress) -> bool:

@@ -1,8 +1,8 @@
-"""Contiguous pieces of the offsets partitions' logs, and how they are dealt to tasks.
+"""Contiguous pieces of the offsets partitions' logs, and which tasks read them.
 
 A segment is never cut inside a file. A partition is cut only where it alone would keep one task busy while the others
 wait, into at most twice as many ranges as there are slots. A live partition is never cut: it is read by one task
-(hand_reader.py).
+(partition_reading.py).
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ def _first_offset(pieces: Sequence[Piece], unknown: Offset) -> int | Offset:
     return first.file.base_offset if isinstance(first, SegmentPiece) and first.file is not None else unknown
 
 
-# So much heavier the heaviest hand may be for the sake of neighbours.
+# So much heavier the heaviest task may be for the sake of neighbours.
 WORTH_NEIGHBOURS = 1.2
 
 
-def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
-    """The ranges in at most `tasks` hands of about equal bytes; no hand is empty.
+def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
+    """The ranges of each of at most `tasks` tasks, about as many bytes each; no task is without any.
 
-    A hand is neighbouring offsets partitions where that costs little: its parts then are of few partitions, and whoever
-    asks for one partition opens few files. Else the largest ranges are dealt first, each to the lightest hand.
+    A task has neighbouring offsets partitions where that costs little: its parts then are of few partitions, and
+    whoever asks for one partition opens few files. Else the ranges go by their weight alone.
     """
     if not ranges:
         return []
@@ -103,11 +103,11 @@ def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
     return balanced if neighbours is None else neighbours
 
 
-def deal_to_fetchers(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
-    """Ranges of live partitions in hands of about equal bytes: a hand is of one broker, FETCHERS_PER_BROKER of each,
-    and has all ranges of its partitions.
+def ranges_by_fetcher(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
+    """The ranges of live partitions of each task, about as many bytes each: a task is of one broker,
+    FETCHERS_PER_BROKER of each, and has all ranges of its partitions.
 
-    Since a task takes one hand, no broker has more fetchers than that, however many slots there are.
+    So no broker has more fetchers than that, however many slots there are.
     """
     by_partition: dict[int, list[LogRange]] = {}
     for log_range in ranges:
@@ -117,9 +117,9 @@ def deal_to_fetchers(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
         whole = replace(of_one[0], pieces=tuple(piece for log_range in of_one for piece in log_range.pieces))
         by_leader.setdefault(leader(whole), []).append(whole)
     return [
-        [log_range for whole in hand for log_range in by_partition[whole.offsets_partition]]
+        [log_range for whole in of_task for log_range in by_partition[whole.offsets_partition]]
         for of_one in by_leader.values()
-        for hand in deal(of_one, FETCHERS_PER_BROKER)
+        for of_task in ranges_by_task(of_one, FETCHERS_PER_BROKER)
     ]
 
 
@@ -130,25 +130,25 @@ def leader(log_range: LogRange) -> int | None:
 
 
 def _neighbours(ranges: Sequence[LogRange], tasks: int, most: int) -> list[list[LogRange]] | None:
-    """The ranges, in order, in hands of as equal weight as that allows; None: one would be heavier than `most`."""
-    hands: list[list[LogRange]] = []
+    """The ranges, in order, in tasks of as equal weight as that allows; None: one would be heavier than `most`."""
+    found: list[list[LogRange]] = []
     left, waiting = sum(map(_weight, ([r] for r in ranges))), list(ranges)
-    for hands_left in range(tasks, 0, -1):
-        share, hand = left / hands_left, [waiting.pop(0)]
-        # The next range comes along if the hand is nearer to its share with it, and enough are left for the others.
-        while len(waiting) >= hands_left and _weight(hand) + _weight(waiting[:1]) / 2 <= share:
-            hand.append(waiting.pop(0))
-        if hands_left == 1:
-            hand += waiting
-        left -= _weight(hand)
-        hands.append(hand)
-    return hands if all(_weight(hand) <= most for hand in hands) else None
+    for tasks_left in range(tasks, 0, -1):
+        share, of_task = left / tasks_left, [waiting.pop(0)]
+        # The next range comes along if the task is nearer to its share with it, and enough are left for the others.
+        while len(waiting) >= tasks_left and _weight(of_task) + _weight(waiting[:1]) / 2 <= share:
+            of_task.append(waiting.pop(0))
+        if tasks_left == 1:
+            of_task += waiting
+        left -= _weight(of_task)
+        found.append(of_task)
+    return found if all(_weight(of_task) <= most for of_task in found) else None
 
 
 def _place(log_range: LogRange) -> tuple[int, int]:
     return log_range.offsets_partition, log_range.number
 
 
-def _weight(hand: Sequence[LogRange]) -> int:
+def _weight(ranges: Sequence[LogRange]) -> int:
     # One more than its bytes: ranges without any are spread as well.
-    return sum(log_range.size_bytes + 1 for log_range in hand)
+    return sum(log_range.size_bytes + 1 for log_range in ranges)

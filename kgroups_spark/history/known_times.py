@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.offsets.records import milliseconds
@@ -43,10 +43,10 @@ def known_times(lake: Lake, audit: AuditRow | None, clock_ms: int) -> dict[int, 
 def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms: int) -> dict[int, int]:
     """By offsets partition the newest log time that is not behind `latest_ms`, ms; without those that have none."""
     stored = Stored.of(lake)
-    tables = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
-    shards = dealt(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.spark.sparkContext.defaultParallelism)
-    task = NewestTask(StoredHistory(tables, shards, replaced=lake.replaced), latest_ms)
-    return dict(PartsSink({}, audit_id=0).run(stored.shards(shards.hands), partial(replay_shards, task)).facts)
+    of_logs = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
+    tasks = task_shards(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.spark.sparkContext.defaultParallelism)
+    task = NewestTask(StoredHistory(of_logs, tasks, replaced=lake.replaced), latest_ms)
+    return dict(PartsSink({}, audit_id=0).run(stored.shards(tasks), partial(replay_shards, task)).facts)
 
 
 @dataclass(frozen=True)

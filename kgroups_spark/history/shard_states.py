@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
 from kgroups_spark.history.horizons import Horizons
-from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
@@ -28,7 +28,9 @@ def history_below(
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
     return StoredHistory(
         stored.tables(),
-        dealt({number: records[number] for number in {*horizon, *shards}}, lake.spark.sparkContext.defaultParallelism),
+        task_shards(
+            {number: records[number] for number in {*horizon, *shards}}, lake.spark.sparkContext.defaultParallelism
+        ),
         replaced=lake.replaced,
         begins=usable_checkpoints(kept_checkpoints(lake), release_version),
         horizons=dict(horizon),
@@ -47,4 +49,4 @@ def kept_states(lake: Lake, horizon: Horizons, release_version: str, audit_id: i
     stored = Stored.of(lake)
     history = history_below(lake, stored, horizon, release_version)
     task = state_task(history, release_version, audit_id, reason=KEEP)
-    return shard_rows(stored.shards(history.dealt.hands), task, CHECKPOINTS)
+    return shard_rows(stored.shards(history.tasks), task, CHECKPOINTS)

@@ -17,7 +17,7 @@ from kgroups_spark.lake.saved_states import rows_of_state
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
-from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
+from kgroups_spark.replay.stored_rows import StoredFile, StoredTable, TaskShards
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
@@ -97,11 +97,11 @@ class Stored:
             if all_may_hold(conditions, file.bound):
                 self.parts.append(HistoryPart(name, f"{log.path}/{unquote(file.path)}"))
 
-    def shards(self, hands: Sequence[Sequence[int]]) -> DataFrame:
-        """Rows of SHARDS: the parts of these shards, each hand in a task of its own."""
+    def shards(self, tasks: TaskShards) -> DataFrame:
+        """Rows of SHARDS: the parts of the shards of each task."""
         if self.by_reference:
-            return shards_of_parts(self.lake.spark, hands, self.parts)
-        return shards_of(self.lake.spark, hands, self.packed)
+            return shards_of_parts(self.lake.spark, tasks.shards, self.parts)
+        return shards_of(self.lake.spark, tasks.shards, self.packed)
 
 
 def _columns(name: str) -> list[str]:
@@ -115,7 +115,7 @@ def _file(file: TableFile) -> StoredFile:
     return StoredFile(file.path, None if lowest is None or highest is None else (lowest, highest))
 
 
-def dealt(records: Mapping[int, int], slots: int) -> Dealt:
-    """Shards with so many records each, dealt to tasks: a small history is one task."""
+def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
+    """The tasks of shards with so many records each: a small history is one task."""
     tasks = max(1, min(2 * slots, sum(records.values()) // RECORDS_OF_A_TASK))
-    return Dealt(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
+    return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))

@@ -19,7 +19,7 @@ from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.state_rows import ENTRIES
-from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, Dealt, StoredTable
+from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, StoredTable, TaskShards
 from kgroups_spark.tables.rows import where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
@@ -195,7 +195,7 @@ class PartReader:
     def stored(
         self,
         table: StoredTable,
-        dealt: Dealt,
+        tasks: TaskShards,
         parts: Sequence[HistoryPart],
         offsets_partition: int,
         groups: GroupRange | None = None,
@@ -205,10 +205,10 @@ class PartReader:
         if table.files is None:
             packed = list(_packed_in(table, parts))
             found = pa.concat_tables(packed) if packed else encoded(table.schema.empty_table(), table.name)
-        elif groups is not None and dealt.is_large(offsets_partition):
+        elif groups is not None and tasks.is_large(offsets_partition):
             return table.of_groups(offsets_partition, groups)
         else:
-            lot = self._of_lot(table, dealt.lot_of(offsets_partition))
+            lot = self._of_lot(table, tasks.lot_of(offsets_partition))
             found = lot.get(offsets_partition, encoded(table.schema.empty_table(), table.name))
         return found if groups is None else groups.of(found)
 
@@ -219,14 +219,14 @@ class PartReader:
         return self._together[table.label][1]
 
     def ranges_of_stored(
-        self, commits: StoredTable, dealt: Dealt, parts: Sequence[HistoryPart], offsets_partition: int
+        self, commits: StoredTable, tasks: TaskShards, parts: Sequence[HistoryPart], offsets_partition: int
     ) -> list[GroupRange]:
         """Ranges of groups with some ROWS_AT_ONCE stored commits each."""
         sizes: Counter[str] = Counter()
-        if dealt.is_large(offsets_partition) and commits.files is None:
+        if tasks.is_large(offsets_partition) and commits.files is None:
             for rows in _packed_in(commits, parts):
                 sizes.update(rows_by_group(rows.column("group_id")))
-        elif dealt.is_large(offsets_partition):
+        elif tasks.is_large(offsets_partition):
             sizes.update(rows_by_group(commits.of_shards([offsets_partition], ["group_id"]).column("group_id")))
         return borders_of(sizes, ROWS_AT_ONCE)
 

@@ -22,7 +22,7 @@ from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.state_rows import ENTRIES
-from kgroups_spark.replay.stored_rows import Dealt, StoredTable
+from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
@@ -51,7 +51,7 @@ class StoredHistory:
     """
 
     tables: Mapping[str, StoredTable]
-    dealt: Dealt
+    tasks: TaskShards
     newest_audit: int | None = None
     decoded_by: int | None = None
     replaced: Replaced = NOTHING
@@ -158,8 +158,8 @@ class StoredShard:
     def ranges(self) -> list[GroupRange]:
         """Ranges of groups that are folded at once."""
         commits = self.stored.tables["offset_commits"]
-        return self.reader.ranges_of_stored(commits, self.stored.dealt, self.parts, self.offsets_partition)
+        return self.reader.ranges_of_stored(commits, self.stored.tasks, self.parts, self.offsets_partition)
 
     def _all(self, name: str, groups: GroupRange | None = None) -> pa.Table:
         table = self.stored.tables[name]
-        return self.reader.stored(table, self.stored.dealt, self.parts, self.offsets_partition, groups)
+        return self.reader.stored(table, self.stored.tasks, self.parts, self.offsets_partition, groups)

@@ -75,22 +75,22 @@ class StoredTable:
 
 
 @dataclass(frozen=True)
-class Dealt:
+class TaskShards:
     """The shards of each task, in lots that are read together, and how many records each has.
 
     A lake of many nights has as many files, each with rows of most shards: to open them for every shard would cost more
     than all else.
     """
 
-    hands: tuple[tuple[int, ...], ...]
+    shards: tuple[tuple[int, ...], ...]
     records: Mapping[int, int]
 
     def lot_of(self, offsets_partition: int) -> tuple[int, ...]:
         """The shards that are read together with this one, in order."""
-        hand = next(hand for hand in self.hands if offsets_partition in hand)
+        of_task = next(of_task for of_task in self.shards if offsets_partition in of_task)
         lot: list[int] = []
         records = 0
-        for number in hand:
+        for number in of_task:
             if lot and records + self.records[number] > RECORDS_AT_ONCE:
                 if offsets_partition in lot:
                     break

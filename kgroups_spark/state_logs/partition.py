@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.state_rows import StateRow
-from kgroups_spark.decoding.hand_reader import PartitionReading
+from kgroups_spark.decoding.partition_reading import PartitionReading
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS

@@ -29,7 +29,7 @@ from kgroups_spark.tasks.outputs import (
     plain_batches,
 )
 
-# `offsets_partition`: that of the first row; where rows are dealt to shards, of all. `shard`: as ShardBegins has it.
+# `offsets_partition`: that of the first row; where rows go to shards, of all. `shard`: as ShardBegins has it.
 PACKED = StructType(
     [
         StructField("kind", StringType(), False),

@@ -1,6 +1,6 @@
 """Stage 1 as Spark runs it: tasks read ranges of the log, and give rows of history and the progress of each range.
 
-A task gets its ranges by its partition id: the hands are small and travel with the function.
+A task gets its ranges by its number: they are small and travel with the function.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.decoding.hand_reader import readings
 from kgroups_spark.decoding.log_times import log_times_from_json
+from kgroups_spark.decoding.partition_reading import readings
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
@@ -23,26 +23,28 @@ from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.sinks import Sink
 
-Hand = Sequence[LogRange]
+Ranges = Sequence[LogRange]
 # Rows that only the replay completes: markers with what they ended, and counts that several ranges have of one hour.
 PASSED_ON = ("transaction_markers", "group_traffic")
 
 
-def read_ranges(spark: SparkSession, sink: Sink, hands: Sequence[Hand], context: ReadContext) -> list[RangeProgress]:
+def read_ranges(spark: SparkSession, sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> list[RangeProgress]:
     """Stage 1 in one action, and only once: between two looks at a log its cleaner may run, in a broker as in its
     folder. The progress of each range, and of the partitions that were given up."""
-    if not hands:
+    if not tasks:
         return []
-    made = sink.run(_one_per_hand(spark, len(hands)), partial(read_hands, [list(hand) for hand in hands], context))
+    made = sink.run(_one_per_task(spark, len(tasks)), partial(read_tasks, list(map(list, tasks)), context))
     return list(map(progress_from_json, made.facts))
 
 
-def read_hands(hands: Sequence[Hand], context: ReadContext, numbers: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+def read_tasks(
+    tasks: Sequence[Ranges], context: ReadContext, numbers: Iterable[pa.RecordBatch]
+) -> Iterator[TaskOutput]:
     """The outputs of a task: rows of history, those that the replay completes (PASSED_ON), those that are read again,
     and the progress of each range as a fact."""
     for number in _numbers(numbers):
         with no_cycle_collector(), context.connected() as connected:
-            for reading in readings(hands[number], connected):
+            for reading in readings(tasks[number], connected):
                 yield ShardBegins(str(reading.offsets_partition))
                 try:
                     for decoder in reading.decoders():
@@ -60,8 +62,8 @@ def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:
     yield Fact(progress_to_json(reading.progress))
 
 
-def _one_per_hand(spark: SparkSession, hands: int) -> DataFrame:
-    return spark.range(0, hands, 1, numPartitions=max(hands, 1))
+def _one_per_task(spark: SparkSession, tasks: int) -> DataFrame:
+    return spark.range(0, tasks, 1, numPartitions=max(tasks, 1))
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

@@ -29,7 +29,7 @@ from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.state_rows import checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
-from kgroups_spark.replay.stored_rows import Dealt, StoredTable
+from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
@@ -89,7 +89,7 @@ class ShardTask:
     state_of: int | None = None
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
     stored: StoredHistory | None = None
-    decoded_again: tuple[StoredTable, Dealt] | None = None
+    decoded_again: tuple[StoredTable, TaskShards] | None = None
     read_by: ReadBy | None = None
     reason: str = NIGHT
     tables: frozenset[str] | None = None
@@ -135,8 +135,8 @@ class ShardTask:
         """Rows of group_traffic on records that this audit has decoded again."""
         if self.decoded_again is None:
             return
-        table, dealt = self.decoded_again
-        rows = reader.stored(table, dealt, parts, offsets_partition)
+        table, tasks = self.decoded_again
+        rows = reader.stored(table, tasks, parts, offsets_partition)
         ours = rows.filter(pc.field("resolved_by") == self.audit_id)
         for name, counted in decoded_again(ours, offsets_partition, self.audit_id):
             if name == TRAFFIC:
@@ -164,30 +164,30 @@ class ShardTask:
         return HistoryReplay(number, self.night, state, history, corrections, shard.ranges(), shard.begins)
 
 
-def shards_of_parts(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
-    """Rows of SHARDS for parts that are files, each hand in a Spark partition of its own."""
-    return by_task(_shard_frame(spark, hands, parts), len(hands))
+def shards_of_parts(spark: SparkSession, tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
+    """Rows of SHARDS for parts that are files; `tasks`: the shards of each."""
+    return by_task(_shard_frame(spark, tasks, parts), len(tasks))
 
 
-def _shard_frame(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
+def _shard_frame(spark: SparkSession, tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
     """Rows of SHARDS for parts that are files, of which each shard is given all."""
     places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
     places = places or [(None, None, None)]
-    rows = [(task, shard, *place, None) for task, hand in enumerate(hands) for shard in hand for place in places]
+    rows = [(task, shard, *place, None) for task, shards in enumerate(tasks) for shard in shards for place in places]
     columns = [pa.array(values, f.type) for values, f in zip(zip(*rows, strict=True), SHARDS, strict=True)]
     return spark.createDataFrame(pa.table(columns, schema=SHARDS))
 
 
-def shards_of(spark: SparkSession, hands: Sequence[Sequence[int]], frames: Sequence[DataFrame]) -> DataFrame:
-    """Rows of SHARDS for parts that come in frames of PACKED, each hand in a Spark partition of its own."""
-    pairs = [F.lit(number) for task, hand in enumerate(hands) for shard in hand for number in (shard, task)]
+def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Sequence[DataFrame]) -> DataFrame:
+    """Rows of SHARDS for parts that come in frames of PACKED; `tasks`: the shards of each."""
+    pairs = [F.lit(number) for task, shards in enumerate(tasks) for shard in shards for number in (shard, task)]
     task = F.element_at(F.create_map(*pairs), F.col("offsets_partition"))
-    is_one = F.col("offsets_partition").isin([number for hand in hands for number in hand])
+    is_one = F.col("offsets_partition").isin([number for shards in tasks for number in shards])
     table, is_again = F.col("packed_table").alias("part_table"), (F.col("kind") == AGAIN).alias("is_again")
     no_uri = F.lit(None).cast("string").alias("uri")
     columns = (task.alias("task"), "offsets_partition", table, is_again, no_uri, "packed_rows")
     packed = [frame.where(is_one).select(*columns) for frame in frames]
-    return by_task(reduce(DataFrame.unionByName, [*packed, _shard_frame(spark, hands, [])]), len(hands))
+    return by_task(reduce(DataFrame.unionByName, [*packed, _shard_frame(spark, tasks, [])]), len(tasks))
 
 
 def shard_rows(shards: DataFrame, shard_task: Task, name: str) -> DataFrame:

@@ -190,7 +190,7 @@ class Reduction:
             by_weight(sorted(rows_of), rows_of.__getitem__, self._tasks(rows_of.total())),
             is_dry=audit_id is None,
         )
-        sink, tasks = PartsSink({ROWS: self.lake.uri}, audit_id or 0, sorted_lots), len(work.hands)
+        sink, tasks = PartsSink({ROWS: self.lake.uri}, audit_id or 0, sorted_lots), len(work.shards)
         with reported_in_one_line("a task could not reduce old history"):
             numbers = self.lake.spark.range(0, tasks, 1, numPartitions=tasks)
             facts = sink.run(numbers, work.outputs).facts if any(chosen.values()) else []

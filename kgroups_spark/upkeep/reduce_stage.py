@@ -1,8 +1,8 @@
 """The reduction of history as Spark runs it: a task takes some partitions, and writes parts of what stays of them.
 
-    look    which files have rows below H, and how many rows of which partition are in them     a file, one task
-    deal    the partitions to tasks, by rows
-    reduce  spark.range(tasks).mapInArrow(reduce)                                                a hand, one task
+    look    which files have rows below H, and how many rows of which partition are in them   a file, one task
+    weigh   which task takes which partitions, by rows
+    reduce  spark.range(tasks).mapInArrow(reduce)                                              some partitions, one task
 
 A task reads of these files the keys of its partitions' rows, and then the rows themselves, in lots. Where tasks cannot
 reach the store, the rows come packed, partition by partition, and go back packed.
@@ -160,7 +160,7 @@ class ReducedFiles:
 
     files    that are reduced, by table: paths as its log has them
     markers  all files of transaction_markers
-    hands    for each task its shards: (column, number)
+    shards   for each task its shards: (column, number)
     """
 
     lake_uri: str
@@ -168,7 +168,7 @@ class ReducedFiles:
     filters: Mapping[str, RowFilter]
     files: Mapping[str, Sequence[str]]
     markers: Sequence[str]
-    hands: Sequence[Sequence[tuple[str, int]]]
+    shards: Sequence[Sequence[tuple[str, int]]]
     is_dry: bool = False
 
     def outputs(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
@@ -185,12 +185,12 @@ class ReducedFiles:
                 yield from self._filtered(name, path)
 
     def _shards(self, task: int) -> ShardFiles:
-        hand = self.hands[task] if len(self.hands) > 1 else None
-        return ShardFiles(self.lake_uri, self.files, self.markers, hand)
+        mine = self.shards[task] if len(self.shards) > 1 else None
+        return ShardFiles(self.lake_uri, self.files, self.markers, mine)
 
     def _own_files(self, task: int) -> Iterator[tuple[str, str]]:
         files = ((name, path) for name in self.filters for path in self.files.get(name, ()))
-        return itertools.islice(files, task, None, len(self.hands))
+        return itertools.islice(files, task, None, len(self.shards))
 
     def _filtered(self, name: str, path: str) -> Iterator[TaskOutput]:
         dataset, (columns, stays) = dataset_of(name, f"{self.lake_uri}/{name}", [path]), self.filters[name]
@@ -209,12 +209,12 @@ class ReducedFiles:
 
 @dataclass
 class ShardFiles:
-    """Rows of some shards out of files that may hold those of others; `hand` None: of all."""
+    """Rows of some shards out of files that may hold those of others; `shards` None: of all."""
 
     lake_uri: str
     files: Mapping[str, Sequence[str]]
     all_markers: Sequence[str]
-    hand: Sequence[tuple[str, int]] | None
+    shards: Sequence[tuple[str, int]] | None
     _datasets: dict[tuple[str, int], pa.dataset.Dataset] = field(default_factory=dict)
 
     def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -230,9 +230,9 @@ class ShardFiles:
         return lots_of(self._datasets[key], columns, self._is_mine(SHARD_OF[name]))
 
     def _is_mine(self, column: str) -> pc.Expression | None:
-        if self.hand is None:
+        if self.shards is None:
             return None
-        return pc.field(column).isin([number for of, number in self.hand if of == column])
+        return pc.field(column).isin([number for of, number in self.shards if of == column])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT, WAITING
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.corrected import corrections_of
 from kgroups_spark.replay.replay_shard import Night
@@ -93,10 +93,10 @@ def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     lake = Lake.open(session, str(path))
     stored = Stored.of(lake)
     assert {row["offsets_partition"] for name in VERSIONS for row in rows(path, name)} == {*PARTITIONS}
-    history = StoredHistory(stored.tables(), dealt(dict.fromkeys(PARTITIONS, 1), 1))
+    history = StoredHistory(stored.tables(), task_shards(dict.fromkeys(PARTITIONS, 1), 1))
     task = ShardTask(Night(3, "4.3", 50, Topics()), dict.fromkeys(PARTITIONS, 0), stored=history)
     for name in (*CURRENT, *VERSIONS):
-        found = shard_rows(stored.shards(history.dealt.hands), replace(task, tables=frozenset({name})), name).toArrow()
+        found = shard_rows(stored.shards(history.tasks), replace(task, tables=frozenset({name})), name).toArrow()
         assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
 
 

@@ -28,7 +28,7 @@ def shards_by_task(state: dict[int, int], read: dict[int, int]) -> tuple[tuple[i
     work = AuditWork(lake, None, AuditPlan([], None), before, SavedState(1, rows=state), settings, print)  # type: ignore[arg-type]
     return work.shards_by_task(
         [RangeProgress(number, 0, 0, 1, records=records) for number, records in read.items()]
-    ).hands
+    ).shards
 
 
 def test_a_small_night_is_one_task() -> None:

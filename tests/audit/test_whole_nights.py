@@ -16,7 +16,7 @@ import pytest
 
 from kgroups_spark import attempts
 from kgroups_spark.audit.result import Shortfall, unsettled_note
-from kgroups_spark.decoding import hand_reader
+from kgroups_spark.decoding import partition_reading
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
@@ -104,7 +104,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(
     rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
-    monkeypatch.setattr(hand_reader, "MOST_ROUNDS", rounds)
+    monkeypatch.setattr(partition_reading, "MOST_ROUNDS", rounds)
     files = {"__consumer_offsets-0/00000000000000000000.log": batch(0, [(b"k", b"v")]) + batch(7, [(b"k", b"v")])}
     (summary,) = audit(files).nights
     assert summary.shortfall == short

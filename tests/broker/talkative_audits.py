@@ -41,7 +41,7 @@ from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.storage.files import open_file
-from kgroups_spark.tasks.read_stage import read_hands, read_ranges
+from kgroups_spark.tasks.read_stage import read_ranges, read_tasks
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards, shards_of
 from kgroups_spark.tasks.sinks import RowsSink
 from tests.small_lakes import FOR_SMALL_LAKES
@@ -95,8 +95,8 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     client = client_properties(bootstrap, read_properties_file(str(properties)))
     context = ReadContext(1, "4.3", open_file, Fetcher(client, FetchLimits()))
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
-    hands = [[LogRange(0, 0, 0, (piece,))]]
-    others = RowsSink.frame(spark.range(1), partial(read_hands, hands, context))
+    tasks = [[LogRange(0, 0, 0, (piece,))]]
+    others = RowsSink.frame(spark.range(1), partial(read_tasks, tasks, context))
     task = ShardTask(Night(1, "4.3", 4, Topics()), {0: 0})
     replayed = RowsSink.frame(shards_of(spark, [[0]], [others]), partial(replay_shards, task))
     for frame in (others, replayed):

@@ -1,4 +1,4 @@
-"""How live partitions are dealt: no broker gets more fetchers than two, no offset is left out or read twice."""
+"""Which tasks read live partitions: no broker gets more fetchers than two, no offset is left out or read twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.decoding.ranges import LogRange, deal_to_fetchers, leader
+from kgroups_spark.decoding.ranges import LogRange, leader, ranges_by_fetcher
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
 from tests.chosen import examples
 
@@ -36,24 +36,24 @@ def test_the_parts_of_a_piece_are_all_of_it(start: int, span: int, parts: int) -
 def test_all_of_a_partition_is_read_by_one_task() -> None:
     new = [live_range(p, 10, 20) for p in range(5)]
     again = [replace(live_range(p, 0, 10), number=-1, is_reread=True) for p in range(5)]
-    hands = deal_to_fetchers([*again, *new])
-    assert len(hands) == FETCHERS_PER_BROKER
-    for hand in hands:
-        assert Counter(r.offsets_partition for r in hand) == {r.offsets_partition: 2 for r in hand}
+    tasks = ranges_by_fetcher([*again, *new])
+    assert len(tasks) == FETCHERS_PER_BROKER
+    for of_task in tasks:
+        assert Counter(r.offsets_partition for r in of_task) == {r.offsets_partition: 2 for r in of_task}
 
 
 def test_no_broker_gets_more_than_its_fetchers() -> None:
     ranges = [live_range(p, 0, 1000, leader=p % 3, size_bytes=1 << 20) for p in range(50)]
-    hands = deal_to_fetchers(ranges)
-    assert all(len({leader(log_range) for log_range in hand}) == 1 for hand in hands)
-    assert Counter(leader(hand[0]) for hand in hands) == dict.fromkeys(range(3), FETCHERS_PER_BROKER)
-    assert sorted(r.offsets_partition for hand in hands for r in hand) == list(range(50))
+    tasks = ranges_by_fetcher(ranges)
+    assert all(len({leader(log_range) for log_range in of_task}) == 1 for of_task in tasks)
+    assert Counter(leader(of_task[0]) for of_task in tasks) == dict.fromkeys(range(3), FETCHERS_PER_BROKER)
+    assert sorted(r.offsets_partition for of_task in tasks for r in of_task) == list(range(50))
 
 
 def test_a_broker_that_leads_one_partition_gets_one_fetcher() -> None:
-    hands = deal_to_fetchers([live_range(0, 0, 10), live_range(1, 0, 10, leader=None)])
-    assert [[r.offsets_partition for r in hand] for hand in hands] == [[0], [1]]
+    tasks = ranges_by_fetcher([live_range(0, 0, 10), live_range(1, 0, 10, leader=None)])
+    assert [[r.offsets_partition for r in of_task] for of_task in tasks] == [[0], [1]]
 
 
 def test_nothing_new_is_no_hand() -> None:
-    assert deal_to_fetchers([]) == []
+    assert ranges_by_fetcher([]) == []

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kgroups_spark.decoding.ranges import SMALLEST_CUT_BYTES, LogRange, cut, deal
+from kgroups_spark.decoding.ranges import SMALLEST_CUT_BYTES, LogRange, cut, ranges_by_task
 from kgroups_spark.sources.partition_log import SegmentPiece
 
 MB = 1 << 20
@@ -60,43 +60,48 @@ def test_cut_keeps_every_piece_in_order_and_makes_at_most_twice_as_many_ranges_a
         assert all(r.size_bytes >= SMALLEST_CUT_BYTES // 2 for r in mine[:-1])
 
 
-def test_the_largest_ranges_are_dealt_first_and_hands_are_about_equal() -> None:
-    hands = deal([log(0, 10), log(1, 70), log(2, 30), log(3, 40)], tasks=2)
-    assert [[r.offsets_partition for r in hand] for hand in hands] == [[0, 1], [2, 3]]
+def test_tasks_are_about_equal() -> None:
+    tasks = ranges_by_task([log(0, 10), log(1, 70), log(2, 30), log(3, 40)], tasks=2)
+    assert [[r.offsets_partition for r in of_task] for of_task in tasks] == [[0, 1], [2, 3]]
 
 
-def test_a_hand_is_neighbouring_partitions_where_that_costs_little() -> None:
-    hands = deal([log(p, 100 + p % 3) for p in range(12)], tasks=4)
-    assert [[r.offsets_partition for r in hand] for hand in hands] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+def test_a_task_has_neighbouring_partitions_where_that_costs_little() -> None:
+    tasks = ranges_by_task([log(p, 100 + p % 3) for p in range(12)], tasks=4)
+    assert [[r.offsets_partition for r in of_task] for of_task in tasks] == [
+        [0, 1, 2],
+        [3, 4, 5],
+        [6, 7, 8],
+        [9, 10, 11],
+    ]
 
 
-def test_equal_hands_count_more_than_neighbours() -> None:
-    hands = deal([log(0, 60), log(1, 100), log(2, 60)], tasks=2)
-    assert sorted([r.offsets_partition for r in hand] for hand in hands) == [[0, 2], [1]]
+def test_equal_tasks_count_more_than_neighbours() -> None:
+    tasks = ranges_by_task([log(0, 60), log(1, 100), log(2, 60)], tasks=2)
+    assert sorted([r.offsets_partition for r in of_task] for of_task in tasks) == [[0, 2], [1]]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_hands_are_never_much_heavier_than_the_heaviest_of_balanced_ones(seed: int) -> None:
+def test_tasks_are_never_much_heavier_than_the_heaviest_of_balanced_ones(seed: int) -> None:
     rng = random.Random(seed)
     ranges = [log(p, rng.choice([1, 5, 50, 400])) for p in range(rng.randint(1, 60))]
     tasks = rng.randint(1, 9)
-    hands = deal(ranges, tasks)
-    assert sorted(r.offsets_partition for hand in hands for r in hand) == list(range(len(ranges)))
-    assert len(hands) == min(tasks, len(ranges))
-    share = sum(r.size_bytes for r in ranges) / len(hands)
+    found = ranges_by_task(ranges, tasks)
+    assert sorted(r.offsets_partition for of_task in found for r in of_task) == list(range(len(ranges)))
+    assert len(found) == min(tasks, len(ranges))
+    share = sum(r.size_bytes for r in ranges) / len(found)
     largest = max(r.size_bytes for r in ranges)
-    # Dealing the largest first is at most 4/3 of the best (Graham), and the best no more than share and largest.
-    assert max(sum(r.size_bytes for r in hand) for hand in hands) <= 1.2 * 4 / 3 * (share + largest)
+    # The largest first is at most 4/3 of the best (Graham), and the best no more than share and largest.
+    assert max(sum(r.size_bytes for r in of_task) for of_task in found) <= 1.2 * 4 / 3 * (share + largest)
 
 
-def test_no_hand_is_empty_and_none_is_left_out() -> None:
+def test_no_task_is_empty_and_no_range_is_left_out() -> None:
     ranges = [log(p, 5) for p in range(3)]
-    hands = deal(ranges, tasks=10)
-    assert sorted(r.offsets_partition for hand in hands for r in hand) == [0, 1, 2]
-    assert [len(hand) for hand in hands] == [1, 1, 1]
-    assert deal([], tasks=4) == []
+    tasks = ranges_by_task(ranges, tasks=10)
+    assert sorted(r.offsets_partition for of_task in tasks for r in of_task) == [0, 1, 2]
+    assert [len(of_task) for of_task in tasks] == [1, 1, 1]
+    assert ranges_by_task([], tasks=4) == []
 
 
 def test_logs_without_bytes_are_spread_as_well() -> None:
-    hands = deal([LogRange(p, 0, 0, ()) for p in range(4)], tasks=2)
-    assert [len(hand) for hand in hands] == [2, 2]
+    tasks = ranges_by_task([LogRange(p, 0, 0, ()) for p in range(4)], tasks=2)
+    assert [len(of_task) for of_task in tasks] == [2, 2]

@@ -1,4 +1,4 @@
-"""A live log that is cleaned while it is read: the rows are a state that it had (decoding/hand_reader.py)."""
+"""A live log that is cleaned while it is read: the rows are a state that it had (decoding/partition_reading.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener, live_logs
 from kgroups_spark.decoding import commit_rows
 from kgroups_spark.decoding.group_traffic import summed
-from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, readings
+from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, readings
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
@@ -31,7 +31,7 @@ from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks import outputs
 from kgroups_spark.tasks.outputs import AGAIN, FACT, PASSED_ON, ROWS
-from kgroups_spark.tasks.read_stage import read_hands
+from kgroups_spark.tasks.read_stage import read_tasks
 from kgroups_spark.tasks.sinks import FOR_REPLAY, written
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import Chosen
@@ -346,7 +346,7 @@ class TestLeaderLost:
         (new,) = planned(cluster).new_ranges
         (piece,) = new.pieces
         assert isinstance(piece, FetchPiece)
-        hand = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
+        ranges = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
 
         @contextmanager
         def opened(wanted: FetchPiece) -> Iterator[Any]:
@@ -365,7 +365,7 @@ class TestLeaderLost:
         numbers = [pa.record_batch([pa.array([0])], ["id"])]
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
         collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
-        lines = written(read_hands([hand], context, numbers), collectors)
+        lines = written(read_tasks([ranges], context, numbers), collectors)
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]

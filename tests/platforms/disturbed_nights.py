@@ -36,14 +36,14 @@ from kgroups_spark.tasks import replay_stage as shard_stage
 
 # Each night: how the first frame of tasks is disturbed, and the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}
-read, replay = stages._one_per_hand, shard_stage.by_task
+read, replay = stages._one_per_task, shard_stage.by_task
 
 
 def main(shared: Path, writers: list[str]) -> dict[str, Any]:
     """Runs the nights; the facts that the tests check, by name."""
     spark = spark_session("disturbed nights")
     # Several tasks for a small log, too.
-    work.SMALLEST_HAND_BYTES = stored.RECORDS_OF_A_TASK = 1
+    work.SMALLEST_TASK_BYTES = stored.RECORDS_OF_A_TASK = 1
     facts: dict[str, Any] = {"writers": {}, "settings": {name: spark.conf.get(name) for name in PER_SESSION}}
     for writer in writers:
         for share, ways in NIGHTS.items():
@@ -65,7 +65,7 @@ def disturb(ways: Iterator[str], marks: Path, writer: str) -> None:
         (marks / f"{writer}-{how}").mkdir(parents=True)
         return Disturbed(frame, how, marks / f"{writer}-{how}")
 
-    stages._one_per_hand = lambda *arguments: disturbed(read(*arguments))  # type: ignore[assignment]
+    stages._one_per_task = lambda *arguments: disturbed(read(*arguments))  # type: ignore[assignment]
     shard_stage.by_task = lambda *arguments: disturbed(replay(*arguments))  # type: ignore[assignment]
 
 

@@ -23,14 +23,14 @@ from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.replay import stored_rows
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory, StoredShard
-from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
+from kgroups_spark.replay.stored_rows import StoredFile, StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_bytes
 from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]
-DEALT = Dealt(((0, 2), (1, 3)), {0: 10, 1: 10, 2: 10, 3: 10})
+TASKS = TaskShards(((0, 2), (1, 3)), {0: 10, 1: 10, 2: 10, 3: 10})
 
 
 class FromFiles:
@@ -88,7 +88,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
 
 
 def shard(lake: Lake, number: int = 0, reader: PartReader | None = None, **counting: Any) -> StoredShard:
-    history = StoredHistory({name: lake.table(name) for name in HISTORY}, DEALT, **counting)
+    history = StoredHistory({name: lake.table(name) for name in HISTORY}, TASKS, **counting)
     return history.shard(reader or PartReader(), number, lake.parts(number))
 
 

@@ -16,6 +16,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.replay.history_parts import PartReader
+from kgroups_spark.replay.stored_rows import TaskShards
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.replay_stage import shards_in
 from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of
@@ -30,7 +31,7 @@ def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path
         made = sink.run(lake.spark.range(0, 1, 1, numPartitions=1), three_shards())
         assert (made.facts, made.rows) == (["1 is read", "2 is lost", "3 is read"], {"offset_commits": 4})
         assert sorted(sink.table(writes, "offset_commits")["offsets_partition"].to_pylist()) == [1, 1, 3, 3]
-        shards = Stored.by(writes, *sink.history()).shards([[1, 2, 3]])
+        shards = Stored.by(writes, *sink.history()).shards(TaskShards(((1, 2, 3),), {}))
         found = {}
         for number, parts in shards_in(shards.toArrow().to_batches()):
             for table in ("offset_commits", "transaction_markers"):
