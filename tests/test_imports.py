@@ -23,7 +23,6 @@ SPARK = {"pyspark", "delta", "py4j"}
 WITH_SPARK = {
     ".": "api jvm session",
     "audit": "run run_rebuild state_logs work",
-    "compare": "comparison",
     "data_sources": "decode kafka_raw kafka_segments record_frame",
     "history": "shard_states stored",
     "lake": "as_of_audit catalog_schema failures folder hadoop_storage java_classes kernel lake migrations replaced "

@@ -11,16 +11,10 @@ differ are replayed once more, by rules of A with one of B's in them.
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
 from kgroups_spark.compare.differences import (
@@ -49,18 +43,13 @@ from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
-from kgroups_spark.replay.history_parts import PartReader
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_history import StoredHistory
-from kgroups_spark.storage.s3 import Task, with_storage
-from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.replay_stage import shards_in
+from kgroups_spark.tasks.outputs import Fact
 from kgroups_spark.times import format_time
 
-# Kinds of a task's lines: a difference, facts of one side; else the table of a row that expires differently.
+# Kinds of what tasks report: a difference, facts of one side; else the table of a row that expires differently.
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
-LINES_AT_ONCE = 8192
-_LINE = StructType([StructField("line", StringType())])
-_REPORTED = StructType([StructField("kind", StringType()), *_LINE.fields])
 _EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
 
 
@@ -170,24 +159,14 @@ class _History:
     def of(cls, lake: Lake) -> _History:
         then, stored = LakeAsOfAudit.last_finished(lake), Stored.of(lake)
         records = records_read(what_was_read(lake, then.audit_id))
-        shards = task_shards(records, lake.spark.sparkContext.defaultParallelism)
-        history = StoredHistory(stored.tables_as_of(then), shards, replaced=then.replaced)
+        tasks = task_shards(records, lake.spark.sparkContext.defaultParallelism)
+        history = StoredHistory(stored.tables_as_of(then), tasks, replaced=then.replaced)
         return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
-    def reported(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
-        """The facts that tasks report of both (`_REPORTED`)."""
-        sides, history = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)], self.history
-
-        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for shard in _shards_in(history, batches):
-                replays = [shard.by(*side) for side in sides]
-                lines = ((kind, json.dumps(reported)) for kind, reported in _reported(replays))
-                while some := list(itertools.islice(lines, LINES_AT_ONCE)):
-                    columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
-                    yield pa.RecordBatch.from_arrays(columns, names=_REPORTED.names)
-
-        for row in self._mapped(history, task, _REPORTED).collect():
-            yield row.kind, json.loads(row.line)
+    def reported(self, a: Side, b: Side, as_of_ms: int) -> list[tuple[str, Any]]:
+        """The differences and facts of both, each with its kind."""
+        sides = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
+        return self.stored.facts(self.history.tasks, CompareTask(self.history, sides))
 
     def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
         """The differences of these groups (and of others, by chance), with the rules that make them."""
@@ -196,37 +175,42 @@ class _History:
             wanted.setdefault(number, set()).add(group_id)
         groups = {number: frozenset(some) for number, some in wanted.items()}
         slots = self.stored.lake.spark.sparkContext.defaultParallelism
-        shards = task_shards({number: self.records[number] for number in groups}, slots)
-        history = replace(self.history, tasks=shards, groups=groups)
-
-        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            tried, back = tried_releases(a, b), tried_releases(b, a)
-            releases = [a, b, *tried.values(), *back.values()]
-            for shard in _shards_in(history, batches):
-                one, other, *rest = (shard.by(each, ends_at_undecodable=False).loaded for each in releases)
-                with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
-                with_one_of_a = {
-                    name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)
-                }
-                lines = [
-                    json.dumps(each._replace(why=_rules(each, with_one_of_b, with_one_of_a)))
-                    for each in differences(one, other)
-                ]
-                yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["line"])
-
-        for row in self._mapped(history, task, _LINE).collect():
-            yield Difference(*json.loads(row.line))
-
-    def _mapped(self, history: StoredHistory, task: Task, schema: StructType) -> DataFrame:
-        return self.stored.shards(history.tasks).mapInArrow(with_storage(task), schema)
+        tasks = task_shards({number: self.records[number] for number in groups}, slots)
+        task = ExplainTask(replace(self.history, tasks=tasks, groups=groups), a, b)
+        return (Difference(*reported) for reported in self.stored.facts(tasks, task))
 
 
-def _shards_in(history: StoredHistory, batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:
-    """Rows of SHARDS -> one shard after the other."""
-    reader = PartReader()
-    with no_cycle_collector():
-        for number, parts in shards_in(batches):
-            yield ComparedShard.of(history.shard(reader, number, parts))
+@dataclass(frozen=True)
+class CompareTask:
+    """The differences of a shard between two sides, and facts of each."""
+
+    history: StoredHistory
+    sides: Sequence[tuple[Release, CleanUp]]
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
+        """[kind, difference or facts of a side] as facts."""
+        shard = ComparedShard.of(self.history.shard(reader, offsets_partition, parts))
+        yield from map(Fact, _reported([shard.by(*side) for side in self.sides]))
+
+
+@dataclass(frozen=True)
+class ExplainTask:
+    """The differences of a shard between two releases, with the rules that make them."""
+
+    history: StoredHistory
+    a: Release
+    b: Release
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
+        """Differences as facts."""
+        shard = ComparedShard.of(self.history.shard(reader, offsets_partition, parts))
+        tried, back = tried_releases(self.a, self.b), tried_releases(self.b, self.a)
+        releases = [self.a, self.b, *tried.values(), *back.values()]
+        one, other, *rest = (shard.by(each, ends_at_undecodable=False).loaded for each in releases)
+        with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
+        with_one_of_a = {name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)}
+        for each in differences(one, other):
+            yield Fact(each._replace(why=_rules(each, with_one_of_b, with_one_of_a)))
 
 
 def _rules(

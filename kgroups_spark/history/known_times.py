@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +18,6 @@ from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_rows import RECORDS_AT_ONCE
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.tasks.outputs import Fact
-from kgroups_spark.tasks.replay_stage import replay_shards
-from kgroups_spark.tasks.sinks import PartsSink
 from kgroups_spark.times import to_epoch_ms
 
 COLUMNS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp")
@@ -46,7 +43,7 @@ def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms
     of_logs = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
     tasks = task_shards(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.spark.sparkContext.defaultParallelism)
     task = NewestTask(StoredHistory(of_logs, tasks, replaced=lake.replaced), latest_ms)
-    return dict(PartsSink({}, audit_id=0).run(stored.shards(tasks), partial(replay_shards, task)).facts)
+    return dict(stored.facts(tasks, task))
 
 
 @dataclass(frozen=True)

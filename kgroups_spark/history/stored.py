@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
@@ -22,7 +24,8 @@ from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_by_shard
-from kgroups_spark.tasks.replay_stage import shards_of, shards_of_parts
+from kgroups_spark.tasks.replay_stage import Task, replay_shards, shards_of, shards_of_parts
+from kgroups_spark.tasks.sinks import PartsSink
 
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
 # A replay of history goes on from none of a night's states.
@@ -102,6 +105,10 @@ class Stored:
         if self.by_reference:
             return shards_of_parts(self.lake.spark, tasks.shards, self.parts)
         return shards_of(self.lake.spark, tasks.shards, self.packed)
+
+    def facts(self, tasks: TaskShards, task: Task) -> list[Any]:
+        """The facts that tasks report of their shards, of which they make no rows."""
+        return PartsSink({}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
 
 
 def _columns(name: str) -> list[str]:

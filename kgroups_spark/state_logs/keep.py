@@ -31,7 +31,8 @@ from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
-from kgroups_spark.tasks.table_scan import Line, scan_tables
+from kgroups_spark.tasks.outputs import Line
+from kgroups_spark.tasks.table_scan import scan_tables
 
 # (log, partition) -> H: history below it is old.
 StateHorizons = Mapping[tuple[str, int], int]

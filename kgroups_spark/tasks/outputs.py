@@ -15,6 +15,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, Part, PartWriter
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
+# (kind, something JSON can hold)
+Line: TypeAlias = "tuple[str, Any]"
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
 # A table's rows in lots -> the same in the order of a part.
@@ -146,8 +148,8 @@ def _by_group(rows: pa.Table) -> pa.Table:
     return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
 
 
-def manifest_batch(lines: Sequence[tuple[str, Any]]) -> pa.RecordBatch:
-    """Manifest rows of (kind, something JSON can hold)."""
+def manifest_batch(lines: Sequence[Line]) -> pa.RecordBatch:
+    """The lines as rows of MANIFEST."""
     kinds = pa.array([kind for kind, _ in lines], pa.string())
     return pa.RecordBatch.from_arrays(
         [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=["kind", "payload"]

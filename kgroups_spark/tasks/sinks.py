@@ -40,8 +40,12 @@ from kgroups_spark.tasks.outputs import (
     PASSED_ON,
     ROWS,
     Fact,
+    ForReplay,
     InOrder,
+    Line,
+    Mark,
     PartCollector,
+    Rows,
     ShardBegins,
     ShardLost,
     TaskOutput,
@@ -55,6 +59,8 @@ from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
 Work = Callable[[Iterator[pa.RecordBatch]], Iterable[TaskOutput]]
 # Tables of the rows that only the replay gets.
 FOR_REPLAY = (*LOG_TABLES, "group_traffic")
+# Lines that a task keeps before it gives them to Spark, but for those of a shard that may be lost.
+LINES_AT_ONCE = 8192
 
 
 class Made(NamedTuple):
@@ -140,7 +146,7 @@ class PartsSink:
         collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield manifest_batch(written(work(batches), collectors))
+            yield from map(manifest_batch, written(work(batches), collectors))
 
         made = Made([], Counter())
         for line in given.mapInArrow(with_storage(task), MANIFEST).collect():
@@ -196,24 +202,33 @@ def _one_part(writer: PartWriter, batches: Iterator[pa.RecordBatch]) -> Iterator
         yield Fact(asdict(part))
 
 
-def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> list[tuple[str, Any]]:
-    """Writes the rows of a task, each kind by its collector; the parts by their kind, and the facts."""
-    lines, before = list[tuple[str, Any]](), 0
-    marks = {kind: collector.mark() for kind, collector in collectors.items()}
+def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:
+    """Writes the rows of a task, each kind by its collector; the parts by their kind, and the facts, in lots."""
+    lines, marks = list[Line](), dict[str, Mark]()
+    of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
     for output in outputs:
         if isinstance(output, ShardBegins):
-            before, marks = len(lines), {kind: collector.mark() for kind, collector in collectors.items()}
+            lines += of_shard or ()
+            of_shard, marks = [], {kind: collector.mark() for kind, collector in collectors.items()}
         elif isinstance(output, ShardLost):
             # Parts that have left with rows of this shard hold what is in the mark, too: nobody will name them.
-            del lines[before:]
+            of_shard = None
             for kind, mark in marks.items():
                 collectors[kind].back_to(mark)
-        elif isinstance(output, Fact):
-            lines.append((FACT, output.reported))
         else:
-            kind, name, rows = kind_of(output)
-            lines += ((kind, asdict(part)) for part in collectors[kind].add(name, rows))
-    return lines + [(kind, asdict(part)) for kind, each in collectors.items() for part in each.rest()]
+            (lines if of_shard is None else of_shard).extend(_lines(output, collectors))
+        if len(lines) >= LINES_AT_ONCE:
+            yield lines
+            lines = []
+    rest = [(kind, asdict(part)) for kind, collector in collectors.items() for part in collector.rest()]
+    yield [*lines, *(of_shard or ()), *rest]
+
+
+def _lines(output: tuple[str, Rows] | ForReplay | Fact, collectors: Mapping[str, PartCollector]) -> list[Line]:
+    if isinstance(output, Fact):
+        return [(FACT, output.reported)]
+    kind, name, rows = kind_of(output)
+    return [(kind, asdict(part)) for part in collectors[kind].add(name, rows)]
 
 
 class _Action(NamedTuple):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +17,8 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tasks.outputs import MANIFEST, manifest_batch
+from kgroups_spark.tasks.outputs import MANIFEST, Line, manifest_batch
 
-# (kind, something JSON can hold)
-Line = tuple[str, Any]
 # (table, path of a file as its log has it or None, its rows in lots) -> what is found there.
 Look = Callable[[str, str | None, Iterator[pa.Table]], Iterator[Line]]
 # Rows in a lot, roughly; each file is read in lots of its own.

@@ -39,9 +39,9 @@ from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_plac
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.tasks.outputs import ROWS
+from kgroups_spark.tasks.outputs import ROWS, Line
 from kgroups_spark.tasks.sinks import PartsSink, RowsSink, append_frame
-from kgroups_spark.tasks.table_scan import Line, scan_files
+from kgroups_spark.tasks.table_scan import scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
 from kgroups_spark.upkeep.reduce_stage import (

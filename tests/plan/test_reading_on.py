@@ -29,7 +29,7 @@ from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit
 from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tasks import outputs
+from kgroups_spark.tasks import outputs, sinks
 from kgroups_spark.tasks.outputs import AGAIN, FACT, PASSED_ON, ROWS
 from kgroups_spark.tasks.read_stage import read_tasks
 from kgroups_spark.tasks.sinks import FOR_REPLAY, written
@@ -337,6 +337,7 @@ class TestLeaderLost:
     ) -> None:
         """Nor does any row of the partitions read before it lack, though parts with both were written."""
         monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
+        monkeypatch.setattr(sinks, "LINES_AT_ONCE", rows_per_part)
         monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
         for name in (*TABLES, *(f"work/{name}" for name in FOR_REPLAY)):
             (tmp_path / name).mkdir(parents=True)
@@ -365,7 +366,7 @@ class TestLeaderLost:
         numbers = [pa.record_batch([pa.array([0])], ["id"])]
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
         collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
-        lines = written(read_tasks([ranges], context, numbers), collectors)
+        lines = [*itertools.chain.from_iterable(written(read_tasks([ranges], context, numbers), collectors))]
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]

@@ -17,9 +17,10 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_rows import TaskShards
+from kgroups_spark.tasks import sinks
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.replay_stage import shards_in
-from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of
+from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of, written
 from tests.lake.table_rows import rows_of
 
 
@@ -46,6 +47,19 @@ def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path
         (3, "transaction_markers", False): 1,
         (3, "offset_commits", True): 1,
     }
+
+
+def test_a_task_gives_its_facts_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "LINES_AT_ONCE", 3)
+    lots = [[payload for _, payload in lines] for lines in written(map(Fact, range(8)), {})]
+    assert lots == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
+def test_a_task_keeps_the_facts_of_a_shard_that_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "LINES_AT_ONCE", 3)
+    outputs = [ShardBegins("0"), *map(Fact, range(4)), ShardBegins("1"), *map(Fact, range(4, 8)), ShardLost(), Fact(8)]
+    lots = [[payload for _, payload in lines] for lines in written(outputs, {})]
+    assert lots == [[0, 1, 2, 3], [8]]
 
 
 def three_shards() -> Work:
