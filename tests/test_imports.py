@@ -24,14 +24,14 @@ WITH_SPARK = {
     ".": "api jvm session",
     "audit": "run run_rebuild state_logs work",
     "data_sources": "decode kafka_raw kafka_segments record_frame",
-    "history": "shard_states stored",
+    "history": "stored",
     "lake": "as_of_audit catalog_schema failures folder hadoop_storage java_classes kernel lake migrations replaced "
     "writer",
     "reading": "by_spark spark spark_plan spark_queries",
     "state_logs": "transaction_names",
     "tables": "ddl schemas spark_types",
     "tasks": "outputs packed_rows read_stage replay_stage sinks table_scan task_progress",
-    "upkeep": "keep maintain optimize reduce_stage",
+    "upkeep": "maintain optimize reduce_stage",
     "views": "spark_views",
 }
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-
-from pyspark.sql import DataFrame
+from functools import partial
 
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
@@ -13,11 +12,13 @@ from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS
-from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
+from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
+from kgroups_spark.tasks.sinks import sink_of
 
 
 def history_below(
@@ -44,9 +45,11 @@ def state_task(history: StoredHistory, release_version: str, audit_id: int, *, r
     return ShardTask(night, ends, stored=history, reason=reason, tables=frozenset({CHECKPOINTS}))
 
 
-def kept_states(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:
-    """Rows of checkpoints: the state at H of each partition."""
-    stored = Stored.of(lake)
-    history = history_below(lake, stored, horizon, release_version)
-    task = state_task(history, release_version, audit_id, reason=KEEP)
-    return shard_rows(stored.shards(history.tasks), task, CHECKPOINTS)
+def keep_states(writer: LakeWriter, horizon: Horizons, release_version: str) -> None:
+    """Adds the state at H of each partition to checkpoints."""
+    stored = Stored.by(writer)
+    history = history_below(writer.lake, stored, horizon, release_version)
+    task = state_task(history, release_version, writer.audit_id, reason=KEEP)
+    with sink_of(writer) as sink:
+        sink.run(stored.shards(history.tasks), partial(replay_shards, task))
+        sink.append(writer, CHECKPOINTS)

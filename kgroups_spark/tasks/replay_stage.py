@@ -30,11 +30,10 @@ from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.state_rows import checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
-from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.outputs import AGAIN, Fact, ShardBegins, ShardLost, TaskOutput, kind_of, plain_batches
+from kgroups_spark.tasks.outputs import AGAIN, Fact, TaskOutput
 
 # A row for each part of a shard; of a shard without any one whose `part_table` is null.
 SHARDS = pa.schema(
@@ -188,17 +187,6 @@ def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Seque
     columns = (task.alias("task"), "offsets_partition", table, is_again, no_uri, "packed_rows")
     packed = [frame.where(is_one).select(*columns) for frame in frames]
     return by_task(reduce(DataFrame.unionByName, [*packed, _shard_frame(spark, tasks, [])]), len(tasks))
-
-
-def shard_rows(shards: DataFrame, shard_task: Task, name: str) -> DataFrame:
-    """Rows of SHARDS -> the rows of the one table that the task makes."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for output in replay_shards(shard_task, batches):
-            if not isinstance(output, Fact | ShardBegins | ShardLost):
-                yield from plain_batches(name, kind_of(output)[2])
-
-    return shards.mapInArrow(with_storage(task), TABLES[name].schema)
 
 
 def by_task(shards: DataFrame, tasks: int) -> DataFrame:

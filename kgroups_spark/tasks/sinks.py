@@ -181,14 +181,6 @@ class PartsSink:
         return [part for kind, part in self.parts if kind == ROWS and part.table == name]
 
 
-def append_frame(writer: LakeWriter, name: str, rows: DataFrame) -> None:
-    """Adds the rows of a frame to a table, by either writer."""
-    if writer.name == "parts":
-        writer.append_parts(name, parts_of(rows, writer.part_writer(name)))
-    else:
-        writer.append(name, rows)
-
-
 def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
     """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
     with reported_in_one_line(f"table {writer.table_name}: a task could not write its part"):

@@ -9,25 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from kgroups_spark.balance import by_weight
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
-from kgroups_spark.history.shard_states import kept_states
+from kgroups_spark.history.shard_states import keep_states
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import IS_FINISHED
+from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.replaced import NOTHING
@@ -40,7 +39,7 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.outputs import ROWS, Line
-from kgroups_spark.tasks.sinks import PartsSink, RowsSink, append_frame
+from kgroups_spark.tasks.sinks import PartsSink, RowsSink
 from kgroups_spark.tasks.table_scan import scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
@@ -77,16 +76,14 @@ def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool)
 
 
 def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
-    """Appends the state at H of these partitions to checkpoints, and how far those of the two other logs will be
-    reduced: in one commit, as an audit writes to a table once."""
+    """Adds the state at H of these partitions to checkpoints, and how far those of the two other logs will be
+    reduced. Neither counts before the audit has finished."""
     assert audit.release_version is not None
-    frames: list[DataFrame] = []
     if of:
-        frames.append(kept_states(writer.lake, of, audit.release_version, writer.audit_id))
+        # An audit writes to a table once under each name.
+        keep_states(replace(writer, app_id=REBUILD_APP_ID), of, audit.release_version)
     if of_states:
-        places = kept_places(of_states, audit.release_version, writer.audit_id)
-        frames.append(writer.lake.spark.createDataFrame(places, TABLES[CHECKPOINTS].schema))
-    append_frame(writer, CHECKPOINTS, reduce(lambda some, more: some.unionByName(more), frames))
+        writer.append_table(CHECKPOINTS, kept_places(of_states, audit.release_version, writer.audit_id))
 
 
 @dataclass

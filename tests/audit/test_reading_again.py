@@ -21,13 +21,14 @@ from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
+from kgroups_spark.tasks.replay_stage import ShardTask
 from tests.chosen import by_each_writer, one_of
 from tests.nights.cleaned_nights import Nights, write_folder
 from tests.nights.forgetful_nights import REPORTED, assert_as_the_log_is, comparable, corrections, three_nights
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.nights.nights_here import Audited, how_of
 from tests.nights.reported_tables import CURRENT, VERSIONS, Row
+from tests.nights.stored_replays import replayed
 
 # Those of which the log has records.
 PARTITIONS = (0, 1)
@@ -96,7 +97,7 @@ def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     history = StoredHistory(stored.tables(), task_shards(dict.fromkeys(PARTITIONS, 1), 1))
     task = ShardTask(Night(3, "4.3", 50, Topics()), dict.fromkeys(PARTITIONS, 0), stored=history)
     for name in (*CURRENT, *VERSIONS):
-        found = shard_rows(stored.shards(history.tasks), replace(task, tables=frozenset({name})), name).toArrow()
+        found = replayed(stored, history.tasks, replace(task, tables=frozenset({name})), name)
         assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
 
 

@@ -17,12 +17,11 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.shard_states import kept_states
+from kgroups_spark.history.shard_states import keep_states
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.reading.by_duckdb import duckdb_reader
-from kgroups_spark.tasks.sinks import append_frame
 from tests.chosen import by_each_writer
 from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
@@ -156,7 +155,7 @@ def test_a_rebuild_goes_on_from_kept_states_whatever_is_gone_below_them(session,
     first = next(row for row in rows(place, "audits") if (row["audit_id"], row["status"]) == (1, "finished"))
     ends = {entry["offsets_partition"]: entry["end_offset"] for entry in first["partitions"]}
     writer = LakeWriter(lake, 2, "parts", lambda: None, REBUILD_APP_ID)
-    append_frame(writer, "checkpoints", kept_states(lake, ends, "4.3", 2))
+    keep_states(writer, ends, "4.3")
     for name in ("offset_commits", "group_records", "transaction_markers"):
         found = lake.rows(name)
         below = pa.array([at < ends[number] for number, at in zip(*places(found), strict=True)])

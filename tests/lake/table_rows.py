@@ -6,8 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.sinks import parts_of
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
@@ -16,6 +19,14 @@ def rows_of(table: str, *given: dict[str, Any]) -> pa.Table:
     """A row for each dict; required columns left out get 0, a text of their name, or MOMENT."""
     schema = arrow_schema(table)
     return pa.Table.from_pylist([{**_something(schema), **row} for row in given], schema=schema)
+
+
+def append_frame(writer: LakeWriter, name: str, rows: DataFrame) -> None:
+    """Adds the rows of a frame to a table, by either writer."""
+    if writer.name == "parts":
+        writer.append_parts(name, parts_of(rows, writer.part_writer(name)))
+    else:
+        writer.append(name, rows)
 
 
 def _something(schema: pa.Schema) -> dict[str, Any]:

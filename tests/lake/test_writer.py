@@ -18,8 +18,8 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tasks.sinks import append_frame, parts_of
-from tests.lake.table_rows import MOMENT, rows_of
+from kgroups_spark.tasks.sinks import parts_of
+from tests.lake.table_rows import MOMENT, append_frame, rows_of
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.shard_states import kept_states
+from kgroups_spark.history.shard_states import history_below, state_task
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
@@ -34,6 +34,7 @@ from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
 from tests.nights.reported_tables import unordered
+from tests.nights.stored_replays import replayed
 from tests.recorded_logs import CORPORA
 from tests.records.build import message
 
@@ -143,10 +144,13 @@ def state_of_history(spark, lake):
     opened = Lake.open(spark, str(lake))
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
-    replayed = kept_states(opened, ends, audit.release_version, audit.audit_id).collect()
+    stored = Stored.of(opened)
+    history = history_below(opened, stored, ends, audit.release_version)
+    task = state_task(history, audit.release_version, audit.audit_id, reason=KEEP)
+    made = replayed(stored, history.tasks, task, CHECKPOINTS).to_pylist()
     saved = [row for row in rows(lake, "checkpoints") if row["reason"] == NIGHT]
     newest = max(row["audit_id"] for row in saved)
-    states = ([row.asDict() for row in replayed], [row for row in saved if row["audit_id"] == newest])
+    states = (made, [row for row in saved if row["audit_id"] == newest])
     return [sorted(map(entry_of, (row for row in state if row["entry_type"] != "topics"))) for state in states]
 
 

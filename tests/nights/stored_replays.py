@@ -1,0 +1,22 @@
+"""The rows that the replay of stored history makes, in this process."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kgroups_spark.history.stored import Stored
+from kgroups_spark.replay.stored_rows import TaskShards
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost
+from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
+
+
+def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:
+    """The rows of a table."""
+    found = [arrow_schema(name).empty_table()]
+    for output in replay_shards(task, stored.shards(tasks).toArrow().to_batches()):
+        assert not isinstance(output, Fact | ForReplay | ShardBegins | ShardLost)
+        if output[0] == name:
+            rows = output[1] if isinstance(output[1], pa.Table) else pa.Table.from_batches([output[1]])
+            found.append(rows.select(arrow_schema(name).names).cast(arrow_schema(name)))
+    return pa.concat_tables(found)
