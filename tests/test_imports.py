@@ -21,7 +21,7 @@ LINES = drawn()
 SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
-    ".": "api jvm session",
+    ".": "api jvm runner session",
     "audit": "run run_rebuild state_logs work",
     "data_sources": "decode kafka_raw kafka_segments record_frame",
     "history": "stored",
@@ -30,7 +30,7 @@ WITH_SPARK = {
     "reading": "by_spark spark spark_plan spark_queries",
     "state_logs": "transaction_names",
     "tables": "ddl schemas spark_types",
-    "tasks": "outputs packed_rows read_stage replay_stage sinks table_scan task_progress",
+    "tasks": "packed_rows replay_stage sinks",
     "upkeep": "maintain optimize reduce_stage",
     "views": "spark_views",
 }

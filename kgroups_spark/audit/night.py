@@ -27,7 +27,6 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.tasks.read_stage import read_ranges
 from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, replay_shards
 from kgroups_spark.tasks.sinks import Made, Sink, sink_of
-from kgroups_spark.tasks.task_progress import tasks_reported
 
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and name not in STATE_LOG_TABLES]
 
@@ -36,12 +35,12 @@ def audit_night(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the current tables are committed when it returns."""
     say = work.progress
     with sink_of(work.writer, for_replay=True) as sink:
-        with tasks_reported(work.spark, say, work.reading):
-            reported = read_ranges(work.spark, sink, work.ranges_by_task, work.read_context())
+        with work.lake.runner.watched(say, work.reading):
+            reported = read_ranges(sink, work.ranges_by_task, work.read_context())
             if more := read_on(work.plan, reported):
-                reported += read_ranges(work.spark, sink, work.by_task(more), work.read_context())
+                reported += read_ranges(sink, work.by_task(more), work.read_context())
         work, progress = work.settled(reported)
-        with tasks_reported(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
+        with work.lake.runner.watched(say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             moment = Moment.of(work, progress)
             replayed = _replay(work, sink, progress, moment)
         say(f"committing {sink.size}")

@@ -24,12 +24,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kgroups_spark.balance import by_weight
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.saved_states import newest_state
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.runner import rows_by_task
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, LeaderLost
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.state_logs.range_decoder import RECORDS
@@ -37,7 +39,7 @@ from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from kgroups_spark.tasks.outputs import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
-from kgroups_spark.tasks.sinks import Work, sink_of
+from kgroups_spark.tasks.sinks import Given, Work, sink_of
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.work import AuditWork
@@ -52,10 +54,23 @@ NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" 
 
 # Kinds of a task's rows for a partition: its name; then, with Spark's writer, its saved state and its history.
 WORK, STATE, RECORD = range(3)
-INPUT = (
-    "log string, state_partition int, kind int, log_offset bigint, log_timestamp bigint, record_type int, "
-    "entry_type string, group_id string, topic_id string, partition int, transactional_id string, value_version int, "
-    "payload string, layout string"
+INPUT = pa.schema(
+    [
+        ("log", pa.string()),
+        ("state_partition", pa.int32()),
+        ("kind", pa.int32()),
+        ("log_offset", pa.int64()),
+        ("log_timestamp", pa.int64()),
+        ("record_type", pa.int32()),
+        ("entry_type", pa.string()),
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("transactional_id", pa.string()),
+        ("value_version", pa.int32()),
+        ("payload", pa.string()),
+        ("layout", pa.string()),
+    ]
 )
 
 
@@ -81,7 +96,7 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     work.progress(f"reading and replaying {counted(len(shards), 'partition')} of share-group and transaction state")
     given = _Input(work, {shard.place: shard for shard in shards}, from_history)
     with sink_of(work.writer) as sink:
-        made = sink.run(given.frame(), given.task())
+        made = sink.run(given.rows(), given.task())
         for name in HISTORY:
             sink.append(work.writer, name)
         for name in NOW:
@@ -138,15 +153,19 @@ class _Input:
         found = {name: (lake.table(name).path, [file.path for file in lake.table(name).files()]) for name in tables}
         return _StoredFiles(found, self.saved_audit_id, before.audit_id if before else 0, self.from_history)
 
-    def frame(self) -> DataFrame:
+    def rows(self) -> Given:
         """Rows of INPUT, a partition's all in one task, in the order of their kinds and places."""
-        names = [(topic, number, WORK, *[None] * 11) for topic, number in self.shards]
-        rows = self.work.spark.createDataFrame(names, INPUT)
-        for stored in () if self._by_reference else self._stored():
+        tasks = FETCHERS_PER_BROKER if self.work.is_live else 2 * self.work.slots
+        if self._by_reference:
+            return list(map(_names, by_weight(sorted(self.shards), self._weight, tasks)))
+        rows = rows_by_task(self.work.spark, [_names(self.shards)]).drop("task", "row")
+        for stored in self._stored():
             rows = rows.unionByName(stored, allowMissingColumns=True)
-        tasks = min(len(self.shards), FETCHERS_PER_BROKER if self.work.is_live else 2 * self.work.slots)
-        placed = rows.repartition(tasks, "log", "state_partition")
+        placed = rows.repartition(min(len(self.shards), tasks), "log", "state_partition")
         return placed.sortWithinPartitions("log", "state_partition", "kind", "log_offset")
+
+    def _weight(self, place: Place) -> int:
+        return sum(log_range.size_bytes for log_range in self.shards[place].ranges)
 
     def _stored(self) -> Iterator[DataFrame]:
         if (audit_id := self.saved_audit_id) is not None:
@@ -174,6 +193,11 @@ class _Input:
             *(column for column in there if column in rows.columns),
             F.col("value").alias("payload"),
         )
+
+
+def _names(places: Iterable[Place]) -> pa.Table:
+    """A row of INPUT for each partition."""
+    return pa.Table.from_pylist([{"log": topic, "state_partition": n, "kind": WORK} for topic, n in places], INPUT)
 
 
 @dataclass(frozen=True)

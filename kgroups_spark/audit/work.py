@@ -99,7 +99,7 @@ class AuditWork:
 
     @cached_property
     def slots(self) -> int:
-        return max(1, self.spark.sparkContext.defaultParallelism)
+        return self.lake.runner.slots
 
     @cached_property
     def ranges_by_task(self) -> list[list[LogRange]]:

@@ -159,7 +159,7 @@ class _History:
     def of(cls, lake: Lake) -> _History:
         then, stored = LakeAsOfAudit.last_finished(lake), Stored.of(lake)
         records = records_read(what_was_read(lake, then.audit_id))
-        tasks = task_shards(records, lake.spark.sparkContext.defaultParallelism)
+        tasks = task_shards(records, lake.runner.slots)
         history = StoredHistory(stored.tables_as_of(then), tasks, replaced=then.replaced)
         return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
@@ -174,7 +174,7 @@ class _History:
         for number, group_id in keys:
             wanted.setdefault(number, set()).add(group_id)
         groups = {number: frozenset(some) for number, some in wanted.items()}
-        slots = self.stored.lake.spark.sparkContext.defaultParallelism
+        slots = self.stored.lake.runner.slots
         tasks = task_shards({number: self.records[number] for number in groups}, slots)
         task = ExplainTask(replace(self.history, tasks=tasks, groups=groups), a, b)
         return (Difference(*reported) for reported in self.stored.facts(tasks, task))

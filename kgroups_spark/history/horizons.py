@@ -13,8 +13,8 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.offsets.numbers import NEVER
+from kgroups_spark.runner import Line
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.tasks.outputs import Line
 from kgroups_spark.tasks.table_scan import Look, scan_tables
 
 # offsets partition -> H: history below it is old.

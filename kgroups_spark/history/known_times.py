@@ -41,7 +41,7 @@ def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms
     """By offsets partition the newest log time that is not behind `latest_ms`, ms; without those that have none."""
     stored = Stored.of(lake)
     of_logs = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
-    tasks = task_shards(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.spark.sparkContext.defaultParallelism)
+    tasks = task_shards(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.runner.slots)
     task = NewestTask(StoredHistory(of_logs, tasks, replaced=lake.replaced), latest_ms)
     return dict(stored.facts(tasks, task))
 

@@ -29,9 +29,7 @@ def history_below(
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
     return StoredHistory(
         stored.tables(),
-        task_shards(
-            {number: records[number] for number in {*horizon, *shards}}, lake.spark.sparkContext.defaultParallelism
-        ),
+        task_shards({number: records[number] for number in {*horizon, *shards}}, lake.runner.slots),
         replaced=lake.replaced,
         begins=usable_checkpoints(kept_checkpoints(lake), release_version),
         horizons=dict(horizon),

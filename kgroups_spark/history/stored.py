@@ -25,7 +25,7 @@ from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.replay_stage import Task, replay_shards, shards_of, shards_of_parts
-from kgroups_spark.tasks.sinks import PartsSink
+from kgroups_spark.tasks.sinks import Given, PartsSink
 
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
 # A replay of history goes on from none of a night's states.
@@ -100,15 +100,15 @@ class Stored:
             if all_may_hold(conditions, file.bound):
                 self.parts.append(HistoryPart(name, f"{log.path}/{unquote(file.path)}"))
 
-    def shards(self, tasks: TaskShards) -> DataFrame:
+    def shards(self, tasks: TaskShards) -> Given:
         """Rows of SHARDS: the parts of the shards of each task."""
         if self.by_reference:
-            return shards_of_parts(self.lake.spark, tasks.shards, self.parts)
+            return shards_of_parts(tasks.shards, self.parts)
         return shards_of(self.lake.spark, tasks.shards, self.packed)
 
     def facts(self, tasks: TaskShards, task: Task) -> list[Any]:
         """The facts that tasks report of their shards, of which they make no rows."""
-        return PartsSink({}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
+        return PartsSink(self.lake.runner, {}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
 
 
 def _columns(name: str) -> list[str]:

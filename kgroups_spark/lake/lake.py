@@ -32,6 +32,7 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.lake.store import Store, TableFile, TableLog
+from kgroups_spark.runner import Runner, SparkRunner
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.layout import (
     LAKE_VERSION,
@@ -57,6 +58,7 @@ class Lake:
         self.spark = spark
         self.location = location
         self.store: Store = Kernel(spark)
+        self.runner: Runner = SparkRunner(spark)
         place = Folder if is_path(location) else CatalogSchema
         with reported_in_one_line(f"lake {location}"):
             self.place: Folder | CatalogSchema = place(spark, self.store, location)

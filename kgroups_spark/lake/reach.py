@@ -12,7 +12,7 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.failures import reason_of
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import lake_file_system
-from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.runner import line_batch, numbers, numbers_in
 from kgroups_spark.tables.layout import WORK_FOLDER
 
 # As many workers as are asked in one go: one that lacks a mount, a package or an access key should be among them.
@@ -47,41 +47,40 @@ def tasks_read(lake: Lake, names: Iterable[str]) -> bool:
 
 def _tasks_see(lake: Lake) -> bool:
     uri = f"{lake.uri}/audits/_delta_log"
-    tasks = max(1, min(lake.spark.sparkContext.defaultParallelism, MOST_PROBES))
+    tasks = min(lake.runner.slots, MOST_PROBES)
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file_system, folder = lake_file_system(uri)
         if file_system.get_file_info(folder).type != pa.fs.FileType.Directory:
             raise FileNotFoundError(uri)
-        yield from batches
+        yield line_batch([])
 
     try:
-        lake.spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(look), "id bigint").collect()
+        lake.runner.map(look, numbers(tasks))
     except Exception:  # whatever the storage fails with
         return False
     return True
 
 
 def _tasks_are_here(lake: Lake) -> bool:
-    return lake.uri.startswith("file:") and str(lake.spark.sparkContext.master).startswith("local")
+    return lake.uri.startswith("file:") and lake.runner.is_here
 
 
 def probe(lake: Lake) -> str | None:
     """Lets tasks write a file each with pyarrow and looks for them with Hadoop's file system; None: they are there."""
     name, uri = f"probe-{uuid.uuid4()}", f"{lake.uri}/{WORK_FOLDER}"
-    tasks = max(1, min(lake.spark.sparkContext.defaultParallelism, MOST_PROBES))
+    tasks = min(lake.runner.slots, MOST_PROBES)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                file_system, folder = lake_file_system(uri)
-                file_system.create_dir(folder)
-                with file_system.open_output_stream(f"{folder}/{name}-{number}") as file:
-                    file.write(name.encode())
-            yield batch
+        for number in numbers_in(batches):
+            file_system, folder = lake_file_system(uri)
+            file_system.create_dir(folder)
+            with file_system.open_output_stream(f"{folder}/{name}-{number}") as file:
+                file.write(name.encode())
+        yield line_batch([])
 
     try:
-        lake.spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(write), "id bigint").collect()
+        lake.runner.map(write, numbers(tasks))
     except Exception as error:  # whatever the storage fails with
         return f"a task cannot write to {uri} with pyarrow ({reason_of(error)})"
     seen = {found for found in lake.store.names_in(uri) if found.startswith(name)}

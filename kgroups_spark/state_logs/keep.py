@@ -27,11 +27,11 @@ from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rul
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.runner import Line
 from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
-from kgroups_spark.tasks.outputs import Line
 from kgroups_spark.tasks.table_scan import scan_tables
 
 # (log, partition) -> H: history below it is old.

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, Part, PartWriter
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
-# (kind, something JSON can hold)
-Line: TypeAlias = "tuple[str, Any]"
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
 # A table's rows in lots -> the same in the order of a part.
@@ -38,7 +34,6 @@ BYTES_PER_BATCH = 8 << 20
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
 AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
-MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 
 
 class Lot(NamedTuple):
@@ -146,14 +141,6 @@ def _by_group(rows: pa.Table) -> pa.Table:
     order = pc.sort_indices(rows, [(name, "ascending") for name in columns]).to_numpy()
     # To copy every column costs eight times the sort, and shard after shard most tables are in order.
     return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
-
-
-def manifest_batch(lines: Sequence[Line]) -> pa.RecordBatch:
-    """The lines as rows of MANIFEST."""
-    kinds = pa.array([kind for kind, _ in lines], pa.string())
-    return pa.RecordBatch.from_arrays(
-        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=["kind", "payload"]
-    )
 
 
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:

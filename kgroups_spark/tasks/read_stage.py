@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.decoding.log_times import log_times_from_json
 from kgroups_spark.decoding.partition_reading import readings
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.runner import numbers, numbers_in
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
@@ -28,21 +28,21 @@ Ranges = Sequence[LogRange]
 PASSED_ON = ("transaction_markers", "group_traffic")
 
 
-def read_ranges(spark: SparkSession, sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> list[RangeProgress]:
+def read_ranges(sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> list[RangeProgress]:
     """Stage 1 in one action, and only once: between two looks at a log its cleaner may run, in a broker as in its
     folder. The progress of each range, and of the partitions that were given up."""
     if not tasks:
         return []
-    made = sink.run(_one_per_task(spark, len(tasks)), partial(read_tasks, list(map(list, tasks)), context))
+    made = sink.run(numbers(len(tasks)), partial(read_tasks, list(map(list, tasks)), context))
     return list(map(progress_from_json, made.facts))
 
 
 def read_tasks(
-    tasks: Sequence[Ranges], context: ReadContext, numbers: Iterable[pa.RecordBatch]
+    tasks: Sequence[Ranges], context: ReadContext, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[TaskOutput]:
     """The outputs of a task: rows of history, those that the replay completes (PASSED_ON), those that are read again,
     and the progress of each range as a fact."""
-    for number in _numbers(numbers):
+    for number in numbers_in(batches):
         with no_cycle_collector(), context.connected() as connected:
             for reading in readings(tasks[number], connected):
                 yield ShardBegins(str(reading.offsets_partition))
@@ -60,15 +60,6 @@ def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:
     for name, rows in reading.outputs():
         yield ForReplay(name, rows, is_again) if is_again or name in PASSED_ON else (name, rows)
     yield Fact(progress_to_json(reading.progress))
-
-
-def _one_per_task(spark: SparkSession, tasks: int) -> DataFrame:
-    return spark.range(0, tasks, 1, numPartitions=max(tasks, 1))
-
-
-def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
 
 
 def progress_to_json(progress: RangeProgress) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Stage 2 as Spark runs it: the parts of a shard's history go to the shard's task, rows of tables come out.
 
 shards = a row for each part: its task, its offsets partition, where the part is, or its rows
-shards.repartitionById(tasks, "task").mapInArrow(replay_shards, ...)
+shards.repartitionById(tasks, "task").mapInArrow(replay_shards, ...)      by the runner; packed rows by `by_task`
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.state_rows import checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
+from kgroups_spark.runner import rows_by_task
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
@@ -38,7 +39,6 @@ from kgroups_spark.tasks.outputs import AGAIN, Fact, TaskOutput
 # A row for each part of a shard; of a shard without any one whose `part_table` is null.
 SHARDS = pa.schema(
     [
-        ("task", pa.int32()),
         ("offsets_partition", pa.int32()),
         ("part_table", pa.string()),
         ("is_again", pa.bool_()),
@@ -163,18 +163,16 @@ class ShardTask:
         return HistoryReplay(number, self.night, state, history, corrections, shard.ranges(), shard.begins)
 
 
-def shards_of_parts(spark: SparkSession, tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
-    """Rows of SHARDS for parts that are files; `tasks`: the shards of each."""
-    return by_task(_shard_frame(spark, tasks, parts), len(tasks))
-
-
-def _shard_frame(spark: SparkSession, tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
-    """Rows of SHARDS for parts that are files, of which each shard is given all."""
+def shards_of_parts(tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> list[pa.Table]:
+    """Rows of SHARDS for parts that are files, of which each shard is given all; `tasks`: the shards of each."""
     places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
     places = places or [(None, None, None)]
-    rows = [(task, shard, *place, None) for task, shards in enumerate(tasks) for shard in shards for place in places]
+    return [_shard_rows([(shard, *place, None) for shard in shards for place in places]) for shards in tasks]
+
+
+def _shard_rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = [pa.array(values, f.type) for values, f in zip(zip(*rows, strict=True), SHARDS, strict=True)]
-    return spark.createDataFrame(pa.table(columns, schema=SHARDS))
+    return pa.table(columns, schema=SHARDS)
 
 
 def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Sequence[DataFrame]) -> DataFrame:
@@ -186,7 +184,8 @@ def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Seque
     no_uri = F.lit(None).cast("string").alias("uri")
     columns = (task.alias("task"), "offsets_partition", table, is_again, no_uri, "packed_rows")
     packed = [frame.where(is_one).select(*columns) for frame in frames]
-    return by_task(reduce(DataFrame.unionByName, [*packed, _shard_frame(spark, tasks, [])]), len(tasks))
+    no_parts = rows_by_task(spark, shards_of_parts(tasks, [])).drop("row")
+    return by_task(reduce(DataFrame.unionByName, [*packed, no_parts]), len(tasks))
 
 
 def by_task(shards: DataFrame, tasks: int) -> DataFrame:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial, reduce
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.counts import counted
@@ -28,6 +28,7 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part, PartWriter, lake_file_system
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart
+from kgroups_spark.runner import Line, Runner, SparkRunner, line_batch, lines_of
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.layout import WORK_FOLDER
@@ -36,13 +37,11 @@ from kgroups_spark.tasks.outputs import (
     AGAIN,
     FACT,
     LOST,
-    MANIFEST,
     PASSED_ON,
     ROWS,
     Fact,
     ForReplay,
     InOrder,
-    Line,
     Mark,
     PartCollector,
     Rows,
@@ -51,11 +50,12 @@ from kgroups_spark.tasks.outputs import (
     TaskOutput,
     in_order_of_shards,
     kind_of,
-    manifest_batch,
 )
 from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
 
-# The rows of a frame in a task -> its outputs.
+# The input of an action: a table for each task; where tasks do not reach the store, maybe a frame.
+Given: TypeAlias = "Sequence[pa.Table] | DataFrame"
+# The rows that a task is given -> its outputs.
 Work = Callable[[Iterator[pa.RecordBatch]], Iterable[TaskOutput]]
 # Tables of the rows that only the replay gets.
 FOR_REPLAY = (*LOG_TABLES, "group_traffic")
@@ -80,8 +80,8 @@ class Sink(Protocol):
     def size(self) -> str:
         """How much there is, for people."""
 
-    def run(self, given: DataFrame, work: Work) -> Made:
-        """Runs one action: the work of each task on its rows of a frame."""
+    def run(self, given: Given, work: Work) -> Made:
+        """Runs one action: the work of each task on what it is given."""
 
     def history(self) -> tuple[list[HistoryPart], list[DataFrame]]:
         """All rows so far as input of the replay: parts, or frames of PACKED."""
@@ -108,9 +108,9 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
             folders = {ROWS: writer.lake.uri}
             if for_replay:
                 folders[PASSED_ON] = folders[AGAIN] = stack.enter_context(_work_folder(writer))
-            yield PartsSink(folders, writer.audit_id)
+            yield PartsSink(writer.lake.runner, folders, writer.audit_id)
         else:
-            yield RowsSink(stack)
+            yield RowsSink(stack, writer.lake.spark)
 
 
 @contextmanager
@@ -131,6 +131,7 @@ def _work_folder(writer: LakeWriter) -> Iterator[str]:
 class PartsSink:
     """Tasks write parts `in_order`: those of each kind of rows below a URI."""
 
+    runner: Runner
     folders: Mapping[str, str]
     audit_id: int
     in_order: InOrder = in_order_of_shards
@@ -141,22 +142,22 @@ class PartsSink:
     def size(self) -> str:
         return counted(sum(kind == ROWS for kind, _ in self.parts), "part")
 
-    def run(self, given: DataFrame, work: Work) -> Made:
+    def run(self, given: Given, work: Work) -> Made:
         collect = partial(PartCollector, audit_id=self.audit_id, in_order=self.in_order)
         collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from map(manifest_batch, written(work(batches), collectors))
+            yield from map(line_batch, written(work(batches), collectors))
 
         made = Made([], Counter())
-        for line in given.mapInArrow(with_storage(task), MANIFEST).collect():
-            reported = json.loads(line.payload)
-            if line.kind == FACT:
+        lines = lines_of(given, task) if isinstance(given, DataFrame) else self.runner.map(task, given)
+        for kind, reported in lines:
+            if kind == FACT:
                 made.facts.append(reported)
                 continue
             part = Part(**reported)
-            self.parts.append((line.kind, part))
-            if line.kind == ROWS:
+            self.parts.append((kind, part))
+            if kind == ROWS:
                 made.rows[part.table] += part.records
         self.rows.update(made.rows)
         return made
@@ -183,15 +184,13 @@ class PartsSink:
 
 def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
     """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = writer.write_batches(batches)
+        yield line_batch([] if part is None else [(ROWS, asdict(part))])
+
     with reported_in_one_line(f"table {writer.table_name}: a task could not write its part"):
-        made = PartsSink({}, writer.audit_id).run(rows, partial(_one_part, writer))
-    return [Part(**reported) for reported in made.facts]
-
-
-def _one_part(writer: PartWriter, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
-    part = writer.write_batches(batches)
-    if part is not None:
-        yield Fact(asdict(part))
+        return [Part(**reported) for _, reported in lines_of(rows, task)]
 
 
 def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:
@@ -235,6 +234,7 @@ class RowsSink:
     """The rows stay in frames, as PACKED; these are kept until the stack is left."""
 
     stack: ExitStack
+    spark: SparkSession
     rows: Counter[str] = field(default_factory=Counter)
     actions: list[_Action] = field(default_factory=list)
 
@@ -251,8 +251,9 @@ class RowsSink:
 
         return given.mapInArrow(with_storage(task), PACKED)
 
-    def run(self, given: DataFrame, work: Work) -> Made:
-        frame = self.frame(given, work).persist()
+    def run(self, given: Given, work: Work) -> Made:
+        rows = given if isinstance(given, DataFrame) else SparkRunner(self.spark).frame(given)
+        frame = self.frame(rows, work).persist()
         self.stack.callback(frame.unpersist)
         reported = frame.drop("packed_rows").collect()
         lost = {row.shard for row in reported if row.kind == LOST}

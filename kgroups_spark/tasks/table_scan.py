@@ -4,20 +4,17 @@ Spark's frames. The driver gets lines of what it found."""
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
-from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tasks.outputs import MANIFEST, Line, manifest_batch
+from kgroups_spark.runner import Line, line_batch, lines_of, numbers, numbers_in
 
 # (table, path of a file as its log has it or None, its rows in lots) -> what is found there.
 Look = Callable[[str, str | None, Iterator[pa.Table]], Iterator[Line]]
@@ -42,15 +39,11 @@ def lots_of(
         yield pa.Table.from_batches(few)
 
 
-def lines_of(manifests: DataFrame) -> list[Line]:
-    return [(row.kind, json.loads(row.payload)) for row in manifests.collect()]
-
-
-def tasks_for(spark: SparkSession, files: Iterable[TableFile]) -> int:
+def tasks_for(slots: int, files: Iterable[TableFile]) -> int:
     """How many tasks are worth their start."""
     sizes = [file.size for file in files]
     wanted = 1 + sum(sizes) // BYTES_PER_TASK + len(sizes) // FILES_PER_TASK
-    return min(wanted, 2 * spark.sparkContext.defaultParallelism)
+    return min(wanted, 2 * slots)
 
 
 def scan_files(
@@ -59,30 +52,29 @@ def scan_files(
     """`look` at these columns of each file of tables, each in one task."""
     folders = {name: lake.table(name).path for name in files}
     places = [(name, file.path) for name, some in files.items() for file in sorted(some, key=_largest_first)]
-    tasks = tasks_for(lake.spark, itertools.chain.from_iterable(files.values()))
+    tasks = tasks_for(lake.runner.slots, itertools.chain.from_iterable(files.values()))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
+        for number in numbers_in(batches):
             for name, path in places[number::tasks]:
                 lots = lots_of(dataset_of(name, folders[name], [path]), columns[name])
-                yield manifest_batch([*look(name, path, lots)])
+                yield line_batch([*look(name, path, lots)])
 
-    numbers = lake.spark.range(0, tasks, 1, numPartitions=tasks)
-    return lines_of(numbers.mapInArrow(with_storage(run), MANIFEST)) if places else []
+    return lake.runner.map(run, numbers(tasks)) if places else []
 
 
 def scan_tables(lake: Lake, columns: Mapping[str, Sequence[str]], look: Look, *, by_parts: bool) -> list[Line]:
     """`look` at these columns of whole tables, replaced rows among them."""
     if by_parts:
         return scan_files(lake, {name: lake.table(name).files() for name in columns}, columns, look)
-    return [line for name, some in columns.items() for line in lines_of(_frame(lake, name, some, look))]
+    return [line for name, some in columns.items() for line in _by_spark(lake, name, some, look)]
 
 
-def _frame(lake: Lake, name: str, columns: Sequence[str], look: Look) -> DataFrame:
+def _by_spark(lake: Lake, name: str, columns: Sequence[str], look: Look) -> list[Line]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield manifest_batch([*look(name, None, (pa.Table.from_batches([batch]) for batch in batches))])
+        yield line_batch([*look(name, None, (pa.Table.from_batches([batch]) for batch in batches))])
 
-    return lake.read(name, replaced=NOTHING).select(*columns).mapInArrow(run, MANIFEST)
+    return lines_of(lake.read(name, replaced=NOTHING).select(*columns), run)
 
 
 def _largest_first(file: TableFile) -> int:

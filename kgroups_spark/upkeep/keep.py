@@ -34,11 +34,13 @@ from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.offsets.numbers import Flags
+from kgroups_spark.runner import Line
+from kgroups_spark.runner import numbers as task_numbers
 from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.tasks.outputs import ROWS, Line
+from kgroups_spark.tasks.outputs import ROWS
 from kgroups_spark.tasks.sinks import PartsSink, RowsSink
 from kgroups_spark.tasks.table_scan import scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
@@ -187,10 +189,9 @@ class Reduction:
             by_weight(sorted(rows_of), rows_of.__getitem__, self._tasks(rows_of.total())),
             is_dry=audit_id is None,
         )
-        sink, tasks = PartsSink({ROWS: self.lake.uri}, audit_id or 0, sorted_lots), len(work.shards)
+        sink = PartsSink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, sorted_lots)
         with reported_in_one_line("a task could not reduce old history"):
-            numbers = self.lake.spark.range(0, tasks, 1, numPartitions=tasks)
-            facts = sink.run(numbers, work.outputs).facts if any(chosen.values()) else []
+            facts = sink.run(task_numbers(len(work.shards)), work.outputs).facts if any(chosen.values()) else []
         outcomes = _outcomes(facts, chosen)
         for _, part in sink.parts:
             outcomes[part.table].parts.append(part)
@@ -231,13 +232,13 @@ class Reduction:
         return any(first <= p <= last and oldest < at for p, at in of)
 
     def _tasks(self, rows: int) -> int:
-        return min(1 + rows // ROWS_PER_TASK, 2 * self.lake.spark.sparkContext.defaultParallelism)
+        return min(1 + rows // ROWS_PER_TASK, 2 * self.lake.runner.slots)
 
     def _by_spark(self) -> Iterator[tuple[str, TableLeft]]:
         """The outcomes, with the rows that stay."""
-        tasks = 2 * self.lake.spark.sparkContext.defaultParallelism
+        tasks = 2 * self.lake.runner.slots
         with ExitStack() as stack:
-            sink = RowsSink(stack)
+            sink = RowsSink(stack, self.lake.spark)
             for column, of in BY_SHARD.items():
                 if names := [name for name in of if name in self._names]:
                     shards = packed_shards(self.lake, names, column, tasks)

@@ -39,6 +39,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.runner import numbers_in
 from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES, StateHorizons, columns_of_place, state_horizons_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
@@ -171,10 +172,10 @@ class ReducedFiles:
     shards: Sequence[Sequence[tuple[str, int]]]
     is_dry: bool = False
 
-    def outputs(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+    def outputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
         """The rows that stay (`is_dry`: none), and as facts [table, path or None, seen, left]; of tables of `filters`
         the files of which rows go, with their paths."""
-        for task in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in numbers):
+        for task in numbers_in(batches):
             seen, left = Counter[str](), Counter[str]()
             for name, count, rows in self.reduced.left(self._shards(task), [*self.files], is_dry=self.is_dry):
                 seen[name] += count

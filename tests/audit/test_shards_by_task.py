@@ -15,13 +15,14 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.plan.audit_plan import AuditPlan
 from tests.logs.every_profile import logs_of_every_profile
 from tests.nights.nights_here import How, audit
+from tests.protocol.local_spark import Loop
 
 SLOTS = 2
 
 
 def shards_by_task(state: dict[int, int], read: dict[int, int]) -> tuple[tuple[int, ...], ...]:
     """The shards of each task, where the saved state has so many rows and the night has read so many records."""
-    lake: Any = SimpleNamespace(spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=SLOTS)))
+    lake: Any = SimpleNamespace(runner=Loop(SLOTS))
     partitions = tuple(PartitionProgress(number, 0, 1) for number in state.keys() | read.keys())
     before = AuditRow(1, "finished", "t", datetime(2026, 1, 1, tzinfo=UTC), partitions=partitions)
     settings = AuditSettings("4.3", 1, "option", 1, 0)

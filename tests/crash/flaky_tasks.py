@@ -40,9 +40,9 @@ def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., 
 
 def main(log: str, marks: str, *lakes: str) -> None:
     spark = spark_session("flaky tasks", {"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": "2"})
-    one_batch = sinks.manifest_batch
+    one_batch = sinks.line_batch
     batches = first_attempt_fails(lambda lines: iter([one_batch(lines)]), marks)
-    sinks.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
+    sinks.line_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
     sinks.packed_outputs = first_attempt_fails(sinks.packed_outputs, marks)
     lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
     for writer, lake in (text.split("=", 1) for text in lakes):

@@ -61,7 +61,7 @@ def state_records(rng: random.Random) -> list[dict[str, Any]]:
 def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypatch) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(keep, "ROWS_PER_TASK", rng.choice([1, 40, 1 << 20]))
-    monkeypatch.setattr(local.sparkContext, "defaultParallelism", 3)
+    monkeypatch.setattr(local, "slots", 3)
     tables, of = random_tables(rng, 6), {partition: rng.randint(20, 80) for partition in range(5)}
     of_states = {(TOPIC, partition): rng.randint(0, 60) for partition in range(3)}
     whole = as_tables(tables) | {

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.replay.stored_rows import TaskShards
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
+from kgroups_spark.tasks.sinks import Given
+
+
+def given_rows(given: Given) -> pa.Table:
+    """All that tasks are given, in the order of the tasks."""
+    return given.toArrow() if isinstance(given, DataFrame) else pa.concat_tables(given)
 
 
 def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:
     """The rows of a table."""
     found = [arrow_schema(name).empty_table()]
-    for output in replay_shards(task, stored.shards(tasks).toArrow().to_batches()):
+    for output in replay_shards(task, given_rows(stored.shards(tasks)).to_batches()):
         assert not isinstance(output, Fact | ForReplay | ShardBegins | ShardLost)
         if output[0] == name:
             rows = output[1] if isinstance(output[1], pa.Table) else pa.Table.from_batches([output[1]])

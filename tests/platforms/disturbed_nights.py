@@ -1,8 +1,7 @@
 """A job for spark-submit: nights in which tasks and executors fail, by both writers, and lakes that tasks do not reach.
 
 Arguments: a folder that all nodes share, with the log of each night, where the answer goes, and the writers. Tasks do
-what they do in production. Only the frame that starts them is another one: its tasks fail once, after they have
-written.
+what they do in production, and once they fail after they have written.
 """
 
 from __future__ import annotations
@@ -13,13 +12,15 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from kgroups_spark.audit import work
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -31,12 +32,11 @@ from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.session import PER_SESSION, spark_session
 from kgroups_spark.storage.s3 import Task
-from kgroups_spark.tasks import read_stage as stages
-from kgroups_spark.tasks import replay_stage as shard_stage
+from kgroups_spark.tasks import sinks
 
-# Each night: how the first frame of tasks is disturbed, and the second.
+# Each night: how the tasks of the first action are disturbed, and those of the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}
-read, replay = stages._one_per_task, shard_stage.by_task
+run, frame = sinks.PartsSink.run, sinks.RowsSink.frame
 
 
 def main(shared: Path, writers: list[str]) -> dict[str, Any]:
@@ -56,37 +56,36 @@ def main(shared: Path, writers: list[str]) -> dict[str, Any]:
 
 
 def disturb(ways: Iterator[str], marks: Path, writer: str) -> None:
-    """From now on frames of tasks are disturbed, each in the next of these ways."""
+    """From now on the tasks of actions are disturbed, those of each in the next of these ways."""
 
-    def disturbed(frame: DataFrame) -> Any:
+    def disturbed(task: Task) -> Task:
         how = next(ways, "")
         if not how:
-            return frame
-        (marks / f"{writer}-{how}").mkdir(parents=True)
-        return Disturbed(frame, how, marks / f"{writer}-{how}")
+            return task
+        folder = marks / f"{writer}-{how}"
+        folder.mkdir(parents=True)
+        return partial(disturbed_once, task, how, folder)
 
-    stages._one_per_task = lambda *arguments: disturbed(read(*arguments))  # type: ignore[assignment]
-    shard_stage.by_task = lambda *arguments: disturbed(replay(*arguments))  # type: ignore[assignment]
+    def of_parts(self: sinks.PartsSink, given: sinks.Given, work: sinks.Work) -> sinks.Made:
+        runner: Any = SimpleNamespace(map=lambda task, given: self.runner.map(disturbed(task), given))
+        return run(replace(self, runner=runner), given, work)
+
+    def of_rows(given: DataFrame, work: sinks.Work) -> DataFrame:
+        rows: Any = SimpleNamespace(mapInArrow=lambda task, schema: given.mapInArrow(disturbed(task), schema))
+        return frame(rows, work)
+
+    sinks.PartsSink.run = of_parts  # type: ignore[method-assign]
+    sinks.RowsSink.frame = staticmethod(of_rows)  # type: ignore[method-assign,assignment]
 
 
-class Disturbed:
-    """A frame whose tasks are disturbed once, after they have written what they write."""
-
-    def __init__(self, frame: DataFrame, how: str, marks: Path) -> None:
-        self.frame, self.how, self.marks = frame, how, marks
-
-    def mapInArrow(self, task: Task, schema: StructType | str) -> DataFrame:
-        how, marks = self.how, self.marks
-
-        def disturbed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            assert context is not None
-            mark(marks, f"attempt-{context.stageId()}-{context.partitionId()}-{context.taskAttemptId()}-{executor()}")
-            yield from list(task(batches))
-            if context.partitionId() == 0 and mark(marks, how):
-                fail(how)
-
-        return self.frame.mapInArrow(disturbed, schema)
+def disturbed_once(task: Task, how: str, marks: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task that is disturbed once, after it has written what it writes."""
+    context = TaskContext.get()
+    assert context is not None
+    mark(marks, f"attempt-{context.stageId()}-{context.partitionId()}-{context.taskAttemptId()}-{executor()}")
+    yield from list(task(batches))
+    if context.partitionId() == 0 and mark(marks, how):
+        fail(how)
 
 
 def mark(folder: Path, name: str) -> bool:

@@ -1,8 +1,8 @@
-"""Whole audits in this process: Spark's tasks are called here, and Delta's logs are written here. No JVM.
+"""Whole audits in this process: a loop runs the tasks, and Delta's logs are written here. No JVM.
 
-An audit by parts asks little of Spark: to run a function in tasks, and to sort the rows of files that maintenance
-compacts. Everything else is the package's own code. The logs lie on disk as well, as Delta has them, so that any
-reader of Delta tables can look at the lake.
+An audit by parts asks little of Spark: the Runner of its tasks is a loop here, and of a session it needs the sort of
+the rows of files that maintenance compacts. Everything else is the package's own code. The logs lie on disk as well, as
+Delta has them, so that any reader of Delta tables can look at the lake.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import re
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 from urllib.parse import unquote
@@ -26,12 +26,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.store import Store, TableFile
+from kgroups_spark.runner import LINES, Line, Runner, SparkRunner, lines_in
 from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version, folder_of, opened_once
 
 # Each writes files of its own, which is what most of a small audit costs.
@@ -40,25 +41,13 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class LocalSpark(FakeSpark):
-    """As a session, as far as audits and maintenance by parts use one."""
+    """As a session, as far as audits and maintenance by parts use one: to sort files, to change and to clear tables.
+    `slots`: of the loop that runs their tasks."""
 
     def __init__(self, store: FakeStore | None = None) -> None:
         super().__init__(store or StoreOnDisk())
-        tracker = SimpleNamespace(getActiveStageIds=list)
-        self.sparkContext = SimpleNamespace(master="local", defaultParallelism=SLOTS, statusTracker=lambda: tracker)
+        self.slots = SLOTS
         self.read = Reader(self.store)
-
-    def range(self, start: int, end: int, step: int = 1, numPartitions: int = 1) -> LocalFrame:
-        """A number a task."""
-        return LocalFrame([pa.table({"id": pa.array([number], pa.int64())}) for number in range(start, end, step)])
-
-    def createDataFrame(self, rows: Any, schema: Any = None) -> LocalFrame:
-        """The rows, in one task."""
-        if isinstance(rows, pa.Table):
-            return LocalFrame([rows])
-        fields = _struct(schema) if isinstance(schema, str) else schema
-        made = [row if isinstance(row, dict) else dict(zip(fields.names, row, strict=True)) for row in rows]
-        return LocalFrame([pa.Table.from_pylist(made, schema=_arrow_schema(fields))])
 
     def sql(self, statement: str) -> Any:
         found = re.fullmatch(r"VACUUM delta\.`(.*)` RETAIN (\d+) HOURS( DRY RUN)?", statement)
@@ -83,11 +72,24 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def _struct(ddl: str) -> StructType:
-    """Columns of simple types, written as in SQL: only a JVM reads them all."""
-    types = {"int": IntegerType(), "bigint": LongType(), "string": StringType(), "boolean": BooleanType()}
-    fields = [column.split() for column in ddl.split(",")]
-    return StructType([StructField(name, types[kind.lower()]) for name, kind, *_ in fields])
+@dataclass(frozen=True)
+class Loop:
+    """A Runner: one task after the other, in this process."""
+
+    slots: int = SLOTS
+    is_here: bool = True
+
+    def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
+        return [line for rows in given for batch in task(iter(rows.to_batches())) for line in lines_in(_pairs(batch))]
+
+    @contextmanager
+    def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
+        say(what)
+        yield
+
+
+def _pairs(batch: pa.RecordBatch) -> Iterator[tuple[str, str]]:
+    return zip(*(batch.column(name).to_pylist() for name in LINES.names), strict=True)
 
 
 class LocalFrame:
@@ -99,12 +101,7 @@ class LocalFrame:
     def mapInArrow(self, task: Task, schema: Any) -> LocalFrame:
         made = [list(task(iter(rows.to_batches()))) for rows in self.tasks]
         tables = [pa.Table.from_batches(batches) for batches in made if batches]
-        no_rows = _arrow_schema(_struct(schema) if isinstance(schema, str) else schema).empty_table()
-        return LocalFrame(tables or [no_rows])
-
-    def unionByName(self, other: LocalFrame) -> LocalFrame:
-        names = [rows.column_names for rows in (*self.tasks, *other.tasks)]
-        return LocalFrame([rows.select(names[0]) for rows in (*self.tasks, *other.tasks)])
+        return LocalFrame(tables or [_arrow_schema(schema).empty_table()])
 
     def select(self, *columns: str) -> LocalFrame:
         return LocalFrame([rows.select(columns) for rows in self.tasks])
@@ -119,15 +116,15 @@ class LocalFrame:
         assert tasks == 1
         return LocalFrame([pa.concat_tables(self.tasks)])
 
+    def unionByName(self, other: LocalFrame) -> LocalFrame:
+        names = [rows.column_names for rows in (*self.tasks, *other.tasks)]
+        return LocalFrame([rows.select(names[0]) for rows in (*self.tasks, *other.tasks)])
+
     def repartition(self, tasks: int, *columns: str) -> LocalFrame:
         rows = pa.concat_tables(self.tasks)
         keys = zip(*(rows.column(column).to_pylist() for column in columns), strict=True)
         task = pa.array([zlib.crc32(repr(key).encode()) % tasks for key in keys])
         return LocalFrame([rows.filter(pc.equal(task, number)) for number in range(tasks)])
-
-    def repartitionById(self, tasks: int, number: str) -> LocalFrame:
-        rows = pa.concat_tables(self.tasks)
-        return LocalFrame([rows.filter(pc.equal(rows.column(number), task)) for task in range(tasks)])
 
     def sortWithinPartitions(self, *columns: str) -> LocalFrame:
         keys = [(column, "ascending") for column in columns]
@@ -271,8 +268,12 @@ def without_a_jvm() -> Iterator[None]:
         if not isinstance(spark, LocalSpark):
             use_hadoops_storage(spark)
 
+    def runner_of(spark: Any) -> Runner:
+        return Loop(spark.slots) if isinstance(spark, LocalSpark) else SparkRunner(spark)
+
     with (
         mock.patch("kgroups_spark.lake.lake.Kernel", store_of),
+        mock.patch("kgroups_spark.lake.lake.SparkRunner", runner_of),
         mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):
         yield

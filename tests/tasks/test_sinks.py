@@ -17,11 +17,13 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_rows import TaskShards
+from kgroups_spark.runner import numbers
 from kgroups_spark.tasks import sinks
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.replay_stage import shards_in
 from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of, written
 from tests.lake.table_rows import rows_of
+from tests.nights.stored_replays import given_rows
 
 
 @pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=pytest.mark.spark)])
@@ -29,12 +31,12 @@ def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path
     lake = Lake.create(request.getfixturevalue("local" if writer == "parts" else "spark"), str(tmp_path / "lake"))
     writes = LakeWriter(lake, 1, writer, lambda: None)
     with sink_of(writes, for_replay=True) as sink:
-        made = sink.run(lake.spark.range(0, 1, 1, numPartitions=1), three_shards())
+        made = sink.run(numbers(1), three_shards())
         assert (made.facts, made.rows) == (["1 is read", "2 is lost", "3 is read"], {"offset_commits": 4})
         assert sorted(sink.table(writes, "offset_commits")["offsets_partition"].to_pylist()) == [1, 1, 3, 3]
         shards = Stored.by(writes, *sink.history()).shards(TaskShards(((1, 2, 3),), {}))
         found = {}
-        for number, parts in shards_in(shards.toArrow().to_batches()):
+        for number, parts in shards_in(given_rows(shards).to_batches()):
             for table in ("offset_commits", "transaction_markers"):
                 for is_again in (False, True):
                     some = [part for part in parts if part.table == table and part.is_again == is_again]
@@ -92,7 +94,7 @@ def test_rows_of_a_second_run_over_a_changed_log_are_refused(spark: SparkSession
             yield Fact(log.read_text())
 
     with ExitStack() as stack:
-        sink = RowsSink(stack)
+        sink = RowsSink(stack, spark)
         assert sink.run(spark.range(1), work).facts == ["as it was"]
         sink.actions[0].frame.unpersist()
         sink.require_read_once()

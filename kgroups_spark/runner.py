@@ -1,0 +1,128 @@
+"""Runs a function over tables, each in a task of its own, and collects the lines that tasks report.
+
+Spark does it, in tests a loop in this process. Whatever reads or writes files in tasks goes through a Runner; Spark's
+own frames are for rows that only Spark reaches.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kgroups_spark.storage.s3 import Task, with_storage
+
+# (kind, something JSON can hold)
+Line: TypeAlias = "tuple[str, Any]"
+LINES = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Runner(Protocol):
+    """Runs tasks: `slots` of them at the same time; `is_here`: on this machine, whose folders they see."""
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def is_here(self) -> bool: ...
+
+    def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
+        """The lines (`line_batch`) that the function makes of each table, each in a task."""
+
+    def watched(self, say: Callable[[str], None], what: str) -> AbstractContextManager[None]:
+        """Says `what`, and while the block runs how many tasks are done."""
+
+
+@dataclass(frozen=True)
+class SparkRunner:
+    """Spark's tasks."""
+
+    spark: SparkSession
+
+    @property
+    def slots(self) -> int:
+        return max(1, self.spark.sparkContext.defaultParallelism)
+
+    @property
+    def is_here(self) -> bool:
+        return str(self.spark.sparkContext.master).startswith("local")
+
+    def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
+        return lines_of(self.frame(given), task) if given else []
+
+    def frame(self, given: Sequence[pa.Table]) -> DataFrame:
+        """The rows of each table, in their order, in a Spark partition of its own."""
+        shards = rows_by_task(self.spark, given)
+        if len(given) == 1:
+            return shards.coalesce(1)  # which keeps their order, and shuffles nothing
+        return shards.repartitionById(len(given), "task").sortWithinPartitions("row")
+
+    @contextmanager
+    def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
+        say(what)
+        over = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(self.spark, say, what, over), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+
+def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
+    """The rows of all tables, each with the number of its `task` and its `row` there."""
+    return spark.createDataFrame(pa.concat_tables(map(_numbered, given, range(len(given)))))
+
+
+def lines_of(rows: DataFrame, task: Task) -> list[Line]:
+    """The lines that the tasks of a frame report."""
+    return lines_in(rows.mapInArrow(with_storage(task), LINES).collect())
+
+
+def lines_in(reported: Iterable[Any]) -> list[Line]:
+    """Rows of LINES as lines."""
+    return [(kind, json.loads(payload)) for kind, payload in reported]
+
+
+def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
+    """The lines as rows of LINES."""
+    kinds = pa.array([kind for kind, _ in lines], pa.string())
+    return pa.RecordBatch.from_arrays(
+        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=LINES.names
+    )
+
+
+def numbers(tasks: int) -> list[pa.Table]:
+    """A table for each task, with its number: what it is to do travels with the function."""
+    return [pa.table({"number": pa.array([number], pa.int64())}) for number in range(tasks)]
+
+
+def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers in the rows of `numbers`."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _numbered(table: pa.Table, task: int) -> pa.Table:
+    tasks, rows = pa.array([task] * len(table), pa.int32()), pa.array(range(len(table)), pa.int64())
+    return table.append_column("task", tasks).append_column("row", rows)
+
+
+def _watch(spark: SparkSession, say: Callable[[str], None], what: str, over: threading.Event) -> None:
+    tracker, reported = spark.sparkContext.statusTracker(), 0
+    while not over.wait(SECONDS_BETWEEN_LOOKS):
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        total = sum(stage.numTasks for stage in stages if stage is not None)
+        if total > 1 and done != reported:
+            reported = done
+            say(f"{what}: {done} of {total} tasks done")
