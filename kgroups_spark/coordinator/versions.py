@@ -7,11 +7,12 @@ A removed row has only its name, and `is_removed`; a group's state is Dead then,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberVersion
+from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow, MemberVersion
 from kgroups_spark.coordinator.topics import Topics
 
 # The facts in members' rows, by member id: values that are replaced and never changed in place.
@@ -24,6 +25,15 @@ class Place(NamedTuple):
     offsets_partition: int
     log_offset: int
     log_timestamp: int | None
+
+
+def _shared(row: tuple[str, ...], version: tuple[str, ...]) -> itemgetter[object]:
+    """Takes the columns of a row that its versions have after their place and `is_removed`, in their order."""
+    return itemgetter(*(row.index(name) for name in version if name in row and name not in Place._fields))
+
+
+_of_group = _shared(GroupRow._fields, GroupVersion._fields)
+_of_member = _shared(MemberRow._fields, MemberVersion._fields)
 
 
 class MemberVersions(NamedTuple):
@@ -99,7 +109,7 @@ def _member_versions(
     if group is None:
         return removed
     rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
-    return [MemberVersion(*place, False, *row[1:-2]) for row in rows] + removed  # type: ignore[arg-type]  # the same columns
+    return [MemberVersion(*place, False, *_of_member(row)) for row in rows] + removed
 
 
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
@@ -133,8 +143,8 @@ def _all_facts(group: Group | None) -> MemberFacts:
 
 def group_columns(group: Group) -> tuple[object, ...]:
     """The group's columns in `group_versions`."""
-    row: GroupRow = group.row(0)
-    return (*row[1:16], row.is_misplaced)
+    columns: tuple[object, ...] = _of_group(group.row(0))
+    return columns
 
 
 def member_facts(group: Group, member_id: str | None) -> MemberFacts:
