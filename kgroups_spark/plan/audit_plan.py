@@ -18,6 +18,7 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, MaybeCutBack, is_untouched
 from kgroups_spark.plan.delete_retention import DeleteRetention, TooOld
+from kgroups_spark.plan.misread import misread
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
 
@@ -173,6 +174,8 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
     try:
         _require_same_topic(log, before)
+        if wrong := misread(log, before):
+            return _plan_cut(log, _repairable(wrong, log, before, options.readings))
         _require_same_log(log, before)
     except AnotherLog as refused:
         if options.readings is None:
@@ -197,6 +200,20 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         read_again,
         why,
         undecided,
+    )
+
+
+def _repairable(
+    wrong: CutBack, log: PartitionLog, before: PartitionProgress, readings: KnownReadings | None
+) -> CutBack:
+    """The cut, if the lake can replace what it read there. Raises AnotherLog."""
+    if readings is not None and not readings.is_reduced(wrong, before.offsets_partition):
+        return wrong
+    raise AnotherLog(
+        f"the lake has a batch of partition {before.offsets_partition} under offset {before.last_batch_offset} "
+        f"that stands at offset {wrong.from_offset} of {log.where}: its header was damaged when it was read, and no "
+        "checksum covers offsets. The lake's row of it is wrong, and can no longer be replaced. Read the log into a "
+        "new lake, or leave this partition out (--partition names those to read)"
     )
 
 
@@ -289,10 +306,7 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
 
 def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> PartitionProgress:
     """The progress with the last batch's leader epoch as the log has it. That batch is known by its checksum, which
-    covers neither its offset nor its epoch: one of the two readings was damaged, and the log can be read again.
-
-    Raises AnotherLog where the lake holds the batch under another offset.
-    """
+    covers neither its offset nor its epoch: one of the two readings was damaged, and the log can be read again."""
     if before.last_batch_offset is None or before.last_batch_crc is None or not log.is_there:
         return before
     found = log.headers_at(before.last_batch_offset)
@@ -301,13 +315,6 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
         return before
     row = int(same[-1])
     offset, epoch = int(found.base_offset[row]), int(found.leader_epoch[row])
-    if offset < before.last_batch_offset and log.end_offset < before.end_offset:
-        raise AnotherLog(
-            f"the lake has a batch of partition {before.offsets_partition} under offset {before.last_batch_offset} "
-            f"that stands at offset {offset} of {log.where}: its header was damaged when it was read, and no checksum "
-            "covers offsets. The lake's row of it is wrong; older software believed it. Read the log into a new "
-            "lake, or leave this partition out (--partition names those to read)"
-        )
     if offset != before.last_batch_offset or before.last_leader_epoch is None or epoch < 0:
         return before
     return replace(before, last_leader_epoch=epoch)

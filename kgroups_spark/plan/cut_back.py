@@ -39,11 +39,13 @@ class MaybeCutBack(AnotherLog):
 @dataclass(frozen=True)
 class CutBack:
     """A range of a partition, read from `from_offset` up to `to_offset`, is replaced. `before`: how far it counts as
-    read then; None: nothing of it counts."""
+    read then; None: nothing of it counts. `misread`: the log was not cut back, its last batch was read under this
+    offset."""
 
     from_offset: int
     to_offset: int
     before: PartitionProgress | None
+    misread: int | None = None
 
     def note(self, offsets_partition: int, log: PartitionLog) -> str:
         """For the ledger."""
@@ -51,6 +53,13 @@ class CutBack:
             return (
                 f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "
                 f"{self.to_offset} is replaced, the log now is {log.log_start_offset} to {log.end_offset}"
+            )
+        if self.misread is not None:
+            return (
+                f"a batch of partition {offsets_partition} was read under offset {self.misread}, and stands at offset "
+                f"{self.from_offset}: its header was damaged when it was read, and no checksum covers offsets; the "
+                f"range from {self.from_offset} to {self.to_offset - 1} is replaced, the partition was read again from "
+                "its start"
             )
         return (
             f"the log of partition {offsets_partition} was cut back: the range from {self.from_offset} to "
@@ -90,7 +99,7 @@ class KnownReadings:
     def cut(self, log: PartitionLog, before: PartitionProgress, refused: AnotherLog) -> CutBack:
         """Where the log was cut back. Raises `refused`, or AnotherLog, where that may be another log."""
         found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
-        if found is not None and found.from_offset < self.reduced_to(before.offsets_partition):
+        if found is not None and self.is_reduced(found, before.offsets_partition):
             refused = AnotherLog(
                 f"{log.where} was cut back to {found.from_offset}, into history that kgroups maintain --keep has "
                 "reduced: use a new lake"
@@ -103,6 +112,10 @@ class KnownReadings:
         raise AnotherLog(
             f"{refused}, or --accept-log-change, which reads the partition again from its start"
         ) from refused
+
+    def is_reduced(self, cut: CutBack, offsets_partition: int) -> bool:
+        """Whether history before the cut can no longer be replayed."""
+        return cut.from_offset < self.reduced_to(offsets_partition)
 
     def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
         epoch = before.last_leader_epoch

@@ -5,10 +5,10 @@ wrong offset shows by the order. Behind the last one there is nothing, so it is 
 
 - It begins at its segment's name or behind, ends before the next segment's name, and at most 2^31 - 1 offsets behind
   its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). A batch that does not is corrupt.
-- The active segment was never cleaned, so no offset is missing in it. Where none is missing up to the last batch, none
-  is missing before it: a gap there is odd, behind 16 batches in a row; behind two, one of more than 64 offsets. In a
-  segment with gaps one more is normal; it is odd if it is larger than a million offsets and than all of the segment
-  before it.
+- The active segment was never cleaned, so no offset is missing in it. Where none is missing up to the last batch, a gap
+  before that one is odd. In a segment with gaps, or with nothing before its last batch, a gap is normal; it is odd if
+  it is larger than a million offsets and than all of the segment before it. The next audit finds a wrong offset that
+  was believed there: the batch is in the log elsewhere then (plan/misread.py).
 - A leader epoch goes up by one with each leader. More than a hundred leaders between two neighbouring batches are odd.
   One that goes back is not: no record is replayed by its epoch, and the next audit knows the batch by its CRC.
 
@@ -26,9 +26,6 @@ from kgroups_spark.records.columns import CODEC_MASK, BatchColumns
 
 PLAUSIBLE_GAP = 1 << 20
 PLAUSIBLE_LEADERS = 100
-ENOUGH_BATCHES = 16  # in a row, to say that a segment was never cleaned
-SOME_BATCHES = 2  # to say that a large gap is odd
-SMALL_GAP = 64
 LARGEST_SPAN = 1 << 31  # offsets of one segment
 NO_EPOCH = -1
 
@@ -64,16 +61,17 @@ class Bounds:
             whole_batches=None if before is None or not follows.all() else before + len(batches),
         )
 
+    def behind_damage(self) -> Bounds:
+        """The same where damaged batches may have had the next offsets."""
+        return replace(self, whole_batches=None)
+
     def odd(self, batches: BatchColumns) -> str | None:
         """Why the first of the batches is not to be believed before another one follows; None: it is."""
         base_offset, epoch = int(batches.base_offset[0]), int(batches.leader_epoch[0])
         gap = base_offset - self.floor
         is_message_set = batches.magic[0] < 2 and bool(batches.attributes[0] & CODEC_MASK)  # has its last offset only
-        whole = 0 if is_message_set else self.whole_batches or 0
-        if whole >= ENOUGH_BATCHES:
-            most = 0
-        else:
-            most = SMALL_GAP if whole >= SOME_BATCHES else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
+        is_whole = bool(self.whole_batches) and not is_message_set
+        most = 0 if is_whole else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
         if gap > most:
             return f"it says offset {base_offset}, {gap} behind the end of the batch before it"
         if epoch < NO_EPOCH or epoch - max(self.leader_epoch, 0) > self._most_leaders:

@@ -277,6 +277,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             return take
         last = int(good[-1])
         before = self._bounds.behind(run.batches[good[:-1]])
+        if not is_good[:last].all():
+            before = before.behind_damage()
         why = before.odd(run.batches[last : last + 1])
         if why is None:
             return take
@@ -307,6 +309,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 self._last_offset = int(part.batches.last_offset[-1])
                 self._bounds = self._bounds.behind(part.batches)
                 continue
+            self._bounds = self._bounds.behind_damage()
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
             edges = part.edges.tolist()
             leads_to_edge = dict.fromkeys(edges[1:], True)
@@ -345,6 +348,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
 
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
+        self._bounds = self._bounds.behind_damage()
         window, begin, start = self._window, self._window.position, 1
         self._show_claim()
         first = self._corrupt(0, window.filled, keeps_raw=False)

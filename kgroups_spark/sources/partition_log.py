@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.bounds import Bounds
@@ -85,7 +85,12 @@ FETCHERS_PER_BROKER = 2
 
 
 class PartitionLog(ABC):
-    """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order."""
+    """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order.
+
+    `lots_in_passing`: so many of headers_back_from may be asked for where most likely nothing is found.
+    """
+
+    lots_in_passing: ClassVar[int] = 1
 
     @property
     @abstractmethod

@@ -28,6 +28,7 @@ class SegmentLog(PartitionLog):
     Raises UnreadableSegment, and SegmentChanged where a segment is another file by now: `asked` asks then again.
     """
 
+    lots_in_passing = 64
     copy: PartitionCopy
 
     @property

@@ -13,8 +13,10 @@ from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange, cut
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.plan.audit_plan import plan_audit
+from kgroups_spark.plan.cut_back import KnownReadings
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.plan.read_to import read_now
 from kgroups_spark.plan.uncommitted import uncommitted_offsets
@@ -28,6 +30,7 @@ READ_BEFORE = 4  # offsets that the audit before has read
 PLANNED = 21  # offsets that the log has when the audit begins
 Steps = Iterator[None]
 DECODER = GroupRecordDecoder()
+READINGS = KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0)  # no earlier audits
 
 
 def commit(number: int) -> bytes:
@@ -47,11 +50,11 @@ class Broker:
 
     segment = 6  # offsets of a segment
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, written: int = PLANNED) -> None:
         self.log = folder / "__consumer_offsets-0"
         self.log.mkdir(parents=True)
         self.written = 0
-        self.append(PLANNED)
+        self.append(written)
 
     def path(self, base_offset: int, suffix: str = "") -> Path:
         return self.log / f"{base_offset:020}.log{suffix}"
@@ -146,12 +149,17 @@ class Lake:
         self.damage: list[Any] = []
         self.uncommitted = 0
         self.unconfirmed: list[str] = []
+        self.notes: list[str] = []
         at = datetime(2026, 11, 20, tzinfo=UTC)
         self.last = AuditRow(1, FINISHED, "host", at, partitions=(PartitionProgress(0, 0, READ_BEFORE),))
 
     def audit(self, *, full: bool = False, backwards: bool = False) -> None:
         already, damage = len(self.offsets) + len(self.again), len(self.damage)
-        plan = plan_audit(segment_logs([self.folder]), self.last, full=full)
+        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=READINGS)
+        for replaced in plan.replaced.values():
+            self.offsets = [offset for offset in self.offsets if offset < replaced.from_offset]
+            already = len(self.offsets) + len(self.again)
+        self.notes = plan.notes
         order = [*plan.reread_ranges, *cut(plan.new_ranges, 100)]
         progress = [self.read(log_range) for log_range in (order[::-1] if backwards else order)]
         progress += [self.read(log_range) for log_range in read_on(plan, progress)]

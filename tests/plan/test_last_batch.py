@@ -14,7 +14,8 @@ import pytest
 from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.records.headers import HEADER_BYTES
 from tests.chosen import Chosen
-from tests.nights.changing_segments import PLANNED, Broker, Lake, commit, state
+from tests.nights import changing_segments
+from tests.nights.changing_segments import PLANNED, READINGS, Broker, Lake, commit, state
 
 UNCOVERED_BITS = range(8 * 17)  # base offset, length, leader epoch, magic
 HEADER_BITS = range(8 * HEADER_BYTES)
@@ -26,13 +27,11 @@ def flip(path: Path, at: int, bit: int) -> None:
     path.write_bytes(data)
 
 
-@pytest.fixture(autouse=True)
-def long_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is planned stands in the active segment."""
-    monkeypatch.setattr(Broker, "segment", 24)
-
-
-def test_any_bit_of_the_last_header(tmp_path: Path, chosen: Chosen) -> None:
+@pytest.mark.parametrize("segment", [6, 24])
+def test_any_bit_of_the_last_header(
+    tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch, segment: int
+) -> None:
+    monkeypatch.setattr(Broker, "segment", segment)
     for bit in chosen.some(HEADER_BITS, 6, always=[*chosen.some(UNCOVERED_BITS, 4)]):
         broker = Broker(tmp_path / str(bit))
         lake = Lake(broker)
@@ -48,6 +47,26 @@ def test_any_bit_of_the_last_header(tmp_path: Path, chosen: Chosen) -> None:
             lake.audit()
             assert sorted(lake.offsets) == list(range(end)), bit
             assert (lake.next_offset, lake.state()) == (end, state(end)), bit
+
+
+@pytest.mark.parametrize("segment", [10, 20])
+def test_any_bit_of_the_last_header_in_a_segment_of_its_own(
+    tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch, segment: int
+) -> None:
+    """A wrong offset may be believed there; the next audit replaces what was read under it."""
+    monkeypatch.setattr(Broker, "segment", segment)
+    for bit in chosen.some(UNCOVERED_BITS, 4, always=[63 - 5]):
+        broker = Broker(tmp_path / str(bit))
+        lake = Lake(broker)
+        active = max(broker.log.glob("*.log"))
+        sound = active.read_bytes()
+        flip(active, len(sound) - len(commit(0)), bit)
+        lake.audit()
+        active.write_bytes(sound)
+        for end in (PLANNED, PLANNED, PLANNED + 9):
+            broker.append(end - broker.written)
+            lake.audit()
+            assert (sorted(lake.offsets), lake.next_offset, lake.state()) == (list(range(end)), end, state(end)), bit
 
 
 def test_an_offset_that_jumps_is_held_back_and_named(tmp_path: Path) -> None:
@@ -114,12 +133,52 @@ def test_an_epoch_that_was_damaged_after_it_was_read(tmp_path: Path) -> None:
     assert lake.next_offset == PLANNED + 1
 
 
-def test_a_lake_that_believed_a_damaged_offset_is_reported_so(tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
+def believed(tmp_path: Path) -> tuple[Broker, Lake]:
+    """A lake that read the last batch, of offset 18, under offset 50: it was the first of its segment."""
+    broker = Broker(tmp_path, written=19)
     lake = Lake(broker)
+    active = max(broker.log.glob("*.log"))
+    sound = active.read_bytes()
+    flip(active, 0, 63 - 5)
     lake.audit()
+    assert (lake.next_offset, lake.unconfirmed) == (51, [])
+    active.write_bytes(sound)
+    return broker, lake
+
+
+@pytest.mark.parametrize("more", [0, 1, 31, 32, 33, 60])
+@pytest.mark.parametrize("segment", [6, 18])
+def test_the_next_audit_goes_on_from_the_true_offset_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment: int, more: int
+) -> None:
+    monkeypatch.setattr(Broker, "segment", segment)
+    broker, lake = believed(tmp_path)
+    broker.append(more)
+    lake.audit()
+    end = 19 + more
+    assert (sorted(lake.offsets), lake.next_offset, lake.state()) == (list(range(end)), end, state(end))
+    assert "was read under offset 50, and stands at offset 18: its header was damaged" in lake.notes[0]
+    broker.append(2)
+    lake.audit()
+    assert (sorted(lake.offsets), lake.notes) == (list(range(end + 2)), [])
+
+
+def test_the_same_after_nights_that_found_nothing_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Broker, "segment", 18)
+    broker, lake = believed(tmp_path)
     (progress,) = lake.last.partitions or ()
-    believed = replace(progress, last_batch_offset=5000, end_offset=5001)
-    lake.last = replace(lake.last, partitions=(believed,))
-    with pytest.raises(AnotherLog, match=r"under offset 5000 that stands at offset 20 of .*: its header was damaged"):
+    idle = replace(progress, start_offset=51, offsets_missing=0, records=0)
+    lake.last = replace(lake.last, partitions=(idle,))
+    broker.append(3)
+    lake.audit()
+    assert sorted(lake.offsets) == list(range(22))
+
+
+def test_a_wrong_offset_in_history_that_was_reduced_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Broker, "segment", 18)
+    _, lake = believed(tmp_path)
+    monkeypatch.setattr(changing_segments, "READINGS", replace(READINGS, reduced_to=lambda _: 19))
+    with pytest.raises(AnotherLog, match=r"under offset 50 that stands at offset 18 of .*: its header was damaged"):
         lake.audit()

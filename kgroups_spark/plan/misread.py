@@ -1,0 +1,80 @@
+"""A last batch that the lake read under an offset beyond its own: its header was damaged when it was read.
+
+No checksum covers a batch's offset. The log has the batch at its true offset later, by the same checksum; what stands
+from there on was never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, islice
+
+import numpy as np
+
+from kgroups_spark.lake.ledger import PartitionProgress
+from kgroups_spark.plan.cut_back import CutBack
+from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.sources.partition_log import PartitionLog
+
+
+def misread(log: PartitionLog, before: PartitionProgress) -> CutBack | None:
+    """The range to replace where the lake read the last batch under a wrong offset; None: it did not."""
+    offset, crc = before.last_batch_offset, before.last_batch_crc
+    if offset is None or crc is None or not log.is_there or not _has_room(log, before):
+        return None
+    there = log.headers_at(offset)
+    if ((there.base_offset == offset) & (there.crc == crc)).any():
+        return None
+    for headers in chain([there], islice(_back_from(log, before), log.lots_in_passing)):
+        rows = np.flatnonzero(_may_be(headers, before))
+        if len(rows):
+            row = int(rows[-1])
+            return CutBack(int(headers.base_offset[row]), before.end_offset, _read_to(headers, row, before), offset)
+    return None
+
+
+def _has_room(log: PartitionLog, before: PartitionProgress) -> bool:
+    """Whether offsets were missing before the last batch. An audit that found nothing new does not tell: after one the
+    log has to end before what was read."""
+    has_read = before.end_offset > before.start_offset
+    return before.offsets_missing > 0 if has_read else log.end_offset < before.end_offset
+
+
+def _back_from(log: PartitionLog, before: PartitionProgress) -> Iterator[BatchColumns]:
+    """The headers of what the last audit read, where the batch can be, the newest lot first."""
+    offset = before.last_batch_offset or 0
+    first = max(before.start_offset, offset - before.offsets_missing)
+    for headers in log.headers_back_from(offset):
+        yield headers
+        if len(headers) and int(headers.base_offset[0]) <= first:
+            return
+
+
+def _may_be(headers: BatchColumns, before: PartitionProgress) -> np.typing.NDArray[np.bool_]:
+    """Which batches have the checksum and the span of the last one, and lie so far before it as offsets were missing.
+
+    The room rules out a chance hit: a batch that was read for itself leaves none.
+    """
+    offset = before.last_batch_offset or 0
+    is_same = (headers.crc == before.last_batch_crc) & (headers.base_offset < offset)
+    is_same &= headers.last_offset - headers.base_offset == before.end_offset - 1 - offset
+    if before.end_offset > before.start_offset:
+        is_same &= headers.base_offset >= before.start_offset
+        is_same &= offset - headers.base_offset <= before.offsets_missing
+    return is_same
+
+
+def _read_to(headers: BatchColumns, row: int, before: PartitionProgress) -> PartitionProgress:
+    """How far the log was read rightly: up to the batch, and the one before it."""
+    end = int(headers.base_offset[row])
+    if not row:
+        return replace(before, end_offset=end, last_batch_offset=None, last_batch_crc=None, last_leader_epoch=None)
+    epoch = int(headers.leader_epoch[row - 1])
+    return replace(
+        before,
+        end_offset=end,
+        last_batch_offset=int(headers.base_offset[row - 1]),
+        last_batch_crc=int(headers.crc[row - 1]),
+        last_leader_epoch=epoch if epoch >= 0 else None,
+    )
