@@ -88,11 +88,12 @@ _SYNTAX = _named(
     aggregate.First aggregate.Last""",
 )
 
-# Spark's own functions after the analysis, but for those that call code of others or name files.
+# Spark's own expressions after the analysis, but for those that call code of others, name files, or read variables of
+# the session.
 _NOT_OF_SPARK = _named(
     _EXPRESSIONS,
     """ApplyFunctionExpression CallMethodViaReflection InputFileBlockLength InputFileBlockStart InputFileName PythonUDAF
-    PythonUDF PythonUDTF ScalaUDF TryReflect UserDefinedExpression""",
+    PythonUDF PythonUDTF ScalaUDF TryReflect UserDefinedExpression VariableReference""",
 )
 _LAKE_VIEW = f"{_LOGICAL}View"
 # Walked through: arguments stand inside.
@@ -109,7 +110,12 @@ _FUNCTION_CALLS: dict[str, tuple[Callable[[JavaObject], str], frozenset[str]]] =
     f"{_ANALYSIS}UnresolvedGenerator": (lambda node: str(node.name().unquotedString()), TABLE_FUNCTIONS_OF_SPARK),
 }
 
-_OF_EVERYTHING = _named(_LOGICAL, "ShowTables ShowViews ShowFunctions")
+# Statements that list the catalog's current schema, too: the column of names, and which of them are shown.
+_OF_EVERYTHING: dict[str, tuple[str, frozenset[str]]] = {
+    f"{_LOGICAL}ShowTables": ("tableName", _TABLES_AND_VIEWS),
+    f"{_LOGICAL}ShowViews": ("viewName", _TABLES_AND_VIEWS),
+    f"{_LOGICAL}ShowFunctions": ("function", FUNCTIONS_OF_SPARK | TABLE_FUNCTIONS_OF_SPARK | frozenset(FUNCTIONS)),
+}
 
 
 class SparkQueries:
@@ -152,6 +158,10 @@ class SparkQueries:
             # Spark runs it at once.
             self._require_of_lake(self._analysed(parsed))
         frame = self._spark.sql(text, args=dict(parameters))
+        if kind in _OF_EVERYTHING:
+            column, names = _OF_EVERYTHING[kind]
+            is_ours = frame[column].isin(*sorted(names))
+            return frame.filter(is_ours & frame["isTemporary"] if "isTemporary" in frame.columns else is_ours)
         if kind not in _SHOWING | _AROUND_A_QUERY:
             self._require_of_lake(frame._jdf.queryExecution().analyzed())
         return frame

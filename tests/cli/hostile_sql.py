@@ -157,6 +157,9 @@ AROUND_QUERIES = (
     "FROM ({}) q |> LIMIT 1",
     "SELECT java_hash(({}))",
     "/* SELECT */ {} -- 1",
+    "SELECT * FROM (SELECT 1 AS a, 'b' AS b) PIVOT (max(a) FOR b IN (({})))",
+    "SELECT * FROM groups g, LATERAL (VALUES (({}))) q(x)",
+    "SELECT mask('x', upperChar => CAST(({}) AS STRING))",
 )
 
 DUCKDB_RELATIONS = (

@@ -18,6 +18,8 @@ from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.reader import LakeReader, SqlError
 from kgroups_spark.reading.spark_functions import FUNCTIONS_OF_SPARK, TABLE_FUNCTIONS_OF_SPARK
 from kgroups_spark.reading.spark_queries import SETTINGS
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import VIEWS
 from tests.chosen import Chosen
 from tests.cli import hostile_sql as hostile
 from tests.cli.written_lake import ledger, write_lake
@@ -100,6 +102,39 @@ def test_spark_runs_no_query_with_something_hostile_in_it(by_spark: SparkReader,
     for text, around in chosen.some(product(texts, hostile.AROUND_QUERIES), 100):
         assert_refused(by_spark, filled(folder, around.replace("{}", text)))
     assert_untouched(by_spark, folder, before)
+
+
+@pytest.mark.spark
+def test_variables_of_the_session_are_not_read(by_spark: SparkReader, chosen: Chosen) -> None:
+    by_spark.spark.sql(f"DECLARE OR REPLACE VARIABLE hidden STRING DEFAULT '{SECRET}'")
+    try:
+        texts = (
+            "SELECT hidden AS x",
+            "SELECT upper(session.hidden) AS x",
+            "SELECT 1 AS x FROM groups WHERE hidden = 'x'",
+        )
+        assert_refused(by_spark, texts[0])
+        for text, around in chosen.some(product(texts, hostile.AROUND_QUERIES), 10):
+            assert_refused(by_spark, around.replace("{}", text))
+    finally:
+        by_spark.spark.sql("DROP TEMPORARY VARIABLE hidden")
+
+
+@pytest.mark.spark
+def test_only_the_lakes_names_are_shown(by_spark: SparkReader, tmp_path: Path) -> None:
+    spark = by_spark.spark
+    spark.sql(f"CREATE TABLE strange (x INT) USING parquet LOCATION '{tmp_path / 'strange'}'")
+    spark.sql("CREATE TEMPORARY VIEW odd AS SELECT 1 AS x")
+    try:
+        tables = by_spark.arrow("SHOW TABLES")["tableName"].to_pylist()
+        assert sorted(tables) == sorted({*TABLES, *VIEWS})
+        assert sorted(by_spark.arrow("SHOW VIEWS")["viewName"].to_pylist()) == sorted(tables)
+        assert by_spark.arrow("SHOW TABLES LIKE 'strange|odd'").num_rows == 0
+        assert {"expiring", "upper"} <= set(by_spark.arrow("SHOW FUNCTIONS")["function"].to_pylist())
+        assert "reflect" not in by_spark.arrow("SHOW FUNCTIONS")["function"].to_pylist()
+    finally:
+        spark.sql("DROP VIEW odd")
+        spark.sql("DROP TABLE strange")
 
 
 def assert_untouched(by_spark: SparkReader, folder: Path, before: list[tuple[Path, int, int]]) -> None:
