@@ -5,6 +5,7 @@ Where the driver reaches the files by pyarrow no Spark job is needed; else Spark
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.decoding.range_progress import RangeProgress
@@ -36,20 +38,38 @@ def find(
     progress: Sequence[RangeProgress] = (),
     mixed: Sequence[MixedCommits] = (),
 ) -> LedgerFacts:
-    """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them.
+    """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them, or with a
+    note where that failed.
 
     `progress`: what this audit read. `mixed`: what that committed in transactions and without.
     """
     work.progress("looking for what is odd")
     writer = work.writer
-    found = look(replace(evidence_of(work, facts, progress), mixed_commits=mixed))
-    rows = findings_table(found.findings, writer.audit_id)
+    found, failure = attempt(
+        "looking for findings", lambda: look(replace(evidence_of(work, facts, progress), mixed_commits=mixed))
+    )
+    if found is None:
+        return replace(facts, columns={**facts.columns, "notes": (*facts.columns["notes"], failure)})
+    rows, failures = _rows(found.findings, writer.audit_id)
+    # Not in an attempt: an audit that lost its claim ends here.
     writer.append_table(FINDINGS, rows)
     reported = {
         "rows_added": {**facts.columns["rows_added"], FINDINGS: rows.num_rows},
-        "notes": (*facts.columns["notes"], *found.notes),
+        "notes": (*facts.columns["notes"], *found.notes, *failures),
     }
     return replace(facts, columns={**facts.columns, **reported})
+
+
+def _rows(found: Sequence[Finding], audit_id: int) -> tuple[pa.Table, list[str]]:
+    """The rows, and notes on findings that the table does not take: one costs itself alone."""
+    rows, failure = attempt("writing findings", lambda: findings_table(found, audit_id))
+    if rows is not None:
+        return rows, []
+    if len(found) < 2:
+        return findings_table([], audit_id), [failure or ""]
+    half = len(found) // 2
+    tables, notes = zip(*(_rows(some, audit_id) for some in (found[:half], found[half:])), strict=True)
+    return pa.concat_tables(tables), list(dict.fromkeys(itertools.chain(*notes)))
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:

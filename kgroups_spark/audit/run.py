@@ -212,6 +212,10 @@ def _summary(
     """The audit's summary. It has finished by now, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
     outcomes, no_outcomes = attempt("counting what became of expiry", lambda: expiry_outcome_counts(lake, row))
-    changes = None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)
-    failures = tuple(note for note in (no_now, no_outcomes) if note)
+    changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))
+    failures = tuple(note for note in (no_now, no_outcomes, no_changes) if note)
     return AuditSummary(row, now or CurrentTables(), changes, writer.name, outcomes, failures)
+
+
+def _changes(before: AuditRow | None, then: CurrentTables | None, now: CurrentTables | None) -> Changes | None:
+    return None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.changes import Changes, CurrentTables
 from kgroups_spark.audit.expiry_outcomes import outcome_line
 from kgroups_spark.audit.result import Shortfall
@@ -37,7 +38,11 @@ class AuditSummary:
         return bool(self.audit.quarantined or self.shortfall or is_lost)
 
     def lines(self) -> Iterator[str]:
-        """Lines for people; names in it are as the log has them."""
+        """Lines for people; names in it are as the log has them. The audit has finished: a defect costs the lines."""
+        lines, failure = attempt("summing the audit up", lambda: list(self._lines()))
+        yield from lines if failure is None and lines is not None else [f"audit {self.audit.audit_id}: {failure}"]
+
+    def _lines(self) -> Iterator[str]:
         yield from self._read()
         yield from self._now()
         yield from self._other_logs()

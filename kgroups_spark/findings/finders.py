@@ -79,9 +79,10 @@ class Found(NamedTuple):
 def look(evidence: Evidence) -> Found:
     """Asks every finder, those of BY_GROUP lot by lot. One that fails finds nothing there, and a note says so."""
     findings: list[Finding] = []
-    notes: list[str] = []
+    lots, failure = attempt("looking at groups in lots", lambda: list(in_lots(evidence)))
+    notes = [failure] if failure else []
     whole = [(evidence, [find for find in FINDERS if find not in BY_GROUP])]
-    for some, finders in itertools.chain(whole, ((lot, list(BY_GROUP)) for lot in in_lots(evidence))):
+    for some, finders in itertools.chain(whole, ((lot, list(BY_GROUP)) for lot in lots or ())):
         for find in finders:
             found, failure = attempt(
                 f"looking for {find.__name__}",

@@ -1,0 +1,86 @@
+"""A defect on the way to the table of findings, or of the summary, costs the findings or the lines, never the audit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kgroups_spark import attempts
+from kgroups_spark.audit import findings
+from kgroups_spark.audit.moment import Moment
+from kgroups_spark.audit.result import LedgerFacts
+from kgroups_spark.audit.run import _summary
+from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.findings import finders
+from kgroups_spark.findings.finding import Finding
+from kgroups_spark.lake.ledger import AuditRow
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+FACTS = LedgerFacts(cast(Moment, None), {"rows_added": {"groups": 1}, "notes": ("before",)})
+ROW = AuditRow(1, "finished", "host", NOW)
+GOOD = [Finding("ghost_member", "detail", f"g{number}", member_id="m") for number in range(5)]
+BAD = Finding("ghost_member", "detail", "g", member_id="m", log_offset=1 << 80)
+
+
+@pytest.fixture(autouse=True)
+def survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+
+
+def broken(*_: object) -> Any:
+    raise ZeroDivisionError("a name of the log")
+
+
+def found() -> tuple[list[Any], dict[str, Any]]:
+    """The rows that were appended, and the ledger's columns."""
+    appended: list[Any] = []
+    writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
+    work = SimpleNamespace(progress=lambda _: None, writer=writer)
+    return appended, findings.find(cast(Any, work), FACTS).columns
+
+
+def test_evidence_that_fails_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "evidence_of", broken)
+    appended, columns = found()
+    assert (appended, columns["rows_added"]) == ([], {"groups": 1})
+    assert columns["notes"][0] == "before"
+    assert columns["notes"][1].startswith("looking for findings failed (ZeroDivisionError at test_failures.py:")
+
+
+def test_a_finding_that_the_table_does_not_take_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "evidence_of", lambda *_: ROW)
+    monkeypatch.setattr(findings, "replace", lambda one, **columns: one if one is ROW else replace(one, **columns))
+    monkeypatch.setattr(findings, "look", lambda _: finders.Found([*GOOD[:2], BAD, *GOOD[2:]], []))
+    appended, columns = found()
+    assert [row["group_id"] for row in appended] == ["g0", "g1", "g2", "g3", "g4"]
+    assert columns["rows_added"] == {"groups": 1, "findings": 5}
+    assert [note.partition(" (")[0] for note in columns["notes"]] == ["before", "writing findings failed"]
+
+
+def test_lots_that_fail_leave_what_other_finders_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finders, "in_lots", broken)
+    monkeypatch.setattr(finders, "FINDERS", (lambda _: GOOD[:1],))
+    monkeypatch.setattr(finders, "BY_GROUP", ())
+    looked = finders.look(cast(Any, None))
+    assert looked.findings == GOOD[:1]
+    assert looked.notes[0].startswith("looking at groups in lots failed (ZeroDivisionError")
+
+
+def test_a_comparison_that_fails_is_a_line_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = SimpleNamespace()
+    monkeypatch.setattr("kgroups_spark.audit.run.current_tables", lambda _: tables)
+    monkeypatch.setattr("kgroups_spark.audit.run.expiry_outcome_counts", lambda *_: {})
+    monkeypatch.setattr("kgroups_spark.audit.run.Changes", SimpleNamespace(between=broken))
+    summary = _summary(cast(Any, None), ROW, cast(Any, tables), ROW, cast(Any, SimpleNamespace(name="parts")))
+    (note,) = summary.failures
+    assert note.startswith("comparing with the audit before failed (ZeroDivisionError")
+
+
+def test_a_summary_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AuditSummary, "_read", broken)
+    (line,) = AuditSummary(ROW, cast(Any, None), None, "parts").lines()
+    assert line.startswith("audit 1: summing the audit up failed (ZeroDivisionError")
