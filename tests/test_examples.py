@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -46,7 +48,7 @@ def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> Non
     found = dockerfile()
     values = dict(found)
     assert values["FROM"].startswith("python:3.11-")
-    assert values["USER"] == "kgroups"
+    assert any(f"--uid {values['USER']} " in value for kind, value in found if kind == "RUN")
     assert [value for kind, value in found if kind == "RUN" and "pip install" in value] == [
         "pip install --no-cache-dir --constraint constraints.txt '.[local]'"
     ]
@@ -54,6 +56,27 @@ def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> Non
     assert values["ENTRYPOINT"] == '["kgroups"]'
     (demo,) = [value.split(" && ")[0] for kind, value in found if kind == "RUN" and "demo" in value]
     assert parse(shlex.split(demo)[1:]).command == "demo"
+
+
+def linted(*command: str, text: str) -> str:
+    """What a linter of this environment says of a file."""
+    path = Path(sys.executable).with_name(command[0])
+    done = subprocess.run([str(path), *command[1:], "-"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (done.stdout in ("", "All checks passed!\n")), done.stderr
+    return done.stdout
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+    text = (EXAMPLES / "Dockerfile").read_text()
+    assert linted("hadolint", text=text) == ""
+    assert "DL3002" in linted("hadolint", text=text.replace("USER 10001", "USER root"))
+
+
+def test_ruff_knows_the_dag_as_one_of_airflow_3() -> None:
+    """`make lint` has these rules, too."""
+    text = (EXAMPLES / "airflow_dag.py").read_text()
+    assert linted("ruff", "check", "--select", "AIR", text=text) == "All checks passed!\n"
+    assert "AIR301" in linted("ruff", "check", "--select", "AIR", text=text.replace("schedule=", "schedule_interval="))
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda manifest: manifest["kind"])
