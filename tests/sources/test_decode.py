@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from chispa import assert_df_equality
+from pyspark.sql.types import StructType
 
 import kgroups_spark
 from kgroups_spark.cli import main
+from kgroups_spark.data_sources.decode import COLUMNS
 from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
 from kgroups_spark.errors import UsageError
 from tests import recorded_state_logs
@@ -45,11 +48,18 @@ def test_what_cannot_be_decoded_has_a_reason_and_other_topics_have_nothing(spark
         ("orders", bytearray(b"17"), bytearray(b"{}"), None),
     ]
     frame = spark.createDataFrame(rows, "topic string, key binary, value binary, control_type string")
-    bad, no_key, marker, other = kgroups_spark.decode(frame).collect()
-    assert (bad.record_type, bad.record_name, bad.value_version) == (2, "GroupMetadata", 99)
-    assert (bad.reason, bad.record_value) == ("unknown_value_version", None)
-    assert no_key.reason == "null_key"
-    assert marker[4:] == other[4:] == (None,) * 9
+    nothing = (None,) * 9
+    unknown = "GroupMetadataValue version 99 is unknown (0 to 4 are known)"
+    no_key = "The record has no key, so nothing says what it is about"
+    decoded = [
+        (2, "GroupMetadata", None, None, None, 99, None, "unknown_value_version", unknown),
+        (*nothing[:7], "null_key", no_key),
+        nothing,
+        nothing,
+    ]
+    expected = [row + columns for row, columns in zip(rows, decoded, strict=True)]
+    schema = StructType([*frame.schema.fields, *COLUMNS.fields])
+    assert_df_equality(kgroups_spark.decode(frame), spark.createDataFrame(expected, schema))
 
 
 def test_the_topic_is_said_where_the_frame_does_not_say_it(spark):
