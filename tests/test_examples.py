@@ -59,7 +59,7 @@ def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> Non
 
 
 def linted(*command: str, text: str) -> str:
-    """What a linter of this environment says of a file."""
+    """The output of a linter about a file with this text."""
     path = Path(sys.executable).with_name(command[0])
     done = subprocess.run([str(path), *command[1:], "-"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (done.stdout in ("", "All checks passed!\n")), done.stderr

@@ -57,6 +57,14 @@ def test_the_next_major_version_is_not_taken_untried(requirement: Requirement) -
     assert not requirement.specifier.contains(f"{number.major + 1}.0")
 
 
+def test_the_page_of_releases_says_which_python_ci_tests() -> None:
+    (named,) = [line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", line)]
+    page = (ROOT / "docs" / "releases.md").read_text()
+    assert re.findall(r"^\| Python \| ([\d.]+) \|", page, re.MULTILINE) == [named]
+    if "CI" in os.environ:
+        assert f"{sys.version_info.major}.{sys.version_info.minor}" == named
+
+
 def test_the_version_stands_in_one_place() -> None:
     assert PROJECT["dynamic"] == ["version"]
     assert "version" not in PROJECT
