@@ -1,4 +1,4 @@
-"""Partitions that two members have, that nobody has, or that are meant for nobody."""
+"""Partitions with two owners, committed without an owner, or assigned to a member that does not exist."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kgroups_spark.counts import counted
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups
 from kgroups_spark.findings.finding import Finding, at
 
-# Records of target assignments by member: of consumer, share and streams groups.
+# Records of target assignments by member, in consumer, share and streams groups.
 TARGET_RECORDS = [7, 13, 21]
 
 
 class _Held(NamedTuple):
-    """Columns of group_members with what members have: structs of partitions, or of tasks."""
+    """Columns of group_members with the assignments of members: structs of partitions, or of tasks."""
 
     partitions: Sequence[str]
     tasks: Sequence[str]
@@ -30,33 +30,34 @@ TARGETED = _Held(("target_partitions",), ("target_tasks",))
 
 
 def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
-    """A partition, or a streams group's active task, that two members have now, what they still have to give up
-    included. Members of a share group share."""
+    """A partition, or a streams group's active task, that two members have now. Partitions pending revocation count.
+    Members of a share group share."""
     for row, more in _twice(evidence, ASSIGNED):
         yield _of(
             row,
             "partition_assigned_twice",
             f"{_what(row)} of {row['group_id']} is assigned to {_members(row)}{more}. Both read it, and each "
-            "overwrites what the other commits. In a classic group the leader's assignor did it (partition.assignment."
-            "strategy), in others the coordinator: restart one of the two, and look for a bug in that release",
+            "overwrites the other's commits. In a classic group the leader's assignor caused it "
+            "(partition.assignment.strategy), in others the coordinator: restart one of the two, and look for a bug "
+            "in that release",
         )
 
 
 def partition_targeted_twice(evidence: Evidence) -> Iterator[Finding]:
-    """The same of target assignments."""
+    """The same for target assignments."""
     for row, more in _twice(evidence, TARGETED):
         yield _of(
             row,
             "partition_targeted_twice",
-            f"The target assignment of {row['group_id']} means {_what(row)} for {_members(row)}{more}. The coordinator "
-            "gives it to one at a time, so the group may never become Stable. A new member, or one that leaves, makes "
-            "it assign again",
+            f"The target assignment of {row['group_id']} gives {_what(row)} to {_members(row)}{more}. The coordinator "
+            "lets one member at a time have it, so the group may never become Stable. A member that joins or leaves "
+            "triggers a new assignment",
         )
 
 
 def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
-    """The newest target assignment of a member is a value, its group is there, and the member is not. The
-    finding stays as long as no newer record has come."""
+    """A member has a newest target assignment that is no tombstone, and its group exists, but the member does not. The
+    finding remains until there is a newer record."""
     key = [*GROUP, "member_id"]
     read = evidence.tables.rows(
         "group_records",
@@ -87,9 +88,9 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
         more = f" (and for {counted(len(rows) - 1, 'other')})" if len(rows) > 1 else ""
         yield Finding(
             "target_for_unknown_member",
-            f"The target assignment of {group_id} means partitions for {first['member_id']}{more}, who is no member. "
-            "Nobody reads them until the next assignment, and a coordinator that loads this log refuses the "
-            "tombstone of the group while the assignment is there. A new member makes it assign again",
+            f"The target assignment of {group_id} assigns partitions to {first['member_id']}{more}, which is not a "
+            "member. Nobody reads them until the next assignment. A coordinator that loads this log rejects the "
+            "group's tombstone while the assignment exists. A member that joins triggers a new assignment",
             group_id=group_id,
             member_id=first["member_id"],
             offsets_partition=partition,
@@ -100,7 +101,7 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
 
 def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
     """Committed offsets of Stable groups of consumers, committed after the last change of the group and its members,
-    of a partition that none of them has: the log does not say who did it."""
+    of a partition that none of them has. The log does not record who committed."""
     owned = _owned(evidence)
     if not owned.changed.num_rows:
         return
@@ -120,11 +121,11 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
         when = "" if first["commit_timestamp"] is None else f" at {at(first['commit_timestamp'])}"
         yield Finding(
             "committed_by_non_owner",
-            f"Somebody committed for {first['topic']}-{first['partition']}{more} as {group_id}{when}, while the group "
-            "was Stable and none of its members had that partition: a member that commits what it no longer has, or a "
-            "producer that names the group without its generation. It overwrites what the owner commits. The log does "
-            "not say who it was; look for manual commits after a rebalance, and pass groupMetadata() to "
-            "sendOffsetsToTransaction",
+            f"{first['topic']}-{first['partition']}{more} was committed as {group_id}{when}, while the group was "
+            "Stable and none of its members owned that partition. Either a member commits a partition that it no "
+            "longer owns, or a producer names the group without its generation. The commit overwrites the owner's. "
+            "The log does not record who committed: look for manual commits after a rebalance, and pass "
+            "groupMetadata() to sendOffsetsToTransaction",
             group_id=group_id,
             topic=first["topic"],
             partition=first["partition"],
@@ -135,14 +136,16 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
 
 
 class _Owned(NamedTuple):
-    """`changed`: by group the place of the newest record about it or a member; `partitions`: what members have."""
+    """`changed`: by group the log offset of the newest record about it or a member; `partitions`: the members'
+    partitions."""
 
     changed: pa.Table
     partitions: pa.Table
 
 
 def _owned(evidence: Evidence) -> _Owned:
-    """The groups of which it is known: consumers' groups, all of whose members' partitions and topics have names."""
+    """The groups with known owners: groups of consumers in which the partitions and topics of all members have
+    names."""
     groups = evidence.groups.select([*GROUP, "group_type", "protocol_type", "state", "log_offset"])
     groups = groups.filter((pc.field("state") == "Stable") & (pc.field("protocol_type") == "consumer"))
     members = evidence.members.select([*GROUP, "member_id", *ASSIGNED.partitions, "log_offset"])
@@ -158,7 +161,7 @@ def _owned(evidence: Evidence) -> _Owned:
 
 
 def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
-    """By group the first thing that several members have, with `members`, and how many more there are."""
+    """By group the first partition or task that several members have, with `members`, and the number of others."""
     members = evidence.members
     alone = members.filter(pc.is_valid(members["uses_classic_protocol"]))  # neither share nor streams
     partitions = _exploded(alone, held.partitions)
@@ -180,7 +183,7 @@ def _several(held: pa.Table) -> list[Row]:
         ("topic", "min"),
         ("log_offset", "max"),
     ]
-    # First counted, which is cheap: a thing that is there once is nobody's concern.
+    # First counted, which is cheap: a thing with one owner is no finding.
     key = [*GROUP, "thing", "partition"]
     often = held.group_by(key).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     if not often.num_rows:
@@ -191,7 +194,7 @@ def _several(held: pa.Table) -> list[Row]:
 
 
 def _exploded(members: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """One row for each partition that a member has; `thing`: its topic's id, where none is known its name."""
+    """One row for each partition that a member has; `thing`: its topic's id, or its name if the id is unknown."""
     parts = []
     for column in columns:
         owner, flat = _flat(members, column)

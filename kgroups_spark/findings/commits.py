@@ -23,7 +23,7 @@ from kgroups_spark.findings.finding import Finding, at
 
 # One commit a second for each partition, five times what enable.auto.commit does (auto.commit.interval.ms, 5 s) ...
 STORM_PER_PARTITION = 3_600
-# ... in groups that commit ten times a second in all: who commits less burdens nobody.
+# ... in groups that commit ten times a second in all: fewer commits are no burden.
 STORM_IN_ALL = 36_000
 
 # offsets.retention.check.interval.ms, 10 minutes by default: no expiry is judged more finely.
@@ -59,16 +59,17 @@ def commit_storm(evidence: Evidence) -> Iterator[Finding]:
 
 
 def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
-    """A partition that was committed in transactions, and without more often than a reset does, in what was read."""
+    """A partition that was committed in transactions, and outside them more often than by a reset, among the records
+    read."""
     for each in sorted(evidence.mixed_commits):
-        more = f", and so {counted(each.partitions - 1, 'other partition')}" if each.partitions > 1 else ""
+        more = f", and so were {counted(each.partitions - 1, 'other partition')}" if each.partitions > 1 else ""
         yield Finding(
             "mixed_commits",
             f"{each.topic}-{each.partition} of {each.group_id} was committed {each.transactional_commits:,} times in "
-            f"transactions and {each.plain_commits:,} times without{more}. The one that stands later in the log wins, "
-            "also over a transaction that ends later: what was done exactly once may be done again. Most likely a "
-            "consumer commits beside the producer: set its enable.auto.commit=false, or find the second program with "
-            "this group.id",
+            f"transactions and {each.plain_commits:,} times outside them{more}. The later record in the log wins, "
+            "even over a transaction that commits afterwards: exactly-once processing may process records twice. "
+            "Most likely a consumer commits as well as the producer: set its enable.auto.commit=false, or find the "
+            "second program with this group.id",
             group_id=each.group_id,
             topic=each.topic,
             partition=each.partition,
@@ -85,11 +86,11 @@ def commit_time_skew(evidence: Evidence) -> Iterator[Finding]:
         have = "has" if each.commits == 1 else "have"
         yield Finding(
             "commit_time_skew",
-            f"{counted(each.commits, 'commit')} of {each.group_id} {have} a commit time "
-            f"that is not the record's: {each.topic}-{each.partition} is {format_duration(abs(off_ms))} "
-            f"{'ahead' if off_ms > 0 else 'behind'}. A broker writes both at once, so these were copied, restored, or "
-            "given by a client. Retention counts from the commit time: they expire earlier or later than it looks. "
-            "Commit once more, and they count from now",
+            f"{counted(each.commits, 'commit')} of {each.group_id} {have} a commit time that is not the record's: "
+            f"{each.topic}-{each.partition} is {format_duration(abs(off_ms))} {'ahead' if off_ms > 0 else 'behind'}. "
+            "A broker writes both at once, so these times were copied, restored, or set by a client. Retention "
+            "counts from the commit time: they expire earlier or later than expected. A new commit restarts the "
+            "retention period",
             group_id=each.group_id,
             topic=each.topic,
             partition=each.partition,

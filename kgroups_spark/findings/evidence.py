@@ -1,7 +1,7 @@
 """The evidence for findings: the tables as an audit leaves them, and what that audit read.
 
-No clock and no Spark. Tables are asked for columns, and for the rows that conditions hold for, so that those who have
-them can leave out the rest; what comes is small, or stays Arrow.
+No clock and no Spark. Finders ask a table for columns, and for the rows that meet conditions, so that its reader can
+leave out the rest. The answer is small, or stays Arrow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tables(Protocol):
-    """The lake's tables, or what stands for them."""
+    """The lake's tables, or a stand-in for them."""
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         """These columns of the rows that meet all conditions, in any order."""
@@ -56,7 +56,7 @@ class TimesOff(NamedTuple):
 
 class MixedCommits(NamedTuple):
     """The first partition of a group that was committed in transactions and without, how often in each way, how many
-    such partitions the group has, and where the last commit of this one stands."""
+    such partitions the group has, and the log offset of this partition's last commit."""
 
     offsets_partition: int
     group_id: str
@@ -69,7 +69,7 @@ class MixedCommits(NamedTuple):
 
 
 class TransactionState(NamedTuple):
-    """Which partitions of `__transaction_state` were read, and up to when (None: up to now)."""
+    """The partitions of `__transaction_state` that were read, and up to when (None: up to now)."""
 
     partitions: frozenset[int] = frozenset()
     known_until: datetime | None = None
@@ -77,10 +77,10 @@ class TransactionState(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """`known_until`: up to when what the log says is all there was; nothing is overdue that was due later.
+    """`known_until`: the time up to which the log is complete. Nothing is overdue that was due later.
 
-    `known_until_of`: the same of offsets partitions that this audit was not given. `log_starts`: where each offsets
-    partition's log begins now, as far as known. `before`: what was found last.
+    `known_until_of`: the same for offsets partitions that this audit was not given. `log_starts`: where each offsets
+    partition's log begins now, if known. `before`: the findings of the last audit.
     """
 
     tables: Tables
@@ -112,17 +112,17 @@ class Evidence:
 
     @cached_property
     def traffic(self) -> pa.Table:
-        """Facts of what this audit read."""
+        """Facts about the records that this audit read."""
         return self.tables.rows(
             "group_traffic", [*GROUP, "hour", "commits"], Condition("audit_id", "==", self.audit_id)
         )
 
     def before_until(self, duration_ms: int) -> datetime:
-        """The moment at which a state must have begun to be that old."""
+        """The latest moment at which a state of that age can have begun."""
         return self.known_until - timedelta(milliseconds=duration_ms)
 
     def known(self, rows: pa.Table, column: str, duration_ms: int) -> pa.Table:
-        """Without the rows of partitions that are not known to have been so for that long since `column`."""
+        """The rows without those of partitions whose log is not known for that long since `column`."""
         for number, until in sorted(self.known_until_of.items()):
             limit = until - timedelta(milliseconds=duration_ms)
             rows = rows.filter(~((pc.field("offsets_partition") == number) & (pc.field(column) > limit)))
@@ -141,7 +141,7 @@ def moment(ms: int | None) -> datetime | None:
 
 
 def listed(rows: pa.Table) -> list[Row]:
-    """Few rows, in order of offsets partition, group, and whatever else they have that tells them apart."""
+    """Few rows, in order of offsets partition, group, and the other columns that tell them apart."""
     names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "log_offset")
     keys = [(name, "ascending") for name in names if name in rows.column_names]
     sorted_rows: list[Row] = rows.sort_by(keys).to_pylist(maps_as_pydicts="strict")
@@ -170,13 +170,13 @@ def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
 
 
 def per_group(rows: pa.Table, *aggregates: tuple[str, str]) -> list[Row]:
-    """One row a group, in order: `rows`, how many it has, and the aggregates, named `<column>_<function>`."""
+    """One row a group, in order: `rows`, their number, and the aggregates, named `<column>_<function>`."""
     counted = rows.group_by(GROUP).aggregate([([], "count_all"), *aggregates])
     return listed(counted)
 
 
 def some(names: Iterable[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of others."""
     ordered = sorted(set(names))
     more = len(ordered) - most
     return ", ".join(ordered[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Offsets that go sooner than one thinks, and offsets that should be gone."""
+"""Offsets that expire unexpectedly soon, and offsets that should have expired."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ OVERDUE_MS = 3_600_000
 
 
 def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
-    """Offsets kept by a subscription alone: consumer and streams groups count from the commit, not from when they
-    became empty (T53)."""
+    """Offsets that only a subscription keeps. Consumer and streams groups count from the commit, not from when they
+    became Empty (T53)."""
     rows = evidence.tables.rows(
         "offset_expiry",
         [*GROUP, "topic", "base_timestamp"],
@@ -28,11 +28,11 @@ def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
             row,
             "lost_when_emptied",
             f"{counted(row['count_all'], 'committed offset')} of {row['group_id']}{_on(row)} {_were(row)} last "
-            f"committed more than the retention of {format_duration(evidence.retention_ms)} ago"
-            f"{'' if committed is None else f', the oldest at {at(committed)}'}. Members keep them. When the last one "
-            "leaves they expire at the next check: unlike a classic group, this one has no grace period. Before "
-            "a shutdown let it commit everything once, keep a copy "
-            f"(kgroups export-offsets --group {quoted(row['group_id'])}), or raise offsets.retention.minutes",
+            f"committed more than the retention of {format_duration(evidence.retention_ms)} "
+            f"ago{'' if committed is None else f', the oldest at {at(committed)}'}. Its members keep them. When the "
+            "last one leaves, they expire at the next check: unlike a classic group, this one has no grace period. "
+            "Before a shutdown, let it commit every partition once, keep a copy (kgroups export-offsets --group "
+            f"{quoted(row['group_id'])}), or raise offsets.retention.minutes",
             None if committed is None else committed,
         )
 
@@ -56,8 +56,8 @@ def expiry_overdue(evidence: Evidence) -> Iterator[Finding]:
             row,
             "expiry_overdue",
             f"{counted(row['count_all'], 'committed offset')} of {row['group_id']}{_on(row)} should have expired from "
-            f"{at(row['expires_at_min'])} on, and {_are(row)} still there: the coordinator does not check, could not "
-            "load the partition, or the brokers' offsets.retention.minutes is not the "
+            f"{at(row['expires_at_min'])} on, and {_are(row)} still there: the coordinator runs no clean-up, could "
+            "not load the partition, or the brokers' offsets.retention.minutes is not the "
             f"{format_duration(evidence.retention_ms)} that this audit used (kgroups audit --retention).{waits}",
             row["expires_at_min"],
         )

@@ -1,4 +1,4 @@
-"""All finders, and what they find together. Apart from the package, so that whoever names findings loads no finder."""
+"""All finders and their joint result. Apart from the package, so that code that only names findings loads no finder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FINDERS = (
     groups.throwaway_group,
 )
 
-# They look at each group, or each member, by itself, and at what is large.
+# They look at each group, member or large record by itself.
 BY_GROUP = (
     assignments.partition_assigned_twice,
     assignments.partition_targeted_twice,
@@ -77,7 +77,8 @@ class Found(NamedTuple):
 
 
 def look(evidence: Evidence) -> Found:
-    """Asks every finder, those of BY_GROUP lot by lot. One that fails finds nothing there, and a note says so."""
+    """The findings of every finder, those of BY_GROUP lot by lot. A finder that fails finds nothing there and leaves a
+    note."""
     findings: list[Finding] = []
     lots, failure = attempt("looking at groups in lots", lambda: list(in_lots(evidence)))
     notes = [failure] if failure else []

@@ -13,7 +13,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "notice")
 
 
 class Kind(NamedTuple):
-    """`summary`: what holds where it is found, in a few words."""
+    """`summary`: the condition that it reports, in a few words."""
 
     severity: Severity
     summary: str
@@ -22,38 +22,38 @@ class Kind(NamedTuple):
 # error: something fails or is lost now; warning: it may; notice: worth knowing. The order is that of the table's rows.
 KINDS: dict[str, Kind] = {
     "load_would_fail": Kind("error", "a coordinator of the chosen release would refuse to load the partition"),
-    "group_in_wrong_partition": Kind("error", "a group stands where its name does not hash to"),
+    "group_in_wrong_partition": Kind("error", "a group is in the wrong partition: its name hashes to another"),
     "orphaned_offsets": Kind("error", "committed offsets of a group that does not exist"),
     "partition_assigned_twice": Kind("error", "two members of a group have the same partition"),
     "duplicate_static_member": Kind("error", "two members of a group have one group.instance.id"),
-    "clean_up_fails": Kind("error", "offsets of a share group end the clean-up: nothing in the partition expires"),
-    "hanging_transaction": Kind("error", "offsets wait for the end of a transaction that should have ended"),
+    "clean_up_fails": Kind("error", "offsets of a share group break the clean-up: nothing in the partition expires"),
+    "hanging_transaction": Kind("error", "offsets are held by a transaction that should have ended"),
     "offsets_of_share_group": Kind("warning", "a share group has committed offsets"),
-    "share_delivery_near_limit": Kind("warning", "records of a share group that one more failure archives"),
-    "share_partition_not_progressing": Kind("warning", "records wait for a share group, and nothing of them is done"),
+    "share_delivery_near_limit": Kind("warning", "a share group's records that one more failed delivery archives"),
+    "share_partition_not_progressing": Kind("warning", "a share group has records waiting but makes no progress"),
     "share_state_without_group": Kind("warning", "state of a share group that does not exist"),
     "unreadable_subscription": Kind("warning", "a member's subscription cannot be read: nothing of the group expires"),
-    "ghost_member": Kind("warning", "a member that nobody can be behind"),
+    "ghost_member": Kind("warning", "a member with no live client"),
     "partition_targeted_twice": Kind("warning", "one partition is in the target assignment of two members"),
-    "target_for_unknown_member": Kind("warning", "partitions are meant for a member that does not exist"),
-    "member_not_reconciled": Kind("warning", "a member does not get to its assignment"),
-    "group_record_near_limit": Kind("warning", "a group's record is nearly as large as a broker takes"),
+    "target_for_unknown_member": Kind("warning", "partitions are assigned to a member that does not exist"),
+    "member_not_reconciled": Kind("warning", "a member does not reach its target assignment"),
+    "group_record_near_limit": Kind("warning", "a group's record is close to the broker's size limit"),
     "two_open_producers": Kind("warning", "two open transactions hold an offset of one partition"),
-    "committed_by_non_owner": Kind("warning", "a commit for a partition that no member had"),
-    "commit_time_skew": Kind("warning", "commit times that are not those of the log"),
-    "lost_when_emptied": Kind("warning", "offsets that go at once when the last member leaves"),
+    "committed_by_non_owner": Kind("warning", "a commit for a partition that no member owned"),
+    "commit_time_skew": Kind("warning", "commit times that differ from the log's"),
+    "lost_when_emptied": Kind("warning", "offsets lost as soon as the last member leaves"),
     "expiry_overdue": Kind("warning", "offsets that should have expired"),
     "topic_recreated": Kind("warning", "committed offsets of a topic that was deleted and created again"),
     "commit_storm": Kind("warning", "a group commits far more often than it needs to"),
-    "regex_matches_nothing": Kind("notice", "an expression subscribed to that matches no topic"),
-    "mixed_commits": Kind("notice", "one partition is committed in transactions and without"),
-    "idle_share_group": Kind("notice", "an empty share group, which never goes by itself"),
-    "throwaway_group": Kind("notice", "many groups without members that differ in a generated name only"),
+    "regex_matches_nothing": Kind("notice", "a subscribed regular expression that matches no topic"),
+    "mixed_commits": Kind("notice", "one partition is committed both in transactions and outside them"),
+    "idle_share_group": Kind("notice", "an empty share group, which never expires"),
+    "throwaway_group": Kind("notice", "many empty groups whose names differ only by a generated suffix"),
 }
 
 
 class Finding(NamedTuple):
-    """A row of `findings`, but for audit_id and severity."""
+    """A row of `findings` without audit_id and severity."""
 
     finding: str
     detail: str
@@ -72,7 +72,7 @@ class Finding(NamedTuple):
 
 
 def in_order(found: list[Finding]) -> list[Finding]:
-    """By severity and kind, then group and place."""
+    """Findings by severity and kind, then by group and log offset."""
     numbers = {name: number for number, name in enumerate(KINDS)}
 
     def key(each: Finding) -> tuple[object, ...]:
@@ -84,7 +84,7 @@ def in_order(found: list[Finding]) -> list[Finding]:
 
 
 def at(moment: datetime) -> str:
-    """`2026-11-16 06:30:00 UTC`, as details name times."""
+    """`2026-11-16 06:30:00 UTC`: the form of times in details."""
     return f"{format_time_for_people(moment)} UTC"
 
 
@@ -94,5 +94,5 @@ def tool(name: str, arguments: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as a shell takes it."""
+    """A name quoted for a shell."""
     return shlex.quote(name)

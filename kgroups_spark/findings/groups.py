@@ -1,4 +1,4 @@
-"""Groups that stand in the wrong place, or that only lie around."""
+"""Groups in the wrong offsets partition, and groups that are left over."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kgroups_spark.durations import format_duration
 from kgroups_spark.findings.evidence import Evidence, Row, listed
 from kgroups_spark.findings.finding import Finding, at, quoted, tool
 
-# Fewer of one kind are nobody's trouble.
+# Fewer of one kind are no trouble.
 MANY_GROUPS = 10
 
-# Parts of names that nobody chose: a UUID; the random number of kafka-console-consumer (ConsoleConsumerOptions.java).
+# Generated parts of names: a UUID; the random number of kafka-console-consumer (ConsoleConsumerOptions.java).
 GENERATED = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<=^console-consumer-)\d{1,5}$", re.IGNORECASE
 )
@@ -30,10 +30,10 @@ def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
         yield _of(
             row,
             "group_in_wrong_partition",
-            f"{group_id} stands in partition {row['offsets_partition']} of __consumer_offsets, and its name hashes to "
-            "another one: most likely the topic's partition count was raised. Its coordinator is asked there, so no "
-            "client gets what was committed here. Bring it over: "
-            f"kgroups export-offsets --group {quoted(group_id)} --output offsets.csv, then "
+            f"{group_id} is in partition {row['offsets_partition']} of __consumer_offsets, but its name hashes to "
+            "another: most likely the topic's partition count was raised. Clients look for its coordinator there, so "
+            f"none can fetch these offsets. Move them: kgroups export-offsets --group {quoted(group_id)} --output "
+            "offsets.csv, then "
             + tool(
                 "kafka-consumer-groups",
                 f"--group {quoted(group_id)} --reset-offsets --from-file offsets.csv --execute",
@@ -42,7 +42,7 @@ def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
 
 
 def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
-    """A share group that has been Empty for the retention: any other group would be gone (T55)."""
+    """A share group that has been Empty for longer than the retention: any other group would have expired (T55)."""
     groups = evidence.groups
     idle = (pc.field("group_type") == "share") & (pc.field("state") == "Empty")
     idle &= pc.field("state_since") <= evidence.before_until(evidence.retention_ms)
@@ -51,8 +51,9 @@ def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
             row,
             "idle_share_group",
             f"Share group {row['group_id']} has had no member since {at(row['state_since'])}, longer than the "
-            f"retention of {format_duration(evidence.retention_ms)} after which other groups go. Share groups never "
-            "expire. If nobody needs it: " + tool("kafka-share-groups", f"--delete --group {quoted(row['group_id'])}"),
+            f"retention of {format_duration(evidence.retention_ms)} after which other groups expire. Share "
+            "groups never expire. If it is no longer needed: "
+            + tool("kafka-share-groups", f"--delete --group {quoted(row['group_id'])}"),
         )
 
 
@@ -71,9 +72,9 @@ def throwaway_group(evidence: Evidence) -> Iterator[Finding]:
             first = min(rows, key=lambda row: row["group_id"])
             yield Finding(
                 "throwaway_group",
-                f"{counted(len(rows), 'group')} without members are named {pattern}: each run makes a new one. They "
-                "keep their coordinators and the log busy until their offsets expire, and no run finds the offsets of "
-                "the one before. Give the application a group.id that stays, or let it commit nothing "
+                f"{counted(len(rows), 'group')} without members are named {pattern}: each run creates a new one. They "
+                "burden their coordinators and the log until their offsets expire, and no run finds the offsets of "
+                "the previous one. Give the application a fixed group.id, or let it commit nothing "
                 "(enable.auto.commit=false)",
                 group_id=first["group_id"],
             )

@@ -1,4 +1,5 @@
-"""The entries of `__transaction_state` for the producers of open transactions, for Kafka's rule of hanging ones."""
+"""The entries of `__transaction_state` for the producers of open transactions: Kafka's rule for hanging ones needs
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from kgroups_spark.transaction_coordinator.hanging import Listings, OpenOnPartit
 from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow
 
 Row = Mapping[str, Any]
-# Rows of transactional_ids: these columns of those that meet the conditions.
+# Rows of transactional_ids that meet the conditions, with these columns.
 Ask = Callable[[Sequence[str], Sequence[Condition]], Iterable[Row]]
 
 COLUMNS = (
@@ -32,7 +33,7 @@ def listings(
 ) -> Listings | None:
     """The listing of these producers. None: no partition of the log was read.
 
-    `read`: the partitions of `__transaction_state` that were; `known_until`: up to when, None: up to now.
+    `read`: the partitions of `__transaction_state` that were read; `known_until`: up to when, None: up to now.
     """
     if not read:
         return None
@@ -47,7 +48,7 @@ def listings(
 def _are_all(read: Collection[int], ids: Iterable[Row]) -> bool:
     """Whether these are all partitions of the log: their numbers have no gap, and each id is where it would be then.
 
-    How many partitions there are stands in no record.
+    No record holds the number of partitions.
     """
     count = len(read)
     if set(read) != set(range(count)):
@@ -65,9 +66,9 @@ def _row(row: Row) -> TransactionalIdRow:
 
 
 def open_on_partition(transaction: Row, offsets: Iterable[Row]) -> OpenOnPartition:
-    """An open transaction for the rule, of its row of open_transactions and those of pending_offsets.
+    """An open transaction for the rule, from its row of open_transactions and those of pending_offsets.
 
-    The producer's last record on the partition is the last offset of it that still is pending, or its first record.
+    The producer's last record on the partition is its last offset that is still pending, or its first record.
     """
     times = [transaction["open_since"], *(offset.get("commit_timestamp") for offset in offsets)]
     known = [to_epoch_ms(at) for at in times if at is not None]

@@ -1,4 +1,4 @@
-"""Which audits have looked for findings: the ledger says it."""
+"""Which audits have looked for findings, by the ledger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FINDINGS = "findings"
 
 
 def has_looked(audit: Mapping[str, Any]) -> bool:
-    """Whether an audit that finished looked for findings: maintenance does not, nor did audits of older versions.
+    """Whether a finished audit looked for findings. Maintenance does not, and audits of older versions did not.
 
     `audit`: its row of the ledger; rows_added is enough of it.
     """

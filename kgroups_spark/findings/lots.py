@@ -1,6 +1,6 @@
 """Evidence in lots: for finders that look at one group at a time, some offsets partitions at a time.
 
-Their load then is bounded: members come with all partitions that they have and will get, and 100,000 groups of ten
+This bounds their load: members are loaded with all partitions that they have and will get, and 100,000 groups of ten
 members with ten partitions each would be a gigabyte on the driver.
 """
 
@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 250_000
 
 @dataclass(frozen=True)
 class OfPartitions:
-    """Tables with the rows of some offsets partitions alone."""
+    """Tables with only the rows of some offsets partitions."""
 
     tables: Tables
     condition: Condition
@@ -33,9 +33,9 @@ class OfPartitions:
 
 
 def in_lots(evidence: Evidence) -> Iterator[Evidence]:
-    """The evidence of some offsets partitions at a time, each of a bounded number of rows; as it is, if it is small.
+    """The evidence of some offsets partitions at a time, each with a bounded number of rows; small evidence as it is.
 
-    Findings of one group are found in exactly one lot. Finders that compare groups must see all of it.
+    Each group is in exactly one lot. Finders that compare groups must see all of it.
     """
     rows = Counter[int]()
     for name in ("group_members", "committed_offsets"):
@@ -44,7 +44,7 @@ def in_lots(evidence: Evidence) -> Iterator[Evidence]:
     if rows.total() <= ROWS_AT_ONCE:
         yield evidence
         return
-    # Also those that have neither, but records of which something may be reported.
+    # Also partitions that have neither, but other reportable records.
     reported = [each.offsets_partition for each in evidence.large_records]
     reported += [each.offsets_partition for each in evidence.times_off]
     reported += [row["offsets_partition"] for row in evidence.before if row["offsets_partition"] is not None]

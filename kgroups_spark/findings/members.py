@@ -1,4 +1,4 @@
-"""Members that cannot be, that do not get on, or whose subscription says nothing."""
+"""Members that cannot exist, that make no progress, or whose subscription cannot be used."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kgroups_spark.durations import format_duration
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups, some
 from kgroups_spark.findings.finding import Finding, at
 
-# A static member that is away is put out after its session timeout: 45 s, at most 60 s, by
-# group.consumer.(max.)session.timeout.ms as they are by default.
+# The coordinator removes a static member that is away after its session timeout: 45 s, at most 60 s (defaults of
+# group.consumer.(max.)session.timeout.ms).
 AWAY_MS = 3_600_000
-AWAY = -2  # the member epoch that says so (ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH)
+AWAY = -2  # the epoch of such a member (ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH)
 
-# max.poll.interval.ms, which a consumer sends as its rebalance timeout, where a member says none.
+# max.poll.interval.ms, which a consumer sends as its rebalance timeout. Used where a member has none.
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 
 
@@ -39,10 +39,10 @@ def unreadable_subscription(evidence: Evidence) -> Iterator[Finding]:
         if key in groups:
             yield Finding(
                 "unreadable_subscription",
-                f"The subscription of member {its[0]['member_id']} (client {its[0]['client_id']}) of {key[1]}"
-                f"{_others(its)} cannot be parsed. The coordinator then knows no topics of the group, and none of its "
-                "offsets expire, not even those of topics nobody reads any more. Look at which client library wrote "
-                "it, and update that",
+                f"The subscription of member {its[0]['member_id']} (client {its[0]['client_id']}) of "
+                f"{key[1]}{_others(its)} cannot be parsed. So the coordinator does not know the group's topics, and "
+                "none of its offsets expire, not even those of topics that are no longer read. Find out which client "
+                "library wrote it, and update that",
                 group_id=key[1],
                 member_id=its[0]["member_id"],
                 offsets_partition=key[0],
@@ -52,7 +52,7 @@ def unreadable_subscription(evidence: Evidence) -> Iterator[Finding]:
 
 
 def ghost_member(evidence: Evidence) -> Iterator[Finding]:
-    """A member known from its assignment alone (T35), or a static one that left for a while and is long overdue
+    """A member known only from its assignment (T35), or a static one that left for a while and is long overdue
     (T36)."""
     members = evidence.members
     nobody = ~_IN_CLASSIC_GROUP & (pc.coalesce(pc.field("client_host"), pc.scalar("")) == "")
@@ -60,10 +60,10 @@ def ghost_member(evidence: Evidence) -> Iterator[Finding]:
     for key, its in found.items():
         yield Finding(
             "ghost_member",
-            f"Member {its[0]['member_id']} of {key[1]}{_others(its)} has an assignment and nothing else: no client, no "
-            "host, no subscription. The record that made it came after its member was deleted. It sends no heartbeat, "
-            "and until the coordinator puts it out the group is not empty, so it is not deleted; partitions it holds "
-            "nobody reads. A change of the coordinator (kafka-leader-election.sh) starts its session timer",
+            f"Member {its[0]['member_id']} of {key[1]}{_others(its)} has an assignment and nothing else: no client, "
+            "no host, no subscription. Its record was written after the member was deleted. It sends no heartbeat, "
+            "and nobody reads its partitions. The group is not Empty until the coordinator removes this member, so "
+            "it is not deleted. A change of the coordinator (kafka-leader-election.sh) starts its session timer",
             group_id=key[1],
             member_id=its[0]["member_id"],
             offsets_partition=key[0],
@@ -73,7 +73,7 @@ def ghost_member(evidence: Evidence) -> Iterator[Finding]:
     yield from _away_for_long(evidence, listed(away.select([*GROUP, "member_id", "group_instance_id", "log_offset"])))
 
 
-# A member of a classic group has no epoch; one of a consumer group has, also where it speaks the classic protocol.
+# A member of a classic group has no epoch. A member of a consumer group has one, even if it uses the classic protocol.
 _IN_CLASSIC_GROUP = (
     pc.field("uses_classic_protocol").is_valid()
     & pc.field("uses_classic_protocol")
@@ -96,9 +96,9 @@ def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
         yield Finding(
             "ghost_member",
             f"Static member {first['group_instance_id']} of {key[1]}{_others(its)} left for a while at "
-            f"{at(first['since'])} and has not come back; its session should have ended within a minute. Its "
-            "partitions wait for it, and nobody reads them. Start an instance with that name and close it for good, "
-            "or look why the coordinator does not put it out",
+            f"{at(first['since'])} and has not returned; its session should have ended within a minute. Its "
+            "partitions are kept for it, and nobody reads them. Start an instance with that name and close it for "
+            "good, or find out why the coordinator keeps it",
             group_id=key[1],
             member_id=first["member_id"],
             offsets_partition=key[0],
@@ -108,8 +108,8 @@ def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
 
 
 def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
-    """Members not at their assignment, in a group that has been Reconciling for twice their rebalance timeout: after
-    one a coordinator puts them out."""
+    """Members short of their target assignment, in a group that has been Reconciling for twice their rebalance timeout:
+    a coordinator removes them after one."""
     groups = evidence.groups
     stuck = (pc.field("state") == "Reconciling") & (pc.field("state_since") <= evidence.known_until)
     reconciling = {group_of(row): row for row in listed(_plain(groups).filter(stuck))}
@@ -122,15 +122,15 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
         late = [member for member in members if _is_late(member, group, known_until)]
         if not late:
             continue
-        # A member that waits for another one to give up partitions is not to blame.
+        # A member that waits for another member to release partitions is not to blame.
         first = next((member for member in late if not _state(member).startswith("UNRELEASED")), late[0])
         yield Finding(
             "member_not_reconciled",
             f"Member {first['member_id']} (client {first['client_id']}, {first['client_host']}) of {key[1]} "
             f"{_how_far(first, group)}{_others(late)}; the group has been Reconciling since "
-            f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. Nobody, "
-            "or still the owner before, reads the partitions that it has to give up or get. Look whether its poll loop "
-            "stands still; a coordinator should have removed it",
+            f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. Its "
+            "pending partitions are unread, or still read by the previous owner. Check whether its poll loop is "
+            "stuck; a coordinator should have removed it",
             group_id=key[1],
             member_id=first["member_id"],
             offsets_partition=key[0],
@@ -140,8 +140,8 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
 
 
 def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
-    """Two members of a consumer or streams group with one group.instance.id (of classic groups no coordinator loads
-    such a record: load_would_fail)."""
+    """Two members of a consumer or streams group with one group.instance.id. (No coordinator loads such a record of a
+    classic group: load_would_fail.)"""
     members = evidence.members.select([*GROUP, "member_id", "group_instance_id", "log_offset"])
     static = members.filter(pc.field("group_instance_id").is_valid())
     if not static.num_rows:
@@ -152,12 +152,12 @@ def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
     for key, rows in by_group(listed(several)).items():
         first = min(rows, key=lambda row: row["group_instance_id"])
         ids = sorted(first["member_id_list"])
-        more = f", and so for {counted(len(rows) - 1, 'other name')}" if len(rows) > 1 else ""
+        more = f", and the same is true of {counted(len(rows) - 1, 'other name')}" if len(rows) > 1 else ""
         yield Finding(
             "duplicate_static_member",
-            f"group.instance.id {first['group_instance_id']} of {key[1]} is that of {len(ids)} members "
-            f"({some(ids)}){more}. A coordinator knows one member by that name: the others are fenced or forgotten, "
-            "and what is assigned to them is not read. Give each instance a name of its own",
+            f"group.instance.id {first['group_instance_id']} of {key[1]} belongs to {len(ids)} members "
+            f"({some(ids)}){more}. A coordinator keeps one member of that name. It fences or forgets the others, and "
+            "nobody reads their partitions. Give each instance its own name",
             group_id=key[1],
             member_id=ids[-1],
             offsets_partition=key[0],
@@ -166,7 +166,7 @@ def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
 
 
 def regex_matches_nothing(evidence: Evidence) -> Iterator[Finding]:
-    """An expression that was resolved to no topic (type 16); one not resolved yet is not known."""
+    """A regular expression that was resolved to no topic (type 16). One that is not resolved yet is no finding."""
     members = evidence.members.select([*GROUP, "member_id", "subscribed_regex"])
     by_regex = members.filter(pc.field("subscribed_regex").is_valid())
     if not by_regex.num_rows:
@@ -180,8 +180,8 @@ def regex_matches_nothing(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "regex_matches_nothing",
                 f"{counted(len(empty), 'member')} of {key[1]} subscribe{'s' if len(empty) == 1 else ''} to "
-                f"{expressions}, which matches no topic: nothing is read. Topics that the member may not describe do "
-                "not count, and the expression is RE2's and must match the whole name; look at both",
+                f"{expressions}, which matches no topic: nothing is read. The expression is RE2's and must match the "
+                "whole name, and topics that the member may not describe are left out; check both",
                 group_id=key[1],
                 member_id=empty[0]["member_id"],
                 offsets_partition=key[0],
@@ -215,7 +215,7 @@ def _times(evidence: Evidence, members: list[Row]) -> dict[tuple[int, str, str],
 
 
 def _is_late(member: Row, group: Row, known_until: datetime) -> bool:
-    if not member["client_host"] or member["member_epoch"] == AWAY:  # ghost_member tells of these
+    if not member["client_host"] or member["member_epoch"] == AWAY:  # ghost_member reports these
         return False
     is_there = member["member_state"] == "STABLE" and member["member_epoch"] == group["assignment_epoch"]
     patience = timedelta(milliseconds=2 * _timeout_ms(member))
@@ -229,16 +229,17 @@ def _timeout_ms(member: Row) -> int:
 
 def _how_far(member: Row, group: Row) -> str:
     if _state(member).startswith("UNREVOKED"):
-        return "does not give up what it has to give up"
+        return "does not release partitions that it must release"
     if _state(member).startswith("UNRELEASED"):
-        return "waits for what another member has not given up"
+        return "waits for partitions that another member has not released"
     if member["member_epoch"] is None:
         return f"has no assignment at all, the group's is at epoch {group['assignment_epoch']}"
     return f"is at epoch {member['member_epoch']}, the assignment at {group['assignment_epoch']}"
 
 
 def _state(member: Row) -> str:
-    """Its state by its current assignment; empty: no record says it, as of a streams member that only has joined."""
+    """Its state by its current assignment; empty: no record has it, as for a streams member that has only just
+    joined."""
     state: str | None = member["member_state"]
     return state or ""
 

@@ -1,4 +1,4 @@
-"""Committed offsets that belong to no group, to one that has none, or to a topic that is gone."""
+"""Committed offsets of a group that does not exist, of a share group, or of a deleted topic."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
         topics = row["topic_count_distinct"]
         yield Finding(
             "orphaned_offsets",
-            f"{counted(row['count_all'], 'committed offset')} on {counted(topics, 'topic')} are those of "
-            f"{row['group_id']}, which does not exist: its record was deleted and they were not. The coordinator "
-            "answers as if there were none and never expires them; consumers start by auto.offset.reset, and the next "
-            "record that names the group brings them all back. Keep a copy "
-            f"(kgroups export-offsets --group {quoted(row['group_id'])}), or let the group start from nothing and "
-            "reset it",
+            f"{counted(row['count_all'], 'committed offset')} on {counted(topics, 'topic')} belong to "
+            f"{row['group_id']}, which no longer exists: its record was deleted, its offsets were not. The "
+            "coordinator answers as if there were none and never expires them. Consumers start by auto.offset.reset, "
+            "and the next record that names the group restores all of these offsets. Keep a copy (kgroups "
+            f"export-offsets --group {quoted(row['group_id'])}), or let the group start from nothing and reset it",
             group_id=row["group_id"],
             topic=row["topic_min"] if topics == 1 else None,
             offsets_partition=row["offsets_partition"],
@@ -35,31 +34,31 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
 
 
 def clean_up_fails(evidence: Evidence) -> Iterator[Finding]:
-    """Share groups whose committed offsets end the clean-up of an offsets partition where something would expire."""
+    """Share groups whose committed offsets break the clean-up of an offsets partition where something would expire."""
     for row, kept in _share_groups_with_offsets(evidence):
         if kept is not None:
             offsets, groups = kept
             yield _of_share_group(
                 "clean_up_fails",
                 row,
-                f"A coordinator of this release throws when it meets them, and its clean-up of partition "
-                f"{row['offsets_partition']} of __consumer_offsets ends there: {counted(offsets, 'committed offset')} "
-                f"and {counted(groups, 'group')} in it stay for ever. Delete the share group's offsets by writing "
-                "tombstones for them, use another name for the share group, or run brokers of 4.1 to 4.3, which pass "
-                "over such groups",
+                "A coordinator of this release throws on these offsets, so clean-up of partition "
+                f"{row['offsets_partition']} of __consumer_offsets stops there: "
+                f"{counted(offsets, 'committed offset')} and {counted(groups, 'group')} in it never expire. Write "
+                "tombstones for the share group's offsets, use another name for the share group, or run brokers of "
+                "4.1 to 4.3, which skip such groups",
             )
 
 
 def offsets_of_share_group(evidence: Evidence) -> Iterator[Finding]:
-    """Committed offsets under the name of a share group, where they keep nothing else from expiring."""
+    """Committed offsets of a share group, where they do not block the clean-up."""
     for row, kept in _share_groups_with_offsets(evidence):
         if kept is None:
             yield _of_share_group(
                 "offsets_of_share_group",
                 row,
-                "Share groups keep their place in __share_group_state and read none of these, no check removes them, "
-                "and brokers refuse such commits: they are from before it was a share group, or somebody wrote to the "
-                "topic. Use another name for one of the two groups",
+                "Share groups keep their start offsets in __share_group_state and do not read these offsets. No "
+                "clean-up removes them. Brokers reject such commits: these were committed before it was a share "
+                "group, or a client wrote to the topic directly. Use another name for one of the two groups",
             )
 
 
@@ -74,8 +73,8 @@ def _of_share_group(name: str, row: Row, detail: str) -> Finding:
 
 
 def _share_groups_with_offsets(evidence: Evidence) -> list[tuple[Row, tuple[int, int] | None]]:
-    """Share groups with committed offsets (how many, the newest record), each with how many offsets and groups of its
-    offsets partition stay because their clean-up fails; None: none do."""
+    """Share groups with committed offsets (how many, the newest record), each with the number of offsets and groups of
+    its offsets partition that stay because their clean-up fails; None: none do."""
     share = listed(evidence.groups.filter(pc.field("group_type") == "share").select(GROUP))
     if not share:
         return []
@@ -89,7 +88,7 @@ def _share_groups_with_offsets(evidence: Evidence) -> list[tuple[Row, tuple[int,
 
 
 def _kept_by_failing_clean_ups(evidence: Evidence) -> dict[int, tuple[int, int]]:
-    """How many offsets and groups stay for that reason alone, by offsets partition."""
+    """The number of offsets and groups that stay for that reason alone, by offsets partition."""
     fails = Condition("reason", "==", "clean_up_fails")
     offsets, groups = (
         Counter(evidence.tables.rows(name, ["offsets_partition"], fails)["offsets_partition"].to_pylist())
@@ -119,10 +118,9 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
         seen = newest[topic]["seen_log_timestamp"]
         yield Finding(
             "topic_recreated",
-            f"{counted(row['count_all'], 'committed offset')} of {group_id} on {topic} count from a topic that was "
+            f"{counted(row['count_all'], 'committed offset')} of {group_id} on {topic} refer to a topic that was "
             f"deleted; {topic} has been created again{'' if seen is None else f', at the latest at {at(seen)}'}. They "
-            "are places in another log: a consumer that starts there skips what lies before, or is reset. Set them "
-            "again: "
+            "point into the deleted log. A consumer that resumes there skips records or resets. Reset them: "
             + tool(
                 "kafka-consumer-groups",
                 f"--group {quoted(group_id)} --topic {quoted(topic)} --reset-offsets --to-earliest --execute",
@@ -136,7 +134,7 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _newest_ids(evidence: Evidence) -> dict[str, Row]:
-    """The newest id of each topic with several: an id that only a cluster reported is newer than all in the log."""
+    """The newest id of each topic with several. An id that only a cluster reported is newer than all in the log."""
     rows = evidence.tables.rows("topics", ["topic", "topic_id", "seen_log_timestamp"])
     names = rows.group_by("topic").aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)["topic"]
     newest: dict[str, Row] = {}

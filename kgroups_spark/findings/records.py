@@ -1,4 +1,4 @@
-"""Records at which a coordinator stops, or soon will."""
+"""Records that stop a coordinator, or soon will."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
             "load_would_fail",
             f"A coordinator of the chosen release would stop loading partition {number} of __consumer_offsets at "
             f"offset {first['log_offset']} ({first['reason']}: {first['detail']}).{more} All groups of the partition "
-            "then have no coordinator, and commit and find nothing. It works as long as the present leader keeps what "
-            "it has loaded: before a restart or an upgrade keep a copy (kgroups export-offsets --all-groups), and see "
-            "whether the cleaner still has the record",
+            "then have no coordinator and cannot commit or fetch offsets. They work as long as the current leader "
+            "keeps what it has loaded. Before a restart or an upgrade, keep a copy (kgroups export-offsets "
+            "--all-groups) and check whether the record is still in the log",
             group_id=first["group_id"],
             topic=first["topic"],
             partition=first["partition"],
@@ -50,7 +50,7 @@ def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
 
 def group_record_near_limit(evidence: Evidence) -> Iterator[Finding]:
     """By group the largest record of at least NEAR_LIMIT_BYTES that is the newest about the group or one of its
-    members; what was found before stays found as long as that holds."""
+    members; earlier findings remain as long as that is true."""
     reported = {
         (row["offsets_partition"], row["log_offset"]): row for row in evidence.found_before("group_record_near_limit")
     }
@@ -67,7 +67,7 @@ def group_record_near_limit(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _newest(evidence: Evidence, places: list[tuple[int, int]]) -> list[Row]:
-    """Those of the places that hold the newest record about a group or a member."""
+    """Those log offsets that hold the newest record about a group or a member."""
     columns = [*GROUP, "log_offset"]
     rows = pa.concat_tables([evidence.groups.select(columns), evidence.members.select(columns)])
     near = rows.filter(pc.is_in(rows["log_offset"], pa.array(sorted({offset for _, offset in places}), pa.int64())))
@@ -80,9 +80,9 @@ def _large(evidence: Evidence, place: tuple[int, int]) -> Finding:
     return Finding(
         "group_record_near_limit",
         f"The {each.record_name} record of {each.group_id} has {sized(each.size_bytes)}; with its default, "
-        f"message.max.bytes, a broker takes batches of {sized(MAX_MESSAGE_BYTES)}. When it grows beyond, the group's "
-        "rebalances fail, for every member, with nothing but an unknown server error. Use fewer members or topics, an "
-        "assignor with less user data, or raise max.message.bytes of __consumer_offsets",
+        f"message.max.bytes, a broker takes batches of {sized(MAX_MESSAGE_BYTES)}. If it grows beyond that, every "
+        "rebalance of the group fails for all members, with only an unknown server error. Use fewer members or "
+        "topics, an assignor with less user data, or raise max.message.bytes of __consumer_offsets",
         group_id=each.group_id,
         offsets_partition=each.offsets_partition,
         log_offset=each.log_offset,

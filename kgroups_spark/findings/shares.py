@@ -1,4 +1,4 @@
-"""Share partitions: what the share coordinator has stored, beside what their groups' coordinator says."""
+"""Share partitions: the share coordinator's stored state, compared with the group coordinator's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_PROGRESSING_MS = UNITS_MS["h"]
 
 
 def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:
-    """Records that a share group has given back so often that one more failure archives them."""
+    """Records that a share group has released so often that one more failed delivery archives them."""
     if not evidence.has_share_state:
         return
     columns = [*SHARE_PARTITION, "first_offset", "last_offset", "delivery_count", "attempts_left"]
@@ -33,9 +33,9 @@ def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "share_delivery_near_limit",
             f"{counted(records, 'record')} of share group {group_id} ({some(places)}) can be delivered once more at "
-            f"most: delivered {first['delivery_count']} times, and group.share.delivery.count.limit archives what "
-            "fails then, so that nobody gets it any more. Look for what its consumers cannot process: offsets "
-            f"{first['first_offset']} to {first['last_offset']} are the first. A higher limit gives them time",
+            f"most: delivered {first['delivery_count']} times, and group.share.delivery.count.limit then archives the "
+            "record, and no consumer receives it again. Find out why its consumers cannot process them: offsets "
+            f"{first['first_offset']} to {first['last_offset']} are the first. A higher limit buys time",
             group_id=group_id,
             topic=topics.get(first["topic_id"]),
             partition=first["partition"],
@@ -43,7 +43,7 @@ def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:
 
 
 def share_partition_not_progressing(evidence: Evidence) -> Iterator[Finding]:
-    """A share partition with records to deliver and a group with members, of which nothing was stored for an hour."""
+    """A share partition with records to deliver, whose group has members but has stored no progress for an hour."""
     if not evidence.has_share_state:
         return
     limit = evidence.before_until(NOT_PROGRESSING_MS)
@@ -65,7 +65,7 @@ def share_partition_not_progressing(evidence: Evidence) -> Iterator[Finding]:
             f"Share group {group_id} has members, and {counted(sum(row['lag'] for row in mine), 'record')} of "
             f"{some(places)} wait for it. Nothing was acknowledged, released or archived there since "
             f"{at(oldest['log_timestamp'])}, longer than the {format_duration(NOT_PROGRESSING_MS)} for which a record "
-            "can be locked at most. Its consumers get nothing, or hang: "
+            "can be locked at most. Its consumers receive no records, or hang: "
             + tool("kafka-share-groups", f"--describe --group {quoted(group_id)} --members"),
             group_id=group_id,
             topic=oldest["topic"],
@@ -75,7 +75,7 @@ def share_partition_not_progressing(evidence: Evidence) -> Iterator[Finding]:
 
 
 def share_state_without_group(evidence: Evidence) -> Iterator[Finding]:
-    """State of share partitions whose group does not exist, where its offsets partition was read."""
+    """State of share partitions whose group does not exist, if its offsets partition was read."""
     if not evidence.has_share_state:
         return
     columns = [*SHARE_PARTITION, "topic", "log_timestamp"]
@@ -88,10 +88,9 @@ def share_state_without_group(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "share_state_without_group",
             f"__share_group_state holds {counted(len(mine), 'share partition')} of {group_id}, and no share group of "
-            "that name exists: its deletion was not finished, or its records are gone from __consumer_offsets. A group "
-            "that is created again under the name goes on from there once it is initialized. "
-            "If nobody needs it, create the group again and delete it: "
-            + tool("kafka-share-groups", f"--delete --group {quoted(group_id)}"),
+            "that name exists: its deletion was not finished, or its records are gone from __consumer_offsets. A new "
+            "group of that name resumes from this state once it is initialized. If it is no longer needed, create the "
+            "group again and delete it: " + tool("kafka-share-groups", f"--delete --group {quoted(group_id)}"),
             group_id=group_id,
             topic=first["topic"],
             partition=first["partition"],
@@ -113,7 +112,7 @@ def _share_groups(evidence: Evidence, state: str | None = None) -> set[str]:
 
 
 def _is_read(evidence: Evidence, group_id: str) -> bool:
-    """Whether the offsets partition in which the group would stand was read, as far as their numbers tell."""
+    """Whether the group's offsets partition was read, as far as the partition numbers show."""
     count = len(evidence.log_starts)
     are_all = count > 0 and set(evidence.log_starts) == set(range(count))
     return are_all and offsets_partition(group_id, count) in evidence.log_starts
@@ -125,7 +124,7 @@ def _topics(evidence: Evidence) -> dict[str, str]:
 
 
 def _ends(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Where this audit saw logs end; of one that asked no cluster nothing."""
+    """The log ends that this audit saw; empty if it asked no cluster."""
     columns = ["topic", "partition", "log_end_offset"]
     rows = evidence.tables.rows("topic_offsets", columns, Condition("audit_id", "==", evidence.audit_id)).to_pylist()
     return {

@@ -1,4 +1,4 @@
-"""Offsets that wait for the end of transactions."""
+"""Offsets held by open transactions."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
             "hanging_transaction",
             f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
             f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
-            f"transaction.max.timeout.ms allows 15m if it has its default{_why(row, judgement)}. Until it ends, "
-            "consumers get "
+            f"transaction.max.timeout.ms allows 15m by default{_why(row, judgement)}. Until it ends, consumers get "
             f"UNSTABLE_OFFSET_COMMIT for {counted(row['offset_count'], 'offset')} of {some(groups) or 'no group'}, and "
-            "nothing behind it in this partition is compacted. If its application is gone: "
+            "nothing after it in this partition is compacted. If its application is gone: "
             + tool(
                 "kafka-transactions", f"abort --topic __consumer_offsets --partition {partition} --start-offset {start}"
             ),
@@ -76,7 +75,7 @@ def _why(row: Row, judgement: Verdict) -> str:
     said = (
         judgement.value
         if judgement.is_hanging
-        else "__transaction_state was not read, so the coordinator may know better"
+        else "__transaction_state was not read, so the coordinator may know that it is still valid"
     )
     return f"{name}; {said}"
 
@@ -92,10 +91,10 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
         group_id = row["group_id"]
         yield Finding(
             "hanging_transaction",
-            f"{counted(row['count_all'], 'offset')} of {group_id} came from producer {row['producer_id']} outside any "
-            f"transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a marker that "
-            "nobody will write, and consumers get UNSTABLE_OFFSET_COMMIT. Whatever wrote them must not use an "
-            "idempotent producer on __consumer_offsets; deleting the offsets ends the wait: "
+            f"{counted(row['count_all'], 'offset')} of {group_id} were written by producer {row['producer_id']} "
+            f"outside any transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a "
+            "marker that will never be written, and consumers get UNSTABLE_OFFSET_COMMIT. No client may use an "
+            "idempotent producer on __consumer_offsets. Deleting the offsets ends the wait: "
             + tool("kafka-consumer-groups", f"--delete-offsets --group {quoted(group_id)} --topic TOPIC:PARTITION"),
             group_id=group_id,
             producer_id=row["producer_id"],
@@ -125,10 +124,11 @@ def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "two_open_producers",
             f"{row['topic']}-{row['partition']} of {row['group_id']} has offsets in open transactions of "
-            f"{len(producers)} producers ({some(map(str, producers))})"
-            f"{f', and so have {count - 1:,} other partitions' if count > 1 else ''}: two instances work on the same "
-            "input, or one was not fenced. Whichever record stands later in the log wins, whoever commits last. "
-            "Producers that pass groupMetadata() to sendOffsetsToTransaction are fenced by the group (KIP-447)",
+            f"{len(producers)} producers "
+            f"({some(map(str, producers))}){f', and so do {count - 1:,} other partitions' if count > 1 else ''}: two "
+            "instances process the same input, or one was not fenced. The later record in the log wins, whichever "
+            "transaction commits last. Producers that pass groupMetadata() to sendOffsetsToTransaction are fenced by "
+            "the group (KIP-447)",
             group_id=row["group_id"],
             topic=row["topic"],
             partition=row["partition"],
