@@ -57,7 +57,7 @@ def _may_be(headers: BatchColumns, before: PartitionProgress) -> np.typing.NDArr
     The room rules out a chance hit: a batch that was read for itself leaves none.
     """
     offset = before.last_batch_offset or 0
-    is_same = (headers.crc == before.last_batch_crc) & (headers.base_offset < offset)
+    is_same: np.typing.NDArray[np.bool_] = (headers.crc == before.last_batch_crc) & (headers.base_offset < offset)
     is_same &= headers.last_offset - headers.base_offset == before.end_offset - 1 - offset
     if before.end_offset > before.start_offset:
         is_same &= headers.base_offset >= before.start_offset
