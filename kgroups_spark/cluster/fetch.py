@@ -269,6 +269,16 @@ class FetchedLog:
             self._doubtful = doubtful
             return memoryview(b"")
         is_all_there_is = len(answer.records) < self._max_bytes
+        if count and found.leaves_gap and answer.high_watermark != found.last_offset(count - 1) + 1:
+            if count == 1 and not is_all_there_is and self._max_bytes < LARGEST_BATCH:
+                self._max_bytes *= 2
+                self._doubtful = doubtful
+                return memoryview(b"")
+            if count == 1 and (true_next := self._next_before(found)) is not None:
+                self._max_bytes = self._response_bytes
+                self._next_offset, self._last_epoch = true_next, None
+                return self._with(doubtful, answer, found.between(0, 1))
+            count = found.leave_last() if count > 1 else count
         self._max_bytes = self._response_bytes
         if not count:
             count = found.look_behind()
@@ -277,8 +287,28 @@ class FetchedLog:
             return memoryview(answer.records if answer.records.startswith(doubtful) else doubtful + answer.records)
         wanted = self._wanted(found, count)
         self._doubtful = found.doubtful
-        # An answer begins with the last one's doubtful bytes, unless the broker has stepped over them.
+        return self._with(doubtful, answer, wanted)
+
+    def _with(self, doubtful: bytes, answer: FetchAnswer, wanted: memoryview) -> memoryview:
+        """An answer begins with the last one's doubtful bytes, unless the broker has stepped over them."""
         return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
+
+    def _next_before(self, found: FetchedBatches) -> int | None:
+        """Where the log goes on before the offset that its first batch says, which then is wrong; None: nowhere.
+
+        An answer ends where a segment does, so the batch is asked for that would follow if no offset were missing: a
+        broker finds the next segment by its name.
+        """
+        offset = self._next_offset + found.span(0)
+        answer = self._cluster.fetch(
+            self._topic, self._partition, offset, max_bytes=self._max_bytes, topic_id=self._topic_id
+        )
+        if answer.error is not None or not answer.records:
+            return None
+        follows = FetchedBatches(answer.records, offset, answer.high_watermark)
+        if not follows.trusted or follows.between(0, 1) == found.between(0, 1):
+            return None
+        return offset if offset <= follows.base_offset(0) <= found.last_offset(0) else None
 
     def _step_over(self, found: FetchedBatches, is_all_there_is: bool) -> None:
         """Moves on behind an answer that is nothing but damage: an answer ends where a segment does.

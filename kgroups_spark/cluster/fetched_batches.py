@@ -33,8 +33,25 @@ class FetchedBatches:
         self._high_watermark = high_watermark
         edges, self._may_go_on = walk(self._view, len(records))
         self._edges: list[int] = edges.tolist()
+        self._is_left = False
+        self._before_last: int | None = None  # the sound batch in order before the last trusted one
         self._damage: set[int] = set()  # numbers of what has no header to believe
         self.trusted = self._count_trusted()
+
+    @property
+    def leaves_gap(self) -> bool:
+        """Whether offsets are missing before the last trusted batch, with which the answer ends: nothing behind it
+        shows whether its own is right, which no CRC covers. Behind damage a gap is normal."""
+        last = self.trusted - 1
+        if self.trusted != len(self._edges) - 1 or (last and self._before_last != last - 1):
+            return False
+        return self.base_offset(last) > (self.last_offset(last - 1) + 1 if last else self._next_offset)
+
+    def leave_last(self) -> int:
+        """`trusted` without the last one, which is left to the next answer, together with what follows it."""
+        self.trusted -= 1
+        self._is_left = True
+        return self.trusted
 
     def look_behind(self) -> int:
         """`trusted`, if the batch that seems to be cut at the end is none: its length is too large."""
@@ -52,9 +69,10 @@ class FetchedBatches:
 
     @property
     def doubtful(self) -> bytes:
-        """The bytes behind the trusted ones; nothing, if that is but the beginning of a batch."""
+        """The bytes behind the trusted ones; nothing, if that is but the beginning of a batch, or a sound batch was
+        left to the next answer."""
         is_cut_batch = self._may_go_on and self.trusted == len(self._edges) - 1
-        return b"" if is_cut_batch else bytes(self._view[self._edges[self.trusted] :])
+        return b"" if is_cut_batch or self._is_left else bytes(self._view[self._edges[self.trusted] :])
 
     @property
     def diagnosis(self) -> str:
@@ -87,6 +105,10 @@ class FetchedBatches:
         pos, reported = self._edges[i], self._reported_offset(i)
         return reported + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else reported
 
+    def span(self, i: int) -> int:
+        """How many offsets it has."""
+        return self.last_offset(i) - self.base_offset(i) + 1
+
     def leader_epoch(self, i: int) -> int | None:
         """None: a message of magic 0 or 1 has none."""
         pos = self._edges[i]
@@ -106,6 +128,7 @@ class FetchedBatches:
                 # Nothing lies behind the two that would tell which of them is the odd one.
                 first, last = first[:-2], last[:-2]
             if (kept := np.flatnonzero(in_order(first, last, self._next_offset - 1))).size:
+                self._before_last = sound[int(kept[-2])] if kept.size > 1 else None
                 return sound[int(kept[-1])] + 1
             stop = start
         return 0
