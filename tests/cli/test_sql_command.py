@@ -59,6 +59,7 @@ def test_a_full_disk_behind_stdout_is_named(lake: str) -> None:
         (".tables", [".tables"], ""),
         (" .describe a; b \n\\d c\n", [".describe a; b", "\\d c"], ""),
         ("SELECT 1;\n.tables\nSELECT\n.5;.help", ["SELECT 1", ".tables", "SELECT\n.5", ".help"], ""),
+        ("SELECT 1; SELEC 2; SELECT 3", ["SELECT 1", "SELEC 2"], "SELECT 3"),
         ("-- what is there\n/* ; */ .tables\nSELECT '\n.help\n'", [".tables"], "SELECT '\n.help\n'"),
     ],
 )
