@@ -4,6 +4,9 @@ The rules are those of java.util.Properties.load (Java 17): a line that ends wit
 in the next one, whose leading blanks are dropped; a line that starts with # or ! is a comment; a key ends at the first
 unescaped `=`, `:` or blank. Files are ISO-8859-1, other characters are written \\uXXXX. If a name is given twice, the
 last value counts. Kafka 4.3: org.apache.kafka.common.utils.Utils.loadProps.
+
+A test compares with Java's answers. The package javaproperties 0.8.2 is not equal: it takes a comment after a lone
+backslash for a property, and its error does not name the line.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from kgroups_spark.errors import UsageError
 BLANKS = " \t\f"
 # Far more than any file of settings, certificates or tokens has. /dev/zero never ends.
 MOST_BYTES = 16 << 20
+# Java takes it for a line of its own, an empty one.
+LONE_BACKSLASH_AT_THE_END = re.compile(r"(?:^|[\r\n])[ \t\f]*\\[\r\n]?\Z")
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -59,7 +64,7 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with those that continue them joined, and the number of the first; no comments, no blank ones."""
     logical = ""
-    first = 0
+    first = slashes = 0
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = natural.lstrip(BLANKS)
         if not logical:  # also after a line with nothing but its backslash, as in Java
@@ -72,7 +77,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         yield first, logical + line
         logical = ""
-    if logical:
+    if logical or (slashes % 2 and LONE_BACKSLASH_AT_THE_END.search(text)):
         yield first, logical
 
 

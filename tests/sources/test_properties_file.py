@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from kgroups_spark.client.properties_file import read_properties_file
+from kgroups_spark.client.properties_file import parse_properties, read_properties_file
 from kgroups_spark.client.property import BadClientProperty
 from kgroups_spark.errors import UsageError
 
@@ -29,12 +32,28 @@ from kgroups_spark.errors import UsageError
         ("a=ä".encode(), {"a": "Ã¤"}),
         (b"\xef\xbb\xbfa=b", {"a": "b"}),
         (b"a=1\na=2", {"a": "2"}),
+        (b"a=1\n\\", {"a": "1", "": ""}),
+        (b"a=1\n\\\n", {"a": "1", "": ""}),
+        (b"a=1\n\\\r\n", {"a": "1"}),
     ],
 )
 def test_a_file_is_read_as_java_reads_it(tmp_path, content, properties):
     file = tmp_path / "client.properties"
     file.write_bytes(content)
     assert read_properties_file(str(file)) == properties
+
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "java-properties.json").read_text())
+
+
+def test_random_texts_are_read_as_javas_own_properties_read_them() -> None:
+    """400 texts of backslashes, line ends, blanks, signs and letters, as Java 17 read them; null: it refused one."""
+    for text, properties in RECORDED:
+        if properties is None:
+            with pytest.raises(BadClientProperty):
+                parse_properties(text)
+        else:
+            assert parse_properties(text) == properties, text
 
 
 def test_a_broken_escape_names_its_line_and_none_of_its_text(tmp_path):
