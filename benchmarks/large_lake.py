@@ -115,7 +115,7 @@ def _rows_of_audit(number: int, audits: int, partitions: int) -> list[pa.Table]:
         "rows_added": [(name, 1_000) for name in ("offset_commits", "group_records", "findings", "group_traffic")],
         "quarantined": [],
         "record_counts": [{"record_type": kind, "value_version": 3, "records": 500} for kind in range(10)],
-        "notes": [f"12.5 % of the night's offsets ({number} of 9,999) were gone before we came"],
+        "notes": [f"12.5 % of the night's offsets ({number} of 9,999) were compacted away before this audit"],
     }
     return [pa.Table.from_pylist([row], arrow_schema("audits")) for row in (running, finished)]
 

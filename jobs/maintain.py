@@ -1,7 +1,7 @@
 """Upkeep for spark-submit: `kgroups maintain` with the same options, in the session that spark-submit made.
 
-Reads and rewrites history tables of the lake, deletes files that no version needs; answers stay the same. A second run
-finds little to do; after one that was killed the next does what was left over.
+Rewrites history tables of the lake and deletes files that no version needs; answers stay the same. A second run finds
+little to do; after a killed run the next one does the rest.
 
     spark-submit --properties-file conf/spark-cluster.conf jobs/maintain.py --lake s3://bucket/kgroups --keep 400d
 

@@ -1,7 +1,7 @@
 """The nightly audit for spark-submit: `kgroups audit` with the same options, in the session that spark-submit made.
 
-Reads segments of __consumer_offsets and writes the lake: history is added, current state is rewritten, the ledger
-gets a row. A second run reads only what is new; one that was killed leaves nothing that counts, the next one cleans up.
+Reads segments of __consumer_offsets and writes the lake: it appends history, rewrites the current state and adds a row
+to the ledger. A second run reads only new records. A killed run leaves nothing that counts; the next one cleans up.
 
     spark-submit --properties-file conf/spark-cluster.conf jobs/nightly_audit.py \\
         --lake s3://bucket/kgroups --segments s3://bucket/kafka-logs --release-version 4.3

@@ -1,7 +1,7 @@
 """The rebuild for spark-submit: `kgroups rebuild` with the same options, in the session that spark-submit made.
 
-Reads the history tables of a lake and rebuilds current state, versions and saved state. A second run
-makes the same tables; one that was killed leaves nothing that counts.
+Reads the history tables of a lake and rebuilds current state, versions and saved state. A second run writes the same
+tables; a killed run leaves nothing that counts.
 
     spark-submit --properties-file conf/spark-cluster.conf jobs/rebuild.py --lake s3://bucket/kgroups
 

@@ -1,7 +1,8 @@
-"""`kgroups`: reads the command line, runs one command, turns what went wrong into one message and an exit code.
+"""`kgroups`: reads the command line, runs one command, turns a failure into one message and an exit code.
 
-Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or did not read all;
-4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted; 143 terminated.
+Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or did not read
+everything; 4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted; 143
+terminated.
 """
 
 import argparse
@@ -67,17 +68,17 @@ History, current state and upcoming expiry of Kafka consumer groups, from __cons
 
 _EPILOG = """\
 examples:
-  kgroups demo                                            shipped segments into ./lake, and what is in them
+  kgroups demo                                            audit shipped segments into ./lake and show what is in it
   kgroups audit --lake ./lake --segments /var/lib/kafka   a broker's log directory, or a copy of it
-  kgroups expiring --lake ./lake --within 48h             what is lost by the day after tomorrow, and why
+  kgroups expiring --lake ./lake --within 48h             what expires within two days, and why
   kgroups pending --lake ./lake --hanging                 transactions that hold offsets for too long
   kgroups dump /var/lib/kafka/__consumer_offsets-7        every record as JSON lines, without Spark
 
 Shell completion: eval "$(kgroups completion bash)" (zsh, fish, tcsh, powershell: kgroups completion --help)
 
-A time is ISO 8601, in UTC where it names no zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
+A time is ISO 8601, in UTC unless it names a zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
 A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
-Rows go to stdout, all else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
+Rows go to stdout, everything else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
 
 
 def entry_point() -> None:
@@ -89,9 +90,9 @@ def entry_point() -> None:
         if is_interrupted and "kgroups_spark.jvm" in sys.modules:
             sys.modules["kgroups_spark.jvm"].stop()
         if is_interrupted or ("deltalake" in sys.modules and "pyspark" not in sys.modules):
-            # Nothing here waits for threads that an interruption has left behind. And one run of about a hundred that
-            # read a lake was seen to end with SIGABRT behind its last line; not again in 67. We take it for pyarrow's
-            # threads, which read ahead and call Python, in an interpreter that is being taken apart.
+            # Nothing here waits for threads that an interruption has left running. One run of about a hundred that read
+            # a lake ended with SIGABRT after its last line; none of the next 67 did. The likely cause is pyarrow's
+            # threads, which read ahead and call Python while the interpreter shuts down.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(OSError):
                     stream.flush()
@@ -107,7 +108,7 @@ def main(argv: Sequence[str], script: str | None = None) -> int:
             return _done(argv, script)
         except BrokenPipeError:
             _drop_stdout()
-            return DONE  # whoever reads has had enough, as in `kgroups dump ... | head`
+            return DONE  # the reader has closed the pipe, as in `kgroups dump ... | head`
         except BaseException as error:
             return _ended_by(error)
 
@@ -124,7 +125,7 @@ def _done(argv: Sequence[str], script: str | None) -> int:
 
 
 def _ended_by(error: BaseException) -> int:
-    """The exit code, after saying why. Failures after a signal come from the signal."""
+    """The exit code, after printing the reason. A failure after a signal is due to the signal."""
     received = SIGNALS.received
     if isinstance(error, Terminated) or received == signal.SIGTERM:
         say("kgroups: terminated")
@@ -141,7 +142,7 @@ def _ended_by(error: BaseException) -> int:
         say(f"kgroups: {_os_error_text(error)}")
         return FAILED
     say_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
-    say(f"kgroups: {type(error).__name__}: this is not about what you typed; the lines above say where it happened")
+    say(f"kgroups: {type(error).__name__}: internal error; the lines above show where it happened")
     return FAILED
 
 
@@ -151,12 +152,12 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         say("")
-        raise UsageError("no command given; kgroups demo is a good first one")
+        raise UsageError("no command given; try kgroups demo")
     if argv[0] == "help":
         _require_known("kgroups", argv[2:], ())
         argv = [*argv[1:], "--help"]
     if argv[0].startswith("-"):
-        # argparse would take the value of an unknown option in front of the command for the command.
+        # argparse would take the value of an unknown option before the command for the command.
         _require_known("kgroups", argv[:1], parser.option_strings())
     arguments, unknown = parser.parse_known_args(argv)
     _require_known(script or f"kgroups {arguments.command}", unknown, arguments.known)
@@ -183,7 +184,7 @@ def command_line(script: str | None = None) -> OptionParser:
 
 
 def _require_known(program: str, words: Sequence[str], known: Sequence[str]) -> None:
-    """Raises UsageError for the first option among the words that is not known, else for the first word."""
+    """Raises UsageError for the first unknown option among the words, else for the first word."""
     names = [word.split("=")[0] for word in words]
     unknown = [name for name in names if name not in known]
     for name in sorted(unknown, key=lambda name: not name.startswith("-")):
@@ -202,7 +203,7 @@ def _os_error_text(error: OSError) -> str:
 
 
 def _is_stdout_full(error: OSError) -> bool:
-    """Whether the disk behind stdout is full: errors of other files that are written here name them."""
+    """Whether stdout's disk is full: errors of other files that are written here name them."""
     return error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC)
 
 

@@ -1,4 +1,4 @@
-"""Changes since the audit before: groups that came and went, states, sizes of the current tables."""
+"""Changes since the previous audit: groups created and removed, states, sizes of the current tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 
-# A line on a screen holds so many names; the tables hold all.
+# The number of names on a line of the screen; the tables have all.
 NAMES_REPORTED = 3
 
 GroupKey = tuple[int, str]
@@ -29,7 +29,7 @@ class CurrentTables:
 
 
 def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
-    """The tables as they are, or as audit `as_of_audit` left them, whatever one that did not finish wrote since."""
+    """The tables as they are, or as audit `as_of_audit` left them, without the writes of a later unfinished audit."""
 
     def version(name: str) -> int | None:
         return None if as_of_audit is None else LakeAsOfAudit(lake, as_of_audit).version(name)
@@ -50,7 +50,7 @@ def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
 
 @dataclass(frozen=True)
 class Changes:
-    """The difference between two: group ids in order, moves between states with how many groups made them."""
+    """The difference between two: group ids in order, moves between states with the number of groups that made each."""
 
     since_audit: int
     created: list[str]
@@ -62,7 +62,7 @@ class Changes:
 
     @classmethod
     def between(cls, since_audit: int, then: CurrentTables, now: CurrentTables) -> Changes:
-        """The differences from what audit `since_audit` left."""
+        """The differences from the state after audit `since_audit`."""
         both = then.states.keys() & now.states.keys()
         return cls(
             since_audit,

@@ -1,7 +1,7 @@
 """Facts that only a live cluster knows, asked once per audit: names of topic ids, the release, retentions, group
 configs.
 
-All of it is extra. A fact that may not be asked for is left out, and a note names the ACL that allows it.
+All of it is optional. A fact that an ACL denies is left out, and a note names the ACL that allows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DELIVERY_COUNT_LIMIT = "group.share.delivery.count.limit"
 TRANSACTIONAL_ID_EXPIRATION = "transactional.id.expiration.ms"
 OF_STATES = (DELIVERY_COUNT_LIMIT, TRANSACTIONAL_ID_EXPIRATION)
 BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS, *OF_STATES)
-# The ledger's notes are for people: beyond so many groups they say how many more.
+# The ledger's notes are for people: beyond this number of groups they only count the others.
 GROUPS_REPORTED = 100
 # The largest of Java's int and long.
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
@@ -36,7 +36,7 @@ class ClusterFacts:
     cluster_id: str | None
     # (topic id, topic) of every topic that we may see.
     topic_ids: tuple[tuple[str, str], ...]
-    # As --release-version names it, and what it was found by, and what is uncertain about it.
+    # As --release-version names it, with its source and what is uncertain about it.
     release_version: str | None
     release_evidence: str
     # The brokers' offsets.retention.minutes, and delete.retention.ms of the offsets topic.
@@ -50,7 +50,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True)
 class _Leader:
-    """A broker that leads an offsets partition: what it is, and its configuration."""
+    """A broker that leads an offsets partition, and its configuration."""
 
     broker: Broker
     configs: Configs
@@ -59,7 +59,7 @@ class _Leader:
 def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -> ClusterFacts:
     """Asks the cluster, and each broker that leads a partition of the offsets topic.
 
-    Raises ClusterUnreachable, never for want of an ACL.
+    Raises ClusterUnreachable, but never for a missing ACL.
     """
     topics = cluster.topics()
     leaders, notes = _ask_leaders(cluster, topics.get(offsets_topic))
@@ -79,7 +79,8 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
 
 
 def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[int, _Leader], list[str]]:
-    """The brokers that coordinate groups, by node id (all, where nobody leads); and who did not answer."""
+    """The brokers that coordinate groups, by node id (all brokers if no partition has a leader); and those that did not
+    answer."""
     leading = {each.leader for each in topic.partitions.values() if each.leader is not None} if topic else set()
     found: dict[int, _Leader] = {}
     notes = []
@@ -154,7 +155,7 @@ def _delete_retention(cluster: Cluster, offsets_topic: str) -> tuple[int | None,
 
 
 def _passed_over(what: str, value: str) -> str:
-    return f"{what} is passed over: {value!r} is no number that Kafka takes for it"
+    return f"{what} is ignored: {value!r} is not a valid number for it"
 
 
 def _whole(value: str, least: int, most: int) -> int | None:
@@ -169,9 +170,9 @@ def _group_config_notes(cluster: Cluster) -> Iterator[str]:
     """The configuration of single groups, a note a group: it wins over what their members and brokers say."""
     names = groups_with_configs(cluster)
     if isinstance(names, Configs):
-        # Before 4.1 nobody lists the groups: nothing is missing then.
+        # Before 4.1 brokers do not list these groups, so nothing is missing.
         if names.error != "UNSUPPORTED_VERSION":
-            yield _not_known("what is configured for single groups", names, "cluster kafka-cluster")
+            yield _not_known("the configuration of single groups", names, "cluster kafka-cluster")
         return
     reported = describe_configs(cluster, "group", names)
     known = {name: each for name, each in reported.items() if each.own}
@@ -179,15 +180,15 @@ def _group_config_notes(cluster: Cluster) -> Iterator[str]:
         values = ", ".join(f"{key} = {known[name].values[key]}" for key in sorted(known[name].own))
         yield f"group {name}: {values} (group config)"
     if len(known) > GROUPS_REPORTED:
-        yield f"{counted(len(known) - GROUPS_REPORTED, 'more group')} have a configuration of their own"
+        yield f"{counted(len(known) - GROUPS_REPORTED, 'more group')} have their own configuration"
     failed = {name: each for name, each in reported.items() if each.error}
     for name in list(failed)[:1]:
         others = f" and {counted(len(failed) - 1, 'other')}" if len(failed) > 1 else ""
-        yield _not_known(f"what is configured for group {name}{others}", failed[name], f"group {name}")
+        yield _not_known(f"the configuration of group {name}{others}", failed[name], f"group {name}")
 
 
 def _not_known(what: str, configs: Configs, resource: str) -> str:
-    """Why, and what helps."""
+    """The reason, and what helps."""
     if configs.is_forbidden:
-        return f"{what} is not known: an ACL that allows DESCRIBE_CONFIGS on {resource} is needed"
-    return f"{what} is not known: the broker answers {configs.error}"
+        return f"{what} is unknown: grant DESCRIBE_CONFIGS on {resource}"
+    return f"{what} is unknown: the broker answered {configs.error}"

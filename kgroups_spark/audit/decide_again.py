@@ -1,6 +1,7 @@
-"""A night in which nothing is new but the moment or the retention: the current tables stay, and are decided on again.
+"""An audit with a new moment or retention, but without new records: the current tables stay, and expiry is judged
+again.
 
-To replay the shards for it would load and save their states and write all current tables: several times as dear.
+A replay of the shards would load and save their states and write all current tables, which costs several times as much.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kgroups_spark.tasks.sinks import sink_of
 # The tables that it reads.
 READ = (EXPIRY, *(name for name in DECIDED_BY if name != HELD_GROUPS))
 WRITTEN = (PREVIOUS, *DECISIONS)
-# Fewer committed offsets are decided on by the driver: to start tasks costs more than most lakes have to decide.
+# The driver decides on fewer committed offsets than this: for most lakes, starting tasks costs more than the decisions.
 SMALL_ROWS = 1 << 18
 
 
@@ -65,7 +66,7 @@ def decide_again(work: AuditWork, as_of_ms: int) -> None:
     """Commits previous_offset_expiry, offset_expiry and group_expiry."""
     clean_up = work.clean_up(as_of_ms)
     task = DecideTask(clean_up, _held_groups(work, clean_up))
-    with reported_in_one_line("what expires could not be decided"):
+    with reported_in_one_line("expiry could not be decided"):
         if _offsets(work) < SMALL_ROWS:
             _by_driver(work, task)
         else:
@@ -89,7 +90,7 @@ def _by_tasks(work: AuditWork, task: DecideTask) -> None:
 
 
 def _offsets(work: AuditWork) -> int:
-    """How many committed offsets there are; where a file does not say it, no fewer."""
+    """The number of committed offsets; an upper bound where a file does not have it."""
     files = work.lake.table("committed_offsets").files()
     return sum(int(file.stats.get("numRecords", file.size)) for file in files)
 

@@ -1,8 +1,8 @@
-"""Did it happen? How many of the offsets that the audit before decided on went, stayed, or came back.
+"""The outcomes of the previous audit's expiry decisions: how many offsets expired, stayed, or were committed again.
 
-The counts are those of the view expiry_outcomes, whose SQL says the rule; here they are made on the driver, from the
-files that this audit wrote, as every audit tells them: 0.1 CPU s for 39,000 decisions, where the view takes 23 of a
-Spark session that has just started. Where pyarrow does not reach the lake the view itself is asked.
+The counts are those of the view expiry_outcomes, whose SQL defines the rule. The driver computes them from the files
+that this audit wrote, as every audit reports them: 0.1 CPU s for 39,000 decisions, where the view takes 23 of a Spark
+session that has just started. Where pyarrow does not reach the lake the view itself is asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMIT = [*SLOT, "log_offset", "log_timestamp", "producer_id", "outcome", "marke
 
 
 def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
-    """How many rows the view expiry_outcomes has by outcome (OUTCOMES), as of the audit that has just finished.
+    """The number of rows of the view expiry_outcomes by outcome (OUTCOMES), as of the audit that has just finished.
 
     None: it decided nothing, or there was no audit before it.
     """
@@ -51,7 +51,7 @@ def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
 def outcome_line(counts: Mapping[str, int]) -> str:
     """Lines for people."""
     reported = ", ".join(f"{counts[outcome]:,} {outcome.replace('_', ' ')}" for outcome in OUTCOMES)
-    return f"of what the audit before decided on offsets: {reported}"
+    return f"outcomes of the previous audit's expiry decisions: {reported}"
 
 
 def _by_view(lake: Lake) -> Counter[str]:
@@ -59,12 +59,12 @@ def _by_view(lake: Lake) -> Counter[str]:
     return Counter(lake.spark.table("expiry_outcomes").groupBy("outcome").count().rdd.collectAsMap())
 
 
-# So many decisions are on the driver at once, with what became of them: about 0.5 kB each, 130 MB.
+# The number of decisions on the driver at once, with their outcomes: about 0.5 kB each, 130 MB.
 DECISIONS_AT_ONCE = 262_144
 
 
 def _by_files(lake: Lake, audit: AuditRow, files: list[TableFile]) -> Counter[str]:
-    """Some offsets partitions at a time, each with all its decisions: what is in memory does not grow with the lake."""
+    """Some offsets partitions at a time, each with all its decisions, so that memory does not grow with the lake."""
     counts = Counter[str]()
     transactions: EndedTransactions | None = None
     for some in _partitions_at_a_time(lake, files):
@@ -98,7 +98,7 @@ def _count_unchanged(lake: Lake, decided: pa.Table, some: Condition, counts: Cou
 
 
 def _same_records(decided: pa.Table, now: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of both whose record is the same: where it stands says it. Nearly all are, and one sort finds them in a
+    """The rows of both whose record is the same, by its log offset. Nearly all are, and one sort finds them in a
     tenth of the time of a join by slot.
 
         decided: (0, 21), (0, 17), (1, 17)    now: (1, 17), (0, 30), (0, 21)    offsets_partition, log_offset
@@ -144,7 +144,7 @@ def _first(events: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class EndedTransactions:
-    """The log read since audit `decided_by`: from where on, by offsets partition, and the COMMIT markers in it,
+    """The log read since audit `decided_by`: its start by offsets partition, and the COMMIT markers in it,
     whose transactions may have begun before."""
 
     decided_by: int
@@ -168,7 +168,7 @@ class EndedTransactions:
         return cls(decided_by, read_to, markers)
 
     def oldest_before(self) -> int | None:
-        """The least log offset of those that began before; None: none did."""
+        """The lowest log offset of those that began before; None: none did."""
         oldest = self.markers.group_by("offsets_partition").aggregate([("transaction_start_offset", "min")])
         began = zip(*(column.to_pylist() for column in oldest.columns), strict=True)
         return min((start for partition, start in began if start < self.read_to.get(partition, 0)), default=None)
@@ -189,8 +189,8 @@ class EndedTransactions:
 
 
 def _commits(lake: Lake, transactions: EndedTransactions, some: Condition) -> Iterator[pa.Table]:
-    """Rows of offset_commits of some partitions among which all events since are, a file at a time; none at first, for
-    their columns."""
+    """Rows of offset_commits of some partitions that include all events since, a file at a time; first an empty batch,
+    for its columns."""
     columns = [*COMMIT, "committed_offset", "is_transactional"]
     newer = _newer_files(lake, "offset_commits", transactions.decided_by)
     yield lake.rows("offset_commits", files=[], columns=columns)
@@ -216,7 +216,7 @@ def _reaches(file: TableFile, column: str, least: int) -> bool:
 
 
 def _events(commits: pa.Table, transactions: EndedTransactions) -> pa.Table:
-    """The rows that took effect since the decision, with the place where they did."""
+    """The rows that took effect since the decision, with the log offset at which they did."""
     effective = _effective_log_offsets(commits, transactions)
     partitions = commits["offsets_partition"].to_numpy()
     numbers, at = np.unique(partitions, return_inverse=True)

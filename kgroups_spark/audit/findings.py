@@ -41,9 +41,9 @@ def find(
     """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them, or with a
     note where that failed.
 
-    `progress`: what this audit read. `mixed`: what that committed in transactions and without.
+    `progress`: what this audit read. `mixed`: commits in it both in transactions and outside them.
     """
-    work.progress("looking for what is odd")
+    work.progress("looking for findings")
     writer = work.writer
     found, failure = attempt(
         "looking for findings", lambda: look(replace(evidence_of(work, facts, progress), mixed_commits=mixed))
@@ -80,7 +80,7 @@ def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
 
 
 def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
-    """The audit's knowledge when all but its own row of the ledger is written."""
+    """The audit's knowledge once all but its own row of the ledger is written."""
     lake, partitions = work.lake, facts.columns["partitions"]
     as_of: datetime = facts.columns["as_of"]
     given = {each.offsets_partition for each in work.plan.partitions}
@@ -103,7 +103,7 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
 
 
 def transaction_state(entries: Iterable[PartitionProgress], *, is_live: bool) -> TransactionState:
-    """How far the ledger's entries say that `__transaction_state` was read."""
+    """How far `__transaction_state` was read, by the ledger's entries."""
     read = [each for each in entries if each.topic == TRANSACTION_LOG.topic]
     newest = max((each.newest_log_timestamp or EPOCH for each in read), default=None)
     return TransactionState(frozenset(each.offsets_partition for each in read), None if is_live else newest)
@@ -121,8 +121,8 @@ def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
     return rows
 
 
-# A table of fewer rows is read once, whole: it is asked for several times, and opening its files costs the most, or the
-# Spark job.
+# A table of fewer rows is read once, whole: it is used several times, and opening its files, or the Spark job, costs
+# the most.
 SMALL_TABLE_ROWS = 50_000
 
 
@@ -146,7 +146,7 @@ class LakeTables:
         return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
 
     def _is_small(self, name: str) -> bool:
-        """As far as the log tells, which may count rows that Delta has deleted since; not where it does not say. From
-        history only the few files of an audit are wanted."""
+        """By Delta's log, if it has the number; it may include rows deleted since then. From history only the few files
+        of an audit are read."""
         counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
         return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS

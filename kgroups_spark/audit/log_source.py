@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogSource:
-    """The log to read, and how to judge it. `name`: as the ledger has it.
+    """The log to read, and how to judge it. `name`: its name in the ledger.
 
     For a live cluster, too: how tasks reach it, the open connection, how many offsets partitions there are, and the
-    names of topic ids. `state_logs`: by topic, of what is there of other logs.
+    names of topic ids. `state_logs`: by topic, for the other logs that exist.
     """
 
     name: str
@@ -72,7 +72,7 @@ def _segments(options: AuditOptions) -> LogSource:
     if options.partitions is not None:
         wanted = set(options.partitions)
         if missing := sorted(wanted - {copy.partition for copy in copies}):
-            raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
+            raise UsageError(f"no partition {missing[0]} in {', '.join(options.segments)}")
         copies = [copy for copy in copies if copy.partition in wanted]
     notes = [*choice.notes, *_of_unknown_commitment(copies)]
     states = {topic: choose_copies(find_any_partitions(options.segments, topic)) for topic in state_topics(options)}
@@ -87,7 +87,7 @@ def _segments(options: AuditOptions) -> LogSource:
 
 
 def state_topics(options: AuditOptions) -> list[str]:
-    """The other logs that are to be read, if they are there."""
+    """The other logs to read, if they exist."""
     names = {"share-state": SHARE_LOG.topic, "transaction-state": TRANSACTION_LOG.topic}
     return [names[each] for each in STATE_LOGS if each in options.include]
 
@@ -99,7 +99,7 @@ def _of_unknown_commitment(copies: Sequence[PartitionCopy]) -> list[str]:
         return []
     return [
         f"{HIGH_WATERMARKS} does not name {counted(len(unknown), 'partition')} ({number_ranges(unknown)}): read to the "
-        "end, though what lies there may not be committed"
+        "end, although the last records may not be committed"
     ]
 
 
@@ -127,7 +127,7 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
 
 
 def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, Sequence[PartitionLog]], list[str]]:
-    """Other logs of the cluster, and notes on what could not be asked for: an audit does without it."""
+    """Other logs of the cluster, and notes on those that could not be read: an audit does without them."""
     from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
 
     logs: dict[str, Sequence[PartitionLog]] = {}

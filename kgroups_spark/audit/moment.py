@@ -16,7 +16,7 @@ from kgroups_spark.times import to_epoch_ms
 class Moment:
     """When an audit judges; times in ms.
 
-    known_until_ms  up to when the log says all there was; not after as_of
+    known_until_ms  the time up to which the log is complete; not after as_of
     newest_ms       the newest plausible time in the log; None: it has none
     known           the newest times that the ledger knew before, by offsets partition
     notes           on times and clocks that cannot be right
@@ -30,7 +30,7 @@ class Moment:
 
     @classmethod
     def of(cls, work: AuditWork, progress: Sequence[RangeProgress]) -> Moment:
-        """As the options say; else of segments the newest time in the log, of a live cluster its present."""
+        """By the options; else the newest time in the log for segments, the present time for a live cluster."""
         settings = work.settings
         known = known_times(work.lake, work.before, settings.clock_ms)
         newest = newest_plausible(new_times(progress), settings.clock_ms, known.values())
@@ -54,11 +54,11 @@ def _now(work: AuditWork, newest_ms: int | None) -> Judged:
 
 
 def _newest_appended(work: AuditWork) -> int | None:
-    """The newest time of what a live log got while it was read, ms: what the brokers' clocks say now."""
+    """The newest time of records that a live log received while it was read, ms: the time by the brokers' clocks."""
     cluster = work.source.cluster if work.source is not None else None
     if work.source is None or cluster is None:
         return None
-    # Loaded where it is needed, as all that asks a cluster.
+    # Loaded where it is needed, like everything that asks a cluster.
     from kgroups_spark.cluster.cluster import ClusterUnreachable
     from kgroups_spark.cluster.live_log import LiveLog, times_appended
     from kgroups_spark.sources.partition_log import LeaderLost

@@ -1,12 +1,12 @@
-"""One night: what is new in the log is read into history, and the shards are replayed.
+"""One night: reads new records of the log into history, and replays the shards.
 
     read     ranges of the log -> rows of history                                  tasks
-    read on  what the log got meanwhile
+    read on  records that the log received meanwhile
     settle   without partitions that were given up; the moment of the decisions
     replay   saved state, rows of history -> rows of all other tables, new state   tasks; a shard an offsets partition
     commit   history, then current tables, then the saved state
 
-Where rows go, and how they become rows of tables, is the sink's business (tasks/sinks.py).
+The sink decides where rows go and how they become rows of tables (tasks/sinks.py).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def audit_night(work: AuditWork) -> AuditResult:
 
 
 def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Made:
-    """Every shard goes on from its saved state, with what is new of its history."""
+    """Replays every shard from its saved state, with its new history."""
     stored = Stored.by(work.writer, *sink.history())
     if work.state.audit_id is not None:
         stored.give(CHECKPOINTS, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
@@ -65,7 +65,8 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
-    """History, then the current tables, then the saved state. None of it counts before the ledger says so."""
+    """Commits history, then the current tables, then the saved state. None of it counts before the ledger has the audit
+    as finished."""
     for name in HISTORY:
         sink.append(work.writer, name)
     replace_current(work, sink, progress)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def silent(_: str) -> None:
-    """Progress that nobody reads."""
+    """Progress without output."""
 
 
 # The other logs by the names that they have on the command line.
@@ -23,14 +23,14 @@ def parse_state_logs(text: str) -> tuple[str, ...]:
     names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in STATE_LOGS:
-            raise ValueError(f"{name!r} is unknown; there are {', '.join(STATE_LOGS)}, none")
+            raise ValueError(f"{name!r} is unknown; use {', '.join(STATE_LOGS)} or none")
     return tuple(names)
 
 
 @dataclass(frozen=True)
 class AuditOptions:
     """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
-    `include`: which of STATE_LOGS are read, too, where they are.
+    `include`: which of STATE_LOGS are read, too, if they exist.
 
     The log to read: the folders `segments`, or the cluster that `client` reaches.
     """

@@ -1,4 +1,4 @@
-"""Partitions that are read again from their start: what the replay needs to know of them, and what the ledger says."""
+"""Partitions that are read again from their start: the replay's facts about them, and the ledger's notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
-# A note holds so many names; checkpoints have all.
+# The number of names in a note; checkpoints have all.
 NAMES_REPORTED = 3
 IN_ORDER = (WAITING, "group", "noted", "producer")
 
@@ -25,9 +25,10 @@ def read_again(
     progress: Sequence[RangeProgress],
     groups_with_versions: Callable[[Mapping[int, int]], Mapping[int, set[str]]],
 ) -> dict[int, ReadAgain]:
-    """By offsets partition what was read again and can be relied on: what is damaged by now says nothing of the log.
+    """By offsets partition, the records that were read again and can be relied on. A part that is damaged by now proves
+    nothing.
 
-    `groups_with_versions` is asked for partitions and log offsets where nothing was new.
+    `groups_with_versions` gets partitions and log offsets without new records.
     """
     damaged = damaged_batches(progress)
     starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
@@ -41,13 +42,13 @@ def read_again(
 
 
 def damaged_batches(progress: Sequence[RangeProgress]) -> dict[int, int]:
-    """By offsets partition how many corrupt batches there are in what was read again."""
+    """By offsets partition, the number of corrupt batches in the records read again."""
     counts = {p.offsets_partition: p.quarantined["corrupt_batch"] for p in progress if p.number < 0}
     return {number: count for number, count in counts.items() if count}
 
 
 def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int, set[str]]:
-    """By offsets partition the groups that have versions, or members with such, at the log offset given for it."""
+    """By offsets partition, the groups that have versions, or members with versions, at the given log offset."""
     there = [Condition("offsets_partition", "in", [*log_offsets])]
     there.append(Condition("log_offset", "in", sorted(set(log_offsets.values()))))
     found: dict[int, set[str]] = {}
@@ -60,11 +61,11 @@ def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int
 
 
 def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
-    """The corrections of the audit, a sentence for each partition that was read again and said otherwise."""
+    """The corrections of the audit, a sentence for each partition whose log differed when it was read again."""
     if not plan.read_again:
         return []
     notes = [
-        f"nothing of partition {number} was corrected: what was read again is damaged in {counted(count, 'place')}"
+        f"partition {number} was not corrected: the log that was read again is damaged in {counted(count, 'place')}"
         for number, count in sorted(damaged_batches(progress).items())
     ]
     ours = [Condition("audit_id", "==", audit_id), Condition("reason", "==", REREAD)]
@@ -80,7 +81,7 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
         said.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
     return notes + [
-        f"partition {number} was corrected, as its log had forgotten what we had not read: {'; '.join(each)}"
+        f"partition {number} was corrected: compaction removed records before we read them: {'; '.join(each)}"
         for number, each in said.items()
     ]
 

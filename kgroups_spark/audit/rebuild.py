@@ -1,9 +1,8 @@
-"""Versions, events, what a load would fail at, and the coordinator state, rebuilt from history (R3, R7).
+"""Versions, events, load failures and the coordinator state, rebuilt from history (R3, R7).
 
-History is the four tables that together are the log, and what was corrected in the state since. All of it is replayed
-by the present rules, a shard being an offsets partition as ever. Rebuilt rows say which audit read their
-record, so that they are those that the nights have written; a rebuild that was killed leaves nothing that would have to
-be deleted, and is done again.
+History is the four tables that together are the log, and the corrections of the state since. All of it is replayed by
+the present rules, one shard for each offsets partition. Rebuilt rows name the audit that read their record, so they
+equal those that the nights wrote. A killed rebuild leaves nothing to delete, and is repeated.
 
     quarantine decoded again, names -> history replayed -> versions, events, failures -> [current tables] -> state
 """
@@ -50,7 +49,7 @@ PLACE = ["offsets_partition", "log_offset"]
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The result of a rebuild for the rest of its audit: the state to go on from, and what the ledger is to say."""
+    """The result of a rebuild for the rest of its audit: the state to go on from, and the facts for the ledger."""
 
     state: SavedState
     rows_added: Counter[str] = field(default_factory=Counter)
@@ -76,7 +75,8 @@ class Rebuilt:
 
 
 def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
-    """Rebuilds, by the rules of a release, what stands in history, and the state of the last finished audit.
+    """Rebuilds the tables that follow from history, by the rules of a release, and the state of the last finished
+    audit.
 
     `as_of_ms`: the current tables, too, with what expires as of then. None: the audit goes on, and rewrites them
     itself.
@@ -127,8 +127,8 @@ class _Rebuild:
         return StoredHistory(tables, self._tasks, self.last, self.work.audit_id, self.replaced)
 
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
-        """Appends what now decodes; how many rows by table, and the names in all records. An audit that goes on counts
-        the traffic itself, together with that of what it reads."""
+        """Appends the records that now decode; returns the number of rows by table, and the names in all records. An
+        audit that goes on counts the traffic itself, together with that of what it reads."""
         stored = Stored.by(self.writer)
         tables = {
             name: stored.table(name, name, columns or arrow_schema(name).names) for name, columns in LOOKED_AT.items()
@@ -139,13 +139,13 @@ class _Rebuild:
             for name in DECODED_TABLES:
                 sink.append(self.writer, name)
         kept = sightings(self.work.then.rows("topics").to_pylist())
-        # The table alone knows what a cluster said, and what records said that are gone.
+        # Only the table has names from a cluster, and from records that are gone.
         return found.rows, names_of_shards(found.facts).with_topics(
             each for each in kept if is_reduced or each[3] == CLUSTER
         )
 
     def _decoded(self) -> pa.Table:
-        """Places and kinds of the records that were decoded again."""
+        """Log offsets and types of the records that were decoded again."""
         columns = [*PLACE, "record_type", "value_version"]
         ours = [Condition("audit_id", "==", self.work.audit_id)]
         names = ("offset_commits", "group_records")
@@ -171,7 +171,7 @@ class _Rebuild:
         sink.run(stored.shards(self._tasks), partial(replay_shards, task))
 
     def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
-        """Rows that no replay makes again: of reduced history, and those that are replaced."""
+        """Rows that no replay can rebuild: those of reduced history, and those that are replaced."""
         versions = {
             name: self.work.then.version(name) for name in (*MADE_OF_RECORDS, "quarantine") if begins or self.replaced
         }
@@ -195,7 +195,7 @@ class _Rebuild:
 
 
 def _by_partition(decoded: pa.Table) -> dict[int, NDArray[np.int64]]:
-    """The places of records by offsets partition."""
+    """The log offsets of records by offsets partition."""
     numbers, places = (decoded.column(name).to_numpy() for name in PLACE)
     return {int(number): places[numbers == number] for number in np.unique(numbers)}
 
@@ -211,4 +211,4 @@ def _reported(added: Counter[str]) -> Iterator[str]:
     """The ledger's notes about it."""
     decoded = added["offset_commits"] + added["group_records"]
     if decoded:
-        yield f"{counted(decoded, 'record')} of quarantine could be decoded now, and went into history"
+        yield f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history"

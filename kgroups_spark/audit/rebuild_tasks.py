@@ -26,7 +26,7 @@ from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask
 
 @dataclass(frozen=True)
 class LookTask:
-    """The records in quarantine that decode now, as rows of their tables, and the names in all records (NamesOfShard).
+    """The quarantined records that decode now, as rows of their tables, and the names in all records (NamesOfShard).
 
     `counts_traffic`: group_traffic gets them, too.
     """
@@ -53,7 +53,7 @@ class LookTask:
         yield Fact(names.rest())
 
 
-# The tables that a LookTask reads, and what it asks of them.
+# The tables that a LookTask reads, with the columns and conditions.
 LOOKED_AT = {
     "quarantine": (),
     **{name: ("audit_id", "offsets_partition", "log_offset", *columns) for name, columns in NAMING.items()},
@@ -62,7 +62,7 @@ LOOKED_AT = {
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows that no replay makes again, by table: those before a checkpoint, and those that are replaced."""
+    """Rows that no replay can rebuild, by table: those before a checkpoint, and those that are replaced."""
 
     tables: Mapping[str, StoredTable]
     replaced: Replaced
@@ -83,7 +83,8 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class RebuildTask:
-    """All that is made of a shard's history. `stored`: all of it that counts, also what is below checkpoints."""
+    """The rows that follow from a shard's history. `stored`: all history that counts, including that below
+    checkpoints."""
 
     replay: ShardTask
     stored: StoredHistory
@@ -104,7 +105,7 @@ class RebuildTask:
         yield from self._quarantine(reader, offsets_partition, parts)
 
     def _quarantine(self, reader: PartReader, number: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """Its records stay; the present rules decide at which of them, and of other records, a load would fail."""
+        """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
         release: Release = self.replay.night.release
         rows = self.stored.shard(reader, number, parts).rows("quarantine")
         rows = rows.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])

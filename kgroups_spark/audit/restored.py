@@ -1,4 +1,4 @@
-"""The state of partitions whose log was cut back, as it was where the log still is as it was read."""
+"""The state of partitions whose log was cut back, as it was at the cut."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kgroups_spark.tasks.sinks import sink_of
 
 @dataclass(frozen=True)
 class RestoreTask:
-    """The state of a shard: where its log was cut back as history says (`state`), of others as `saved` has it."""
+    """The state of a shard: replayed from history (`state`) if its log was cut back, else from `saved`."""
 
     state: ShardTask
     cut: frozenset[int]
@@ -50,12 +50,12 @@ class RestoreTask:
 
 
 def restored_state(work: AuditWork) -> SavedState:
-    """The saved state with that of these partitions made of history before the cut; of the others it stays.
+    """The saved state, with these partitions replayed from history before the cut; the others stay.
 
-    It is written beside the one that it was made of, so that an audit that is killed can be done again.
+    It is written beside the old one, so that a killed audit can be repeated.
     """
     cuts = {number: cut.from_offset for number, cut in work.plan.replaced.items()}
-    work.progress(f"replaying what stood before the cut of {counted(len(cuts), 'partition')}")
+    work.progress(f"replaying the log before the cut of {counted(len(cuts), 'partition')}")
     lake, release_version = work.lake, work.settings.release_version
     stored = Stored.by(work.writer)
     history = history_below(lake, stored, cuts, release_version, work.shards)

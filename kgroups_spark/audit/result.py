@@ -1,4 +1,4 @@
-"""The results of an audit, as the ledger has them."""
+"""The results of an audit for the ledger."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True)
 class AuditResult:
     """The results of the two stages: when the audit judges, how far each range was read, rows added by history table,
-    quarantined by reason, and the plan as it could be followed (None: there was nothing to do). `states`: the same of
-    the two other logs. `mixed`: what was committed in transactions and without."""
+    quarantined by reason, and the plan as far as it could be followed (None: there was nothing to do). `states`: the
+    same for the two other logs. `mixed`: partitions committed both in transactions and outside them."""
 
     moment: Moment
     progress: list[RangeProgress] = field(default_factory=list)
@@ -42,7 +42,7 @@ class AuditResult:
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
-    """Rows of quarantine by reason: those of both stages. Rows that are read again stand there already."""
+    """Rows of quarantine by reason, from both stages. Rows read again are there already."""
     reasons: Counter[str] = Counter()
     for each in progress:
         if each.number >= 0:
@@ -54,7 +54,7 @@ def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Partitions of which the audit did not read all that there was."""
+    """Partitions that the audit did not read completely."""
 
     missing: tuple[int, ...] = ()  # not given
     empty: tuple[int, ...] = ()  # given as folders without a segment file
@@ -137,7 +137,7 @@ def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) 
 
 
 def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], moment: Moment) -> datetime | None:
-    """The newest time of the partition that is not behind the log's newest plausible one."""
+    """The newest time of the partition that is not later than the log's newest plausible one."""
     if moment.newest_ms is None:
         return None
     read = new_times(by_partition.get(number, []))
@@ -147,7 +147,7 @@ def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], mome
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:
-    """A note on what compaction took since the last audit; none of a first audit, which comes when it comes."""
+    """A note on the records compacted away since the last audit; none for a first audit."""
     read_before = {p.offsets_partition for p in work.plan.partitions if p.before is not None}
     span = gone = 0
     for each in partitions:
@@ -158,7 +158,7 @@ def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) ->
     if not gone:
         return []
     return [
-        f"{_percent(gone, span)} of the night's offsets ({gone:,} of {span:,}) were gone before we came; "
+        f"{_percent(gone, span)} of the night's offsets ({gone:,} of {span:,}) were compacted away before this audit; "
         "min.compaction.lag.ms above the audit interval on __consumer_offsets keeps them"
     ]
 
@@ -169,12 +169,12 @@ def unsettled(progress: Sequence[RangeProgress]) -> tuple[int, ...]:
 
 
 def unsettled_note(numbers: Sequence[int]) -> list[str]:
-    """Notes on what these partitions may lack."""
+    """Notes on these partitions, which may lack records."""
     if not numbers:
         return []
     return [
         f"partition {number_ranges(numbers)} was cleaned faster than it could be read, {MOST_ROUNDS} times in a row: "
-        "offsets and groups of it that change often may be older than the rest, or missing; the next audit reads on"
+        "its frequently changing offsets and groups may be stale or missing; the next audit reads on"
     ]
 
 
@@ -185,24 +185,24 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
-    """A note on each last batch that was not believed."""
+    """A note on each last batch that was held back."""
     why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
     return [
-        f"the last batch of partition {number} was not read ({why[number]}): it is when another batch stands behind it"
+        f"the last batch of partition {number} was not read ({why[number]}). It will be once another batch follows it"
         for number in sorted(why)
     ]
 
 
 def _without_segments(empty: Sequence[int]) -> list[str]:
-    """A note on folders in which there is no file to read: a broker's have one, a copy may have lost it."""
+    """A note on folders without a file to read: a broker's folder has one, a copy may have lost it."""
     if not empty:
         return []
     return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
 
 
 def _missing(work: AuditWork, result: AuditResult) -> list[int]:
-    """Partitions of the topic that this audit was not given, as far as their number is known, or an audit before read
-    them; none if the options named those to read."""
+    """Partitions of the topic that this audit was not given, if their number is known or an earlier audit read them;
+    none if the options named the partitions to read."""
     if work.chosen_partitions:
         return []
     known = set(range(work.offsets_partitions(result.progress) or 0))

@@ -3,7 +3,7 @@
     claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> current tables
     -> findings -> ledger
 
-The log read is committed before the conclusions, the ledger's row comes last, and nothing counts without it.
+History is committed before the current tables. The ledger's row is last, and nothing counts without it.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from kgroups_spark.state_logs.share_listing import complete_share_partitions
 from kgroups_spark.state_logs.transaction_names import NamingWriter
 from kgroups_spark.times import to_epoch_ms
 
-# As often as a table's log gets a checkpoint, up to which it can be cleaned up.
+# The interval of a table log's checkpoints, up to which it can be cleaned up.
 TIDIES_EVERY = CHECKPOINT_INTERVAL
 
 __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 
 
 def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
-    """Brings the lake up to the log. Raises KgroupsError; what it wrote then does not count, and goes with the next
-    audit."""
+    """Brings the lake up to date with the log. Raises KgroupsError; then nothing that it wrote counts, and the next
+    audit deletes it."""
     use_hadoops_storage(spark)
     with open_source(options) as source:
         return _run(spark, options, source)
@@ -108,7 +108,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
 
 
 def _require_log_of(lake: Lake, source: LogSource, options: AuditOptions) -> None:
-    """Refuses a log that is not the lake's, before a number is claimed."""
+    """Refuses another cluster's log, before a number is claimed."""
     last = Ledger(lake).last_finished()
     if last is not None:
         plan_audit(source.logs, last, full=options.full, readings=_readings(lake, last, options))
@@ -125,7 +125,8 @@ def _delete_retention(lake: Lake, before: AuditRow, delete_retention_ms: int) ->
 
 def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     lake, writer, before, state = work.lake, work.writer, claim.before, work.state
-    # An unfinished audit may have left rows in the current tables: they must go, even if nothing is new.
+    # An unfinished audit may have left rows in the current tables. They must be deleted, even if there are no new
+    # records.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
     is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
     is_new |= bool(work.plan.replaced)
@@ -161,11 +162,11 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
 
 
 def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
-    """Appends to `topic_offsets` what the cluster says; a note on what it does not say. The rows read stand anyway."""
+    """Appends the cluster's answers to `topic_offsets`; notes on missing answers. The rows read count either way."""
     cluster = work.source.cluster if work.source is not None else None
     if cluster is None:
         return []
-    # Loaded where it is needed, as all that asks a cluster.
+    # Loaded where it is needed, like everything that asks a cluster.
     from kgroups_spark.audit.topic_offsets import (
         committed_partitions,
         topic_offsets,
@@ -179,22 +180,22 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
     try:
         rows = topic_offsets_table(topic_offsets(cluster, committed), work.audit_id, datetime.now(UTC))
     except ClusterUnreachable as error:
-        return [f"log start and end of topics with committed offsets could not be asked for: {error}"]
+        return [f"could not fetch log start and end of topics with committed offsets: {error}"]
     work.writer.append_table("topic_offsets", rows)
     result.rows_added["topic_offsets"] += rows.num_rows
     return topic_offsets_notes(rows)
 
 
 def _decides_otherwise(work: AuditWork, moment: Moment) -> bool:
-    """Whether the decisions of the last audit, by the same release, no longer are those of this one."""
+    """Whether this audit's decisions, by the same release, would differ from those of the last audit."""
     assert work.before is not None and work.before.as_of is not None
     then = to_epoch_ms(work.before.as_of), work.before.retention_ms
     return then != (moment.as_of_ms, work.settings.retention_ms)
 
 
 def _tidied(lake: Lake, audit_id: int) -> list[str]:
-    """Now and then an audit cleans the tables' logs up, for lakes that nobody maintains. It has finished by now: what
-    fails is said, and left to another one."""
+    """Cleans up the tables' logs now and then, for lakes without maintenance. The audit has finished by now, so a
+    failure is noted and left to a later audit."""
     if audit_id % TIDIES_EVERY:
         return []
 
@@ -209,7 +210,7 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
 def _summary(
     lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None, writer: LakeWriter
 ) -> AuditSummary:
-    """The audit's summary. It has finished by now, so nothing here may fail."""
+    """The summary of the audit, which has finished by now, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
     outcomes, no_outcomes = attempt("counting what became of expiry", lambda: expiry_outcome_counts(lake, row))
     changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))

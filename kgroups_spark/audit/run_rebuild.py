@@ -1,4 +1,4 @@
-"""`kgroups rebuild`: every table that is made of others, rebuilt from history alone, under a claim as an audit.
+"""`kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.
 
 claim a number -> delete what unfinished audits left -> versions, current tables and state from history
 -> findings -> ledger
@@ -57,7 +57,7 @@ class RebuildOptions:
     progress: Callable[[str], None] = silent
 
     def settings(self, before: AuditRow) -> AuditSettings:
-        """By what the rebuild judges."""
+        """The settings by which the rebuild judges."""
         assert before.release_version is not None
         clock_ms = to_epoch_ms(datetime.now(UTC))
         release_version = self.release_version or before.release_version
@@ -73,7 +73,7 @@ class RebuildOptions:
         )
 
     def _as_of(self, before: AuditRow, clock_ms: int) -> int | None:
-        """That of the audit before; None, of segments the newest log time, where that went by a time ahead of any
+        """The previous audit's; None (the newest log time, for segments) if that audit used a time ahead of any
         clock."""
         if self.as_of is not None or before.as_of is None:
             return self.as_of
@@ -84,7 +84,7 @@ class RebuildOptions:
     def _retention(self, before: AuditRow, release_version: str) -> tuple[int, RetentionSource]:
         if self.retention_ms is not None:
             return self.retention_ms, "option"
-        # A default is the release's: another release may have another one.
+        # A default belongs to the release: another release may have another default.
         if before.retention_ms is None or before.retention_source == "default":
             return expiry_rules(release_version).default_retention_ms, "default"
         return before.retention_ms, "broker" if before.retention_source == "broker" else "option"
@@ -100,8 +100,7 @@ class RebuildSummary(AuditSummary):
 
 
 def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
-    """Makes the tables again. Raises KgroupsError; what it wrote then does not count, and the next audit does it
-    again."""
+    """Rebuilds the tables. Raises KgroupsError; then nothing that it wrote counts, and the next audit repeats it."""
     lake = Lake.open(spark, options.lake)
     before = _last_finished(lake)
     gone = gone_tables(lake)
@@ -117,7 +116,9 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
 def _last_finished(lake: Lake) -> AuditRow:
     found = Ledger(lake).last_finished()
     if found is None:
-        raise UsageError(f"no audit of {lake.location} has finished: there is no history yet; run kgroups audit first")
+        raise UsageError(
+            f"no audit of {lake.location} has finished, so there is no history yet: run kgroups audit first"
+        )
     return found
 
 

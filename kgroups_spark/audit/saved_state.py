@@ -1,4 +1,4 @@
-"""The coordinator state that an audit goes on from: whose it is, and whether the rules still are those it was made by
+"""The coordinator state that an audit goes on from: the audit that saved it, and whether the rules have changed since
 (R7)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.saved_states import newest_state, rows_of_state
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
-# Tables that history cannot tell anything of, or not yet.
+# Tables that do not follow from history, or not yet.
 NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
 
 
@@ -42,7 +42,7 @@ class SavedState:
 
 
 def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequence[str] = ()) -> SavedState:
-    """The state that the last finished audit (none: None) left, or an older one that it had no reason to rewrite.
+    """The state of the last finished audit (none: None), or an older one that it had no reason to rewrite.
 
     `made_again`: tables that were gone.
     """
@@ -97,7 +97,7 @@ def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[st
 
 def _gone(made_again: Sequence[str]) -> str | None:
     rebuilt = [name for name in made_again if name not in NOT_REBUILT]
-    return f"state rebuilt from history: there was no table {', '.join(rebuilt)} any more" if rebuilt else None
+    return f"state rebuilt from history: table {', '.join(rebuilt)} was missing" if rebuilt else None
 
 
 def _difference(before: AuditRow, release_version: str) -> str | None:
@@ -112,12 +112,12 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
 
 
 def _format_read(state_format: int | None) -> int:
-    """The format, if it can be read; else today's."""
+    """The format, if it can be read; else the current one."""
     return state_format if state_format in STATE_FORMATS else STATE_FORMAT
 
 
 def left_undone(claim: Claim, before: AuditRow) -> str | None:
-    """Why version tables may not be those of the last finished audit: one that did not finish was to rebuild them."""
+    """Why version tables may not be those of the last finished audit: an unfinished one was rebuilding them."""
     for row in claim.unfinished_rows:
         meant = (row.release_version, row.rules_version)
         is_other = meant != (before.release_version, before.rules_version)

@@ -1,4 +1,4 @@
-"""By what an audit judges: as asked, else as the cluster says, else the defaults."""
+"""The settings by which an audit judges: from the options, else from the cluster, else the defaults."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ RetentionSource = Literal["option", "broker", "default"]
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """Settings that nobody asked for are settled. `as_of`: epoch ms; None: as the log's times and the clock say
+    """All settings have a value. `as_of`: epoch ms; None: by the log's times and the clock
     (decoding/log_times.py). `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only
-    number that fits every group's hash. `states`: of the other coordinators; None: as the last audit that knew
+    number that fits every group's hash. `states`: those of the other coordinators; None: as the last audit that knew
     them."""
 
     release_version: str

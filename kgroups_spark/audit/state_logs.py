@@ -5,7 +5,7 @@
 
 A partition is a shard, and one task reads and replays it (state_logs/partition.py). Tasks read the stored files
 themselves; where they cannot reach these, the stored rows come in the frame. An audit without such logs, in a lake that
-never saw any, does nothing here.
+never had any, does nothing here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class StateLogsResult:
 
 
 def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLogsResult:
-    """Reads and replays what is new, and commits it; `from_history`: the state is rebuilt from history.
+    """Reads, replays and commits new records; `from_history`: the state is rebuilt from history.
 
     Every known partition is replayed, so that the current tables are whole.
     """
@@ -124,7 +124,7 @@ def _quarantined(reads: Iterable[StateShardRead]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Input:
-    """The work of tasks, and what they get for it."""
+    """The work of tasks, and their input."""
 
     work: AuditWork
     shards: dict[Place, StateShardWork]
@@ -132,7 +132,7 @@ class _Input:
 
     @property
     def saved_audit_id(self) -> int | None:
-        """The audit whose state there is; None: no audit's."""
+        """The audit that saved the state; None: no state."""
         before = self.work.before
         return newest_state(self.work.lake, STATE_TABLE, before.audit_id) if before else None
 
@@ -147,7 +147,7 @@ class _Input:
         return partial(_read_and_replay, self.shards, self.work.read_context(), self.work.settings.states, stored)
 
     def _files(self) -> _StoredFiles:
-        """Where tasks find what is stored of these partitions."""
+        """Where tasks find the stored rows of these partitions."""
         lake, before = self.work.lake, self.work.before
         tables = [STATE_TABLE, *(RECORDS.values() if self.from_history and before else ())]
         found = {name: (lake.table(name).path, [file.path for file in lake.table(name).files()]) for name in tables}
@@ -221,7 +221,7 @@ class _StoredFiles:
         return [StateRow(**row) for row in rows.to_pylist()]
 
     def records(self, place: Place) -> Records:
-        """The stored records of the partition, in the order of its log; none but in a rebuild."""
+        """The stored records of the partition in log order; none outside a rebuild."""
         topic, _ = place
         if not self.from_history or RECORDS[topic] not in self.tables:
             return iter(())
@@ -285,7 +285,7 @@ def _read_and_replay(
         for work, state, records in _each(shards, batches):
             if stored is not None:
                 state, records = stored.state(work.place), stored.records(work.place)
-            # A leader can be lost only where there is one; then its history is replayed once more.
+            # Only a live cluster's partition can lose its leader; then its history is replayed once more.
             history = records if context.fetcher is None else list(records)
             read = StateShardRead(work.topic)
             yield ShardBegins(f"{work.topic}-{work.partition}")

@@ -17,9 +17,9 @@ from kgroups_spark.times import format_time_for_people
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """A finished audit: its row of the ledger, the current tables, how they differ from those before (None: there were
-    none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
-    decided on (None: this audit made no new decisions). `failures`: notes on figures that could not be computed."""
+    """A finished audit: its row of the ledger, the current tables, their changes since the previous audit (None: no
+    earlier tables, or they were left as they are), its writer, and the outcomes of the previous audit's expiry
+    decisions (None: this audit made no new decisions). `failures`: notes on figures that could not be computed."""
 
     audit: AuditRow
     now: CurrentTables
@@ -57,7 +57,7 @@ class AuditSummary:
             yield f"  {note}"
         yield from (f"  {failure}" for failure in self.failures)
         if findings := (self.audit.rows_added or {}).get("findings", 0):
-            yield f"  {counted(findings, 'finding')}: kgroups findings tells what is odd, why it matters, what to do"
+            yield f"  {counted(findings, 'finding')}: kgroups findings shows what is odd, why it matters and what to do"
 
     def _read(self) -> Iterator[str]:
         audit = self.audit
@@ -69,12 +69,12 @@ class AuditSummary:
             yield f"audit {audit.audit_id}: read {records} from {partitions} ({sized(size)})"
         else:
             in_groups = " in __consumer_offsets" if any(p.records for p in audit.state_partitions) else ""
-            yield f"audit {audit.audit_id}: nothing is new{in_groups}"
+            yield f"audit {audit.audit_id}: no new records{in_groups}"
         if again:
             yield f"  {counted(again, 'record')} {_were(again)} read again, and not added again"
 
     def _other_logs(self) -> Iterator[str]:
-        """The news of other logs, and what they say."""
+        """The new records of other logs, and their current state."""
         read: dict[str, list[PartitionProgress]] = {}
         for each in self.audit.state_partitions:
             if each.topic is not None and each.records > each.records_reread:

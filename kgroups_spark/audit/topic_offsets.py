@@ -1,7 +1,7 @@
-"""Where the logs of topics with committed offsets start and end, as their leaders say: the rows of `topic_offsets`.
+"""The log start and end of topics with committed offsets, from their leaders: the rows of `topic_offsets`.
 
-Metadata says which topics and partitions there are, their leaders where the logs start and end: in lots, each a request
-or two to a broker. The start is asked for first, so that it never lies behind the end.
+Metadata lists the topics and partitions; their leaders tell where the logs start and end, in lots of one or two
+requests to a broker. The start is asked for first, so that it is never greater than the end.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ TOPICS_AT_ONCE = 2_000
 # How long to wait, in all, for partitions that have no leader now.
 PATIENCE_MS = 15_000
 
-# Topic names legal in some release (Topic.java; 255 before 0.10.0.1). The log has other names only by a client's
+# Topic names legal in some release (Topic.java; 255 before 0.10.0.1). Other names are in the log only by a client's
 # mistake: no cluster has such a topic, and some brokers fail when they are asked for it.
 LEGAL = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,255}")
 
 
 class TopicOffset(NamedTuple):
-    """A row of `topic_offsets`, but for what all rows of an audit share."""
+    """A row of `topic_offsets`, without the values that all rows of an audit share."""
 
     topic: str
     topic_id: str | None
@@ -63,7 +63,7 @@ def committed_partitions(lake: Lake) -> list[Partition]:
 
 
 def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[TopicOffset]:
-    """A row for every partition of the topics of `committed`, and for those of `committed` that there are no more; by
+    """A row for every partition of the topics of `committed`, and for those of `committed` that no longer exist; by
     topic and partition. Raises ClusterUnreachable.
     """
     wanted: dict[str, set[int]] = {}
@@ -84,27 +84,27 @@ def topic_offsets_table(rows: Iterable[TopicOffset], audit_id: int, seen_at: dat
 
 
 def topic_offsets_notes(rows: pa.Table) -> list[str]:
-    """Notes for people on topics whose ends are not known; `rows` as topic_offsets_table gives them."""
+    """Notes for people on topics without known ends; `rows` as topic_offsets_table returns them."""
     forbidden = _topics(rows, "not_authorized")
     unavailable = rows.filter(pc.field("status") == "unavailable")
     notes = []
     if forbidden:
         others = f" and {counted(len(forbidden) - 1, 'other')}" if len(forbidden) > 1 else ""
         notes.append(
-            f"log start and end of {counted(len(forbidden), 'topic')} with committed offsets are not known: "
-            f"an ACL that allows DESCRIBE on topic {forbidden[0]}{others} is needed"
+            f"log start and end of {counted(len(forbidden), 'topic')} with committed offsets are unknown: grant "
+            f"DESCRIBE on topic {forbidden[0]}{others}"
         )
     if unavailable.num_rows:
         first = unavailable.slice(0, 1).to_pylist()[0]
         notes.append(
-            f"log start and end of {counted(unavailable.num_rows, 'partition')} of topics with committed offsets could "
-            f"not be asked for, {first['topic']}-{first['partition']} among them: no leader has answered"
+            f"could not fetch log start and end of {counted(unavailable.num_rows, 'partition')} of topics with "
+            f"committed offsets, {first['topic']}-{first['partition']} among them: no leader answered"
         )
     return notes
 
 
 class _Patience:
-    """Milliseconds that may still be waited, in all questions together."""
+    """The milliseconds left to wait, for all requests together."""
 
     def __init__(self) -> None:
         self.left_ms = PATIENCE_MS
@@ -142,8 +142,7 @@ def _row(
 
 
 def _status(error: str | None) -> Status:
-    """The status that Kafka's error gives a topic or partition; INVALID_TOPIC_EXCEPTION: no topic can have that
-    name."""
+    """The status of a topic or partition by Kafka's error; INVALID_TOPIC_EXCEPTION: no topic can have that name."""
     if error is None:
         return "ok"
     if error in UNKNOWN_TOPIC or error == "INVALID_TOPIC_EXCEPTION":

@@ -1,4 +1,4 @@
-"""One audit's work as both writers see it: what to read, from what state, into which lake."""
+"""One audit's work for both writers: what to read, from which state, into which lake."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from kgroups_spark.tasks.replay_stage import ShardTask
 # The ledger's word for a source, where nothing is read.
 TABLES_ALONE = "tables"
 
-# The columns of quarantine that say which records an audit has decoded again.
+# The columns of quarantine that identify the records that an audit has decoded again.
 DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 # Fewer bytes are not worth a task of their own: its start costs more.
 SMALLEST_TASK_BYTES = 4 << 20
@@ -53,7 +53,7 @@ class AuditWork:
     """The work of an audit, and its means.
 
     `source` is None for a rebuild, which reads nothing. `chosen_partitions`: the user said which partitions to read.
-    `states`: the same of other logs (state_logs.py). `has_decoded_again`: its rebuild took records out of quarantine,
+    `states`: the same for other logs (state_logs.py). `has_decoded_again`: its rebuild took records out of quarantine,
     which group_traffic does not count yet.
     """
 
@@ -116,14 +116,14 @@ class AuditWork:
 
     @property
     def reading(self) -> str:
-        """The work of stage 1, for the progress line. Nobody knows beforehand how much of a live log is left."""
+        """The work of stage 1, for the progress line. The rest of a live log is unknown beforehand."""
         partitions = counted(len(self.plan.new_ranges), "partition")
         if self.is_live:
             return f"reading what is new of {partitions}"
         return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"
 
     def settled(self, progress: list[RangeProgress]) -> tuple[AuditWork, list[RangeProgress]]:
-        """The work and what was read of it, both without the partitions that stage 1 gave up."""
+        """The work and its result, both without the partitions that stage 1 gave up."""
         plan = self.plan.settled(progress)
         if plan is self.plan:
             return self, progress
@@ -180,7 +180,7 @@ class AuditWork:
         return replace(task, decoded_again=(quarantine, shards))
 
     def partitions_read(self, progress: list[RangeProgress]) -> list[PartitionProgress]:
-        """How far each partition is read, as far as ranges tell."""
+        """The end of each partition's reading, by the ranges."""
         planned = {p.offsets_partition: p for p in self.plan.partitions}
         before = {p.offsets_partition: p for p in (self.before.partitions or ())} if self.before else {}
         ranges: dict[int, list[RangeProgress]] = {}
@@ -192,11 +192,11 @@ class AuditWork:
         ]
 
     def ends(self, progress: list[RangeProgress]) -> dict[int, int]:
-        """By offsets partition up to where it is read."""
+        """The end of reading, by offsets partition."""
         return {each.offsets_partition: each.end_offset for each in self.partitions_read(progress)}
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
-        """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""
+        """The partition count of the offsets topic: from the user, the cluster, or the only number that fits."""
         if self.settings.offsets_partitions is not None:
             return self.settings.offsets_partitions
         if self.source is not None and self.source.offsets_partitions is not None:
@@ -205,7 +205,7 @@ class AuditWork:
         return partition_count([*reported, *self._counts_read] if is_ambiguous(reported) else reported)
 
     def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
-        """Which names topic ids have, as far as any audit has seen."""
+        """The names of topic ids that any audit has seen."""
         names = TopicNames()
         names.merge(self._topics_before)
         names.merge(self.source.topics if self.source is not None else ())
@@ -217,7 +217,7 @@ class AuditWork:
 
     @cached_property
     def _counts_before(self) -> list[list[int]]:
-        """How many partitions the offsets topic may have, as far as the groups of the last audit tell."""
+        """The possible partition counts of the offsets topic, by the groups of the last audit."""
         if self.state.names is not None:
             return [list(counts) for counts in self.state.names.partition_counts]
         if self.before is None:
@@ -227,7 +227,7 @@ class AuditWork:
 
     @cached_property
     def _counts_read(self) -> list[list[int]]:
-        """The same by all groups that any audit has read, those that are gone among them."""
+        """The same by all groups that any audit has read, deleted ones included."""
         if self.before is None:
             return []
         groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
@@ -244,7 +244,7 @@ class AuditWork:
 
     @property
     def then(self) -> LakeAsOfAudit:
-        """The tables as the last finished audit left them (none: empty): a killed one may have rewritten them since."""
+        """The tables as the last finished audit left them (none: empty). A killed one may have rewritten them since."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
@@ -255,8 +255,7 @@ class AuditWork:
 
 
 def known_topics(names: TopicNames) -> Topics:
-    """The names for a shard; a topic name has the id that the cluster says, else the one whose first sighting is the
-    latest."""
+    """The names for a shard. The id of a topic name is the cluster's, else the one that was first seen last."""
     topics = Topics()
     rows = names.rows()
     for topic_id, topic, seen, source in sorted(rows, key=_learned_when):

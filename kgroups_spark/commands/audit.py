@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
     from kgroups_spark.client.properties import ClientProperties
 
-# For how long a cluster is tried before anything is begun, unless default.api.timeout.ms says otherwise.
+# The time to try a cluster before anything else starts, unless default.api.timeout.ms sets it.
 FIRST_TRY_MS = 20_000
 SAY_AFTER_SECONDS = 3.0
 
 NAME = "audit"
 SUMMARY = "read the new records of the log into the tables"
 DESCRIPTION = """\
-Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to it: history is added, the
-current state is rewritten, the ledger gets a row. The first audit of a lake makes it; the next one reads only what is
-new; one that finds nothing new changes nothing but the ledger. An audit that is killed changes no answer."""
+Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to date: it appends history,
+rewrites the current state and adds a row to the ledger. The first audit creates the lake. Later audits read only new
+records; without new records only the ledger changes. A killed audit changes no answer."""
 EXAMPLES = """\
 examples:
   kgroups audit --lake ./lake --bootstrap-server broker1:9092
@@ -56,10 +56,10 @@ examples:
 An audit of a live cluster judges expiry as of now, with the brokers' retention and the rules of their release. An audit
 of segments judges as of the newest log timestamp, with the newest release and its default retention (7d). The summary
 prints all three.
-A live audit reads up to the high watermark, and on if the log was cleaned meanwhile, with at most two fetchers a broker
-and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
-Topic:__consumer_offsets; docs/live-clusters.md says what other permissions add.
-Exit 3 with --strict if something was quarantined, or not all that there was could be read; the notes say what."""
+A live audit reads up to the high watermark, and continues if the cleaner ran during the read. It uses at most two
+fetchers a broker and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
+Topic:__consumer_offsets; docs/live-clusters.md lists what other permissions add. Exit 3 with --strict if something was
+quarantined, or some records could not be read; the notes name them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -80,14 +80,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--command-config",
         metavar="FILE",
-        help="client.properties for the live cluster, as Kafka's own tools take it: security.protocol, "
-        "sasl.jaas.config ...",
+        help="client.properties for the live cluster, as for Kafka's own tools: security.protocol, sasl.jaas.config "
+        "...",
     )
     parser.add_argument(
         "--max-bytes-per-second",
         type=byte_count_value,
         metavar="N",
-        help="fetch no faster than this in all: bytes, or as in 500k, 20m (default: as fast as brokers give)",
+        help="total limit of fetched bytes a second, as in 500000, 500k or 20m (default: no limit)",
     )
     parser.add_argument(
         "--as-of", type=time_value, metavar="T", help="judge expiry at T (default: now; segments: newest log timestamp)"
@@ -119,32 +119,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=option_value(parse_state_logs),
         default=STATE_LOGS,
         metavar="L",
-        help="which other logs to read as well, if they are there: share-state (__share_group_state), "
-        "transaction-state (__transaction_state), both (share-state,transaction-state), or none (default: both)",
+        help="which other logs to read, if they exist: share-state (__share_group_state), transaction-state "
+        "(__transaction_state), both (share-state,transaction-state), or none (default: both)",
     )
     add_offsets_partitions_option(parser)
-    parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
+    parser.add_argument("--full", action="store_true", help="read everything again, not only new records")
     parser.add_argument(
         "--accept-log-change",
         action="store_true",
-        help="read a partition again where the log is not the one that was read (a topic that was created again, a "
-        "log that was cut back and may be another one). Rows that earlier audits read of it are replaced. A "
-        "log that proves to be the same needs no option",
+        help="read a partition again if the log differs from the one read before (a topic that was created again, a "
+        "log that was cut back and may be another one). This replaces the rows that earlier audits read from "
+        "it. A log that proves to be the same needs no option",
     )
     parser.add_argument(
         "--delete-retention",
         dest="delete_retention_ms",
         type=positive_duration_value,
         metavar="D",
-        help="delete.retention.ms of __consumer_offsets (default: the cluster's, else 24h, Kafka's own): a partition "
-        "that was read longer ago is read again from its start if offsets are missing, because tombstones may be among "
-        "them",
+        help="delete.retention.ms of __consumer_offsets (default: the cluster's, else 24h, Kafka's own): if a "
+        "partition was last read longer ago and offsets are missing since, it is read again from its start, "
+        "because tombstones may be among the missing records",
     )
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit 3 if something was quarantined, offsets were lost, or a partition is missing or was not read to its "
-        "end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
+        help="exit 3 if something was quarantined, offsets were lost, a partition is missing, or one was not read to "
+        "its end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
     )
     add_writer_option(
         parser,
@@ -154,7 +154,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audits; the summary goes to stderr, as there are no rows."""
+    """Runs the audit; prints its summary to stderr, as there are no rows."""
     check_sources(arguments)
     client = _client(arguments) if arguments.bootstrap_server else None
     summary = audit(arguments, lake_location(arguments), arguments.segments, client)
@@ -163,13 +163,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_sources(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for mistakes that show before Spark starts."""
+    """Raises UsageError for mistakes that can be seen before Spark starts."""
     if arguments.bootstrap_server and arguments.segments:
         raise UsageError("--segments and --bootstrap-server are two sources: give one of them")
     if not arguments.bootstrap_server:
         for option in ("--command-config", "--max-bytes-per-second"):
             if getattr(arguments, option[2:].replace("-", "_")) is not None:
-                raise UsageError(f"{option} is about a live cluster: give --bootstrap-server, too")
+                raise UsageError(f"{option} needs a live cluster: give --bootstrap-server, too")
     if not arguments.segments and not arguments.bootstrap_server:
         raise UsageError(
             "nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a "
@@ -179,20 +179,20 @@ def check_sources(arguments: argparse.Namespace) -> None:
     require_free(lake_location(arguments))
     require_readable(arguments.segments)
     if not arguments.segments or any("://" in folder for folder in arguments.segments):
-        return  # how to get there is known to Spark's Hadoop
+        return  # only Spark's Hadoop can reach it
     from kgroups_spark.sources.segments import find_partitions
 
     found = {copy.partition for copy in find_partitions(arguments.segments)}
     missing = sorted(set(arguments.partitions or []) - found)
     if missing:
         raise UsageError(
-            f"no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; "
-            f"there are partitions {number_ranges(sorted(found))}"
+            f"no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; found partitions "
+            f"{number_ranges(sorted(found))}"
         )
 
 
 def _client(arguments: argparse.Namespace) -> ClientProperties:
-    """How to reach the cluster; that it can be reached is tried before Spark takes its time to start."""
+    """How to reach the cluster. Tries to reach it first, as Spark starts slowly."""
     from kgroups_spark.client.properties import client_properties, read_properties_file
     from kgroups_spark.cluster.cluster import Cluster
     from kgroups_spark.cluster.live_log import live_logs
@@ -201,7 +201,7 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     properties = read_properties_file(arguments.command_config) if arguments.command_config else {}
     client = client_properties(arguments.bootstrap_server, properties)
     say_lines(client.notes)
-    # At a terminal a mistyped address is more likely than brokers that are all about to start.
+    # At a terminal, a mistyped address is more likely than a cluster that is just starting.
     timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
     with reported_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
         live_logs(cluster, OFFSETS_TOPIC, arguments.partitions, max_bytes_per_second=arguments.max_bytes_per_second)
@@ -210,7 +210,7 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
 
 @contextmanager
 def reported_if_long(bootstrap_servers: str) -> Iterator[None]:
-    """Says what is waited for if the block takes longer than SAY_AFTER_SECONDS."""
+    """Prints a line about the wait if the block takes longer than SAY_AFTER_SECONDS."""
     timer = threading.Timer(SAY_AFTER_SECONDS, say_lines, [[f"waiting for {bootstrap_servers}"]])
     timer.daemon = True
     timer.start()
@@ -227,6 +227,6 @@ def audit(
     spark = start_spark("audit", lake)
     from kgroups_spark.audit.run import run_audit
 
-    with work_reported("the audit failed, and what it wrote does not count") as progress:
+    with work_reported("the audit failed; nothing that it wrote counts") as progress:
         options = options_of(AuditOptions, arguments, lake=lake, segments=segments, client=client, progress=progress)
         return run_audit(spark, options)

@@ -27,11 +27,11 @@ from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
 Row = dict[str, Any]
 
 NAME = "audits"
-SUMMARY = "the ledger: what each audit read, added and could not use"
+SUMMARY = "the ledger: what each audit read, added and rejected"
 DESCRIPTION = """\
-Prints one row for each audit, the newest last; of many audits the newest 20. An audit that is `running` was claimed and
-has not finished: what it has written counts for nothing until it does. Once another one has taken over it is
-`abandoned`. The notes say what a person should know."""
+Prints one row for each of the newest 20 audits, the newest last. An audit that is `running` has claimed its number and
+has not finished; nothing that it wrote counts until it does. It is `abandoned` once another audit has taken over. The
+notes tell what needs attention."""
 EXAMPLES = """\
 examples:
   kgroups audits --lake ./lake
@@ -62,7 +62,7 @@ COLUMNS = (
     Column("notes"),
     Column("replaced_ranges"),
 )
-# Lists and maps are too wide for a screen: their sums stand there instead.
+# Lists and maps are too wide for a screen, which shows their sums instead.
 SCREEN_COLUMNS = (
     *COLUMNS,
     Column("partition_count", "#PARTITIONS"),
@@ -79,7 +79,7 @@ ON_THE_SCREEN = (
     "notes",
 )
 
-# So many audits stand on a screen, and so many become Python objects at once.
+# The number of audits on a screen, and of those that become Python objects at once.
 LIMIT = 20
 AT_ONCE = 100
 
@@ -91,7 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how_many.add_argument(
         "--limit", type=positive_count_value, default=LIMIT, metavar="N", help=f"only the newest N (default: {LIMIT})"
     )
-    how_many.add_argument("--all", action="store_true", help="all audits there were")
+    how_many.add_argument("--all", action="store_true", help="all audits")
     add_format_option(parser)
     add_engine_option(parser)
 
@@ -116,14 +116,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def removal_lines(reader: LakeReader) -> list[str]:
-    """Which audits maintenance has removed; nothing if none."""
+    """The audits that maintenance has removed; nothing if none."""
     removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances(reader.table_rows)]
     up_to, by = max(removals, default=Removal(0, 0))
     if not up_to:
         return []
     return [
-        f"of audits up to {up_to} those that nobody asks any more are gone, as are their findings: removed by kgroups "
-        f"maintain --keep (audit {by}); what they read is added up in those that stayed"
+        f"kgroups maintain --keep (audit {by}) removed old audits up to {up_to} and their findings; their totals are "
+        "included in the audits that remain"
     ]
 
 
@@ -140,7 +140,7 @@ def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] |
 def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
     """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or `running` of the newest.
 
-    For an audit that was killed before the ledger had rows `abandoned` that is said all the same.
+    An audit that was killed before the ledger had rows `abandoned` has that status, too.
     """
     rows: dict[int, dict[str, Any]] = {}
     for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
@@ -152,9 +152,9 @@ def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict
 
 
 def with_sums(rows: pa.Table) -> pa.Table:
-    """The ledger's rows with what the screen shows of their lists and maps; nulls where the audit has not finished.
+    """The ledger's rows with the screen's figures for their lists and maps; nulls where the audit has not finished.
 
-    `partitions` goes: as Python objects its entries cost a hundred times what all else does.
+    Drops `partitions`: as Python objects its entries cost a hundred times as much as everything else.
     """
     lists = rows["partitions"].combine_chunks()
     entries = pc.list_flatten(lists)
@@ -169,7 +169,7 @@ def with_sums(rows: pa.Table) -> pa.Table:
 
 
 def counts(row: Row) -> Row:
-    """The number of rows of quarantine and of notes of a row of `with_sums`; nulls where the audit has not finished."""
+    """The number of quarantined rows and of notes in a row of `with_sums`; nulls where the audit has not finished."""
     is_running = row["partition_count"] is None
     return {
         "quarantine_count": None if is_running else sum((row["quarantined"] or {}).values()),

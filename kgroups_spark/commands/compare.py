@@ -1,4 +1,4 @@
-"""`kgroups compare`: what another Kafka release would make of the same log."""
+"""`kgroups compare`: how another Kafka release would load the same log."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 NAME = "compare"
 SUMMARY = "how another Kafka release would load the same log: can I upgrade, can I go back?"
 DESCRIPTION = """\
-Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints what
-differs: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
-partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that
-log. On the screen each cause comes first, and what only follows from a difference is counted behind it. Needs Spark,
-which takes about a minute. Nothing in the lake changes."""
+Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints the
+differences: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
+partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that log.
+The screen lists each cause first, with a count of the differences that follow from it. Needs Spark, which takes about a
+minute. Changes nothing in the lake."""
 EXAMPLES = """\
 examples:
   kgroups compare --lake ./lake --release-version 3.9      what would break if we downgraded to 3.9?
   kgroups compare --lake ./lake --release-version 3.9 --release-version 4.3     what would an upgrade change?
   kgroups compare --segments /var/lib/kafka --release-version 4.3 --release-version 4.0
-                                                           of a broker's log as it is now, without a lake
+                                                           a broker's log as it is now, without a lake
   kgroups compare --lake ./lake --release-version 4.0 --group orders --format json
   kgroups compare --lake ./lake --release-version 4.2 --fail-if-any             exit 4 if something differs
 
 3.7, 3.8 and 3.9 mean the Scala coordinator, which these releases start with; 3.9-java means the Java one. 4.0 means its
-last patch release: name an earlier one that has rules of its own (4.0.0, 4.1.1)."""
+last patch release: name an earlier patch release if it has its own rules (4.0.0, 4.1.1)."""
 
 FAILED_IF_ANY = 4
 
@@ -102,7 +102,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="one table of all differences, with those that only follow from others (JSON and CSV have all of them)",
+        help="one table of all differences, including those that only follow from others (JSON and CSV have all of "
+        "them)",
     )
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if something differs, for alerting")
     add_format_option(parser)
@@ -141,7 +142,7 @@ def _print_causes(found: Comparison) -> None:
 
 
 def _compare_segments(arguments: argparse.Namespace) -> Comparison:
-    """By way of a lake that nobody sees."""
+    """The comparison of segments, by way of a temporary lake."""
     from kgroups_spark.commands import audit
 
     if getattr(arguments, "lake", None):
@@ -174,7 +175,7 @@ def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
         raise KgroupsError(f"the lake at {location} has no finished audit: run kgroups audit first")
     named = arguments.release_version
     versions = named if len(named) == 2 else [last.release_version, *named]
-    # A retention that somebody has set stays; a release's own default changes with it.
+    # A retention that was set stays; a release's own default changes with it.
     is_set = last.retention_ms != expiry_rules(last.release_version).default_retention_ms
     retention_ms = arguments.retention or (last.retention_ms if is_set else None)
     a, b = (Side(version, retention_ms or expiry_rules(version).default_retention_ms) for version in versions)
@@ -187,7 +188,7 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
     for group in groups:
         if group not in known:
             raise KgroupsError(
-                f"no group {group} in this history, by the rules of neither release{did_you_mean(group, known)}"
+                f"no group {group} in this history by the rules of either release{did_you_mean(group, known)}"
             )
 
 
@@ -203,7 +204,7 @@ def summary_lines(found: Comparison) -> Iterator[str]:
         f"{format_time_for_people(to_datetime(found.as_of_ms))} UTC, retention {' and '.join(retention)}"
     )
     if found.is_reduced:
-        yield "history was reduced by maintain --keep: both load it as a log that was compacted"
+        yield "maintain --keep has reduced history: both releases load it as a compacted log"
     for side, (name, facts) in enumerate(zip((a, b), found.facts, strict=True)):
         yield from _load_lines(name, facts, found, side)
 
@@ -219,14 +220,14 @@ def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator
         numbers = number_ranges(sorted(facts.failing))
         yield (
             f"{name} could not load {_partitions(facts.failing)} {numbers}: {counted(facts.unserved_groups, 'group')} "
-            f"with {counted(facts.unserved_offsets, 'committed offset')} in there; brokers {serves}"
+            f"with {counted(facts.unserved_offsets, 'committed offset')} in it; brokers {serves}"
         )
         number, detail = min(facts.failing.items())
         yield f"  the first: partition {number}, {detail}"
         if facts.compacted_perhaps:
             yield (
                 f"  in {_partitions(facts.compacted_perhaps)} {number_ranges(sorted(facts.compacted_perhaps))} Kafka's "
-                "cleaner may have removed those records by now: --segments of a broker's log tells what is there"
+                "cleaner may have removed those records by now: compare --segments of a broker's log to see"
             )
     if facts.skipped:
         kinds = Counter[str]()
@@ -244,7 +245,7 @@ def _partitions(numbers: Any) -> str:
 
 
 def count_lines(found: Comparison) -> Iterator[str]:
-    """Lines for people, behind the rows: how many groups and offsets differ."""
+    """Lines for people, after the rows: the numbers of groups and offsets that differ."""
     from kgroups_spark.compare.causes import is_unserved
 
     b = found.b.release_version
@@ -254,7 +255,7 @@ def count_lines(found: Comparison) -> Iterator[str]:
         (_groups_of(each for each in groups if each.what == "group" and each.value_b is None), f"would be gone in {b}"),
         (_groups_of(each for each in groups if each.what == "group" and each.value_a is None), f"would be new in {b}"),
         (_groups_of(each for each in groups if each.what == "group_type"), f"would be of another type in {b}"),
-        (_groups_of(each for each in groups if each.what not in ("group", "group_type")), "would differ otherwise"),
+        (_groups_of(each for each in groups if each.what not in ("group", "group_type")), "would differ in other ways"),
         (_groups_of(each for each in served if each.difference == "member"), "would have other members"),
     ]
     for names, what in lines:

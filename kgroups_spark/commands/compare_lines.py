@@ -1,4 +1,4 @@
-"""Differences between two releases for eyes: a table for each cause, and behind each row a count of what follows."""
+"""Differences between two releases for the screen: a table for each cause, each row with a count of what follows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _heading(each: Difference) -> str:
 
 
 def _taken(behind: dict[tuple[int, str | None, str], list[Difference]], row: Difference) -> list[Difference]:
-    """The differences that follow from the row, once: the first row of its group and kind has them all."""
+    """The differences that follow from the row, once: the first row of its group and kind has all of them."""
     return behind.pop((row.offsets_partition, row.group_id, row.difference), [])
 
 
@@ -83,14 +83,14 @@ def _broken(cell: str | int) -> str | int:
 
 
 def _what(row: Difference) -> str:
-    """The field that differs, and of which thing where its name does not say that."""
+    """The field that differs, with the thing that it belongs to where its name does not tell."""
     if row.difference == GROUP or row.what.startswith(row.difference):
         return row.what
     return f"{row.difference} {row.what}"
 
 
 def _follows(rows: Sequence[Difference]) -> str:
-    """`6 offsets expire at another time, 2 of them at the next check; the group, too`; empty if nothing follows."""
+    """`6 offsets expire at another time, 2 of them at the next check; the group, too`; empty: nothing follows."""
     kinds: dict[str, list[Difference]] = defaultdict(list)
     for row in rows:
         kinds[row.difference].append(row)
@@ -119,7 +119,7 @@ def _group_deleted(rows: Sequence[Difference]) -> str:
 
 
 def _when(rows: Sequence[Difference]) -> str:
-    """By the second release; at its next check if that is what it has decided."""
+    """The time by the second release; its next check if it has decided so."""
     due = sum((row.value_b or "").startswith(("expire ", "delete ")) for row in rows)
     if due == len(rows):
         return "at the next check"

@@ -1,7 +1,7 @@
 """`kgroups completion`: the script by which a shell completes commands, options, their values and groups' names.
 
-The scripts are shtab's, which writes them for five shells from argparse's own parsers: they stand still, so a TAB costs
-nothing, but for names of groups, for which they call us. (argcomplete would start us at each TAB.)
+shtab writes the scripts for five shells from argparse's own parsers. They are static, so a TAB costs nothing, except
+for names of groups, for which they call kgroups. (argcomplete would start kgroups at each TAB.)
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ _kgroups_group_names() {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups completion`."""
     parser.add_argument("shell", nargs="?", type=name_value(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
-    parser.add_argument(
-        "--group-names", action="store_true", help="names of groups, one a line: what the scripts ask for"
-    )
+    parser.add_argument("--group-names", action="store_true", help="names of groups, one a line, for the scripts")
     parser.add_argument("--lake", help=argparse.SUPPRESS)
 
 
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(f"{name}\n")
         return 0
     if arguments.shell is None:
-        raise UsageError(f"for which shell? There are {', '.join(SHELLS)}")
+        raise UsageError(f"name a shell: {', '.join(SHELLS)}")
     sys.stdout.write(script(arguments.all_commands, arguments.shell) + "\n")
     return 0
 
@@ -96,7 +94,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def group_names(arguments: argparse.Namespace) -> list[str]:
-    """Names of the lake's groups that a shell can take as they stand; none where it cannot be read at once."""
+    """Names of the lake's groups that need no quoting in a shell; none if the lake cannot be read at once."""
     from kgroups_spark.reading.by_duckdb import duckdb_reader
 
     try:

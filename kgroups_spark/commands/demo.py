@@ -23,8 +23,8 @@ from kgroups_spark.terminal.style import Style
 NAME = "demo"
 SUMMARY = "audit the shipped segments into ./lake and show what is in them"
 DESCRIPTION = """\
-Audits segments that come with the package into a lake, and shows what there is to see: three weeks of a small shop's 48
-consumer groups, as Kafka 4.3.1's own coordinator wrote them. A second run finds nothing new and shows it again."""
+Audits segments that come with the package into a lake and shows what is in it: three weeks of a small shop's 48
+consumer groups, written by Kafka 4.3.1's own coordinator. A second run reads nothing new and shows the same."""
 EXAMPLES = """\
 examples:
   kgroups demo                        into ./lake
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def program_name(called_as: str) -> str:
-    """How kgroups is called here: by its name where it is on the PATH, else by the path it was called by."""
+    """The command that starts kgroups here: its name where it is on the PATH, else the path it was started by."""
     path = Path(called_as)
     if path.name != "kgroups" or shutil.which("kgroups") is not None:
         return "kgroups"

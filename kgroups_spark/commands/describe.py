@@ -1,5 +1,5 @@
-"""`kgroups describe`: what kafka-consumer-groups.sh --describe would print, from the log alone, now or as of a moment,
-and of groups that are gone."""
+"""`kgroups describe`: the output of kafka-consumer-groups.sh --describe from the log alone, now or as of a moment, also
+for groups that no longer exist."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
 from kgroups_spark.times import format_time, format_time_for_people, to_datetime
 
 NAME = "describe"
-SUMMARY = "offsets, members or state of a group, also of one that is gone"
+SUMMARY = "offsets, members or state of a group, even a deleted one"
 DESCRIPTION = """\
 Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-groups.sh) --describe prints, in its columns,
-from the log: also without a cluster, as of any moment, and of groups that are gone. CONSUMER-ID, HOST and CLIENT-ID are
-the member that the partition is assigned to; the log does not say who committed. LOG-END-OFFSET and LAG are known where
-an audit of a live cluster saw the ends of the topics' logs. EXPIRES-AT is when the offset expires if the group stays as
-it is, PENDING an offset in an open transaction. The log does not name the coordinator."""
+from the log: without a cluster, as of any moment, and for deleted groups. CONSUMER-ID, HOST and CLIENT-ID show the
+owner of the partition; the log does not record who committed. LOG-END-OFFSET and LAG are known where an audit of a live
+cluster saw the ends of the topics' logs. EXPIRES-AT is when the offset expires if the group stays as it is, PENDING an
+offset in an open transaction. The log does not name the coordinator."""
 EXAMPLES = """\
 examples:
   kgroups describe --lake ./lake --group orders-etl
@@ -92,15 +92,13 @@ STATE_COLUMNS = (
 )
 
 
-_ELSEWHERE = "START-OFFSET and LAG of a share group do not stand in __consumer_offsets but in __share_group_state"
+_ELSEWHERE = "START-OFFSET and LAG of a share group are not in __consumer_offsets but in __share_group_state"
 # Notes by what is known of that log's history (state_known_as_of); None: it was not read.
 ABOUT_SHARE_STATE = {
-    None: [f"{_ELSEWHERE}; that log was not read: these are the partitions that have one."],
+    None: [f"{_ELSEWHERE}, which was not read: these are the partitions that have one."],
     "before": [f"{_ELSEWHERE}, whose history begins later: these are the partitions that have one."],
-    "incomplete": [
-        "__share_group_state had lost records before they were read: START-OFFSET may be missing, or an older one."
-    ],
-    "after": ["START-OFFSET is from the newest record of __share_group_state that was read, which is older."],
+    "incomplete": ["__share_group_state lost records before they were read: START-OFFSET may be missing or stale."],
+    "after": ["START-OFFSET comes from the newest record of __share_group_state that was read, which is older."],
 }
 
 
@@ -108,7 +106,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups describe`."""
     add_lake_option(parser)
     add_group_options(parser)
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T and nothing after")
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--offsets", action="store_true", help="one row a partition (default)")
     what.add_argument("--members", action="store_true", help="one row a member")
@@ -138,13 +136,13 @@ def run(arguments: argparse.Namespace) -> int:
     if times is None or as_of is None:
         say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
     else:
-        unknown = "" if arguments.members else "; ends of topics' logs and expiry are known for the current state only"
+        unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
         say_lines([*(f"{when}{unknown}" for when in times.closing(as_of)), *times.notes(as_of)])
     return 0
 
 
 class Counted:
-    """Descriptions as they come, and the names of the groups that have come."""
+    """Descriptions one after the other, and the names of the groups so far."""
 
     def __init__(self, descriptions: Iterable[Description]) -> None:
         self._descriptions = descriptions
@@ -159,7 +157,7 @@ class Counted:
 def _rows_of(
     arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description], known: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of JSON and CSV; what is said of a group comes behind its rows."""
+    """The rows of JSON and CSV; the notes on a group follow its rows."""
     rows_of, _ = _KINDS[_what(arguments)]
     for description in descriptions:
         for row in rows_of(description):
@@ -173,8 +171,8 @@ def _what(arguments: argparse.Namespace) -> What:
 
 
 def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]) -> None:
-    """A table a group, as Kafka prints them, of states one for all groups with the same columns; what is said of a
-    group comes before its table."""
+    """A table a group, as Kafka prints them; for states, one for all groups with the same columns. The notes on a group
+    precede its table."""
     rows_of, _ = _KINDS[_what(arguments)]
     states: dict[tuple[Column, ...], list[dict[str, Any]]] = {}
     is_first = True
@@ -200,17 +198,17 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[Column, ...], *, is_
     if not is_first:
         show("")
     write_rows(rows, columns, "table")
-    sys.stdout.flush()  # what is said of the next group comes behind it
+    sys.stdout.flush()  # the next group's notes follow it
 
 
 def offset_rows(description: Description) -> list[dict[str, Any]]:
-    """A row a partition: the columns of `lag`, whom it is assigned to, when the offset expires, what is pending."""
+    """A row a partition: the columns of `lag`, the owner, when the offset expires, the pending offset."""
     which = _which(description)
     return [which | row for row in description.offsets]
 
 
 def member_rows(description: Description) -> list[dict[str, Any]]:
-    """A row a member: the columns of `group_members`, and what a table shows of them."""
+    """A row a member: the columns of `group_members`, and those that a table shows."""
     group = description.group or {}
     rows = []
     for member in sorted(description.members, key=lambda row: str(row["member_id"])):
@@ -234,12 +232,13 @@ def member_rows(description: Description) -> list[dict[str, Any]]:
 
 
 def state_rows(description: Description) -> list[dict[str, Any]]:
-    """One row: the columns of `groups`, the first moment at which an offset expires, how many are pending."""
+    """One row: the columns of `groups`, the first moment at which an offset expires, the number of pending offsets."""
     group: dict[str, Any] = description.group or {}
     assignors = Counter(member["server_assignor"] for member in description.members if member["server_assignor"])
     removal = description.removal
     sums = description.sums or _sums(description.offsets)
-    # As KIP-848's coordinator chooses: what most members ask for. Where none asks it is the broker's, not in the log.
+    # KIP-848's coordinator chooses the assignor that most members ask for. If none asks, it is the broker's, which is
+    # not in the log.
     assignor = assignors.most_common(1)[0][0] if assignors and group.get("group_type") == "consumer" else None
     row = dict.fromkeys(STATE_COLUMNS) | {name: group[name] for name in STATE_COLUMNS if name in group}
     return [
@@ -258,7 +257,7 @@ def state_rows(description: Description) -> list[dict[str, Any]]:
 
 
 def _sums(offsets: Iterable[dict[str, Any]]) -> OffsetSums:
-    """From the rows of a group that is gone."""
+    """The same from the rows of a deleted group."""
     rows = list(offsets)
     return OffsetSums(
         sum(row["committed_offset"] is not None for row in rows),
@@ -319,7 +318,8 @@ _ALL = (*_CONSUMER, *_SHARE, *_STREAMS)
 _GROUP = _Shown(Column("group_id", "GROUP"), _ALL)
 
 # Columns and their order as in 4.3.1: printOffsets, printMembers and printStates of ConsumerGroupCommand,
-# ShareGroupCommand and StreamsGroupCommand. Its short form has only the lag, seldom known: we use the long one.
+# ShareGroupCommand and StreamsGroupCommand. Its short form has only the lag, which is seldom known, so we use the long
+# one.
 _SHOWN: dict[What, tuple[_Shown, ...]] = {
     "offsets": (
         _GROUP,
@@ -429,23 +429,25 @@ def _misplaced(description: Description) -> str:
     is_misplaced = (description.group or {}).get("is_misplaced")
     if is_misplaced is None:
         return ""
-    return ", where its name does not belong: no client finds it there" if is_misplaced else ", where its name belongs"
+    return (
+        ", where its name does not belong: clients do not find it there" if is_misplaced else ", where its name belongs"
+    )
 
 
 def _about_dead(reader: LakeReader, name: str, description: Description, arguments: argparse.Namespace) -> list[str]:
     removal = description.removal
     if removal is None:
         if description.offsets_partition is not None:
-            return [f"{name} does not exist (Dead), but has offsets: no client can see them, and they never expire."]
+            return [f"{name} does not exist (Dead), but has offsets: no client can fetch them, and they never expire."]
         when = "" if arguments.as_of is None else f" as of {format_time_for_people(arguments.as_of)} UTC"
-        return [f"{name} does not exist{when} (Dead); the log that was read up to then never had it."]
+        return [f"{name} does not exist{when} (Dead) and is nowhere in the log read up to then."]
     if removal.removed_at is None:
         lines = [
-            f"{name} does not exist (Dead): when and why it was removed is not known, "
-            "its tombstones were gone from the log before it was read."
+            f"{name} does not exist (Dead). When and why it was removed is unknown: its tombstones were compacted away "
+            "before they were read."
         ]
     else:
-        why = REMOVAL_CAUSES.get(removal.cause or "", "why is not known: the lake has no events of that time")
+        why = REMOVAL_CAUSES.get(removal.cause or "", "the cause is unknown, as the lake has no events of that time")
         lines = [f"{name} does not exist (Dead): removed {format_time_for_people(removal.removed_at)} UTC, {why}."]
     if description.members and removal.members_as_of is not None and not arguments.members:
         lines.append(f"Last members, until {format_time_for_people(removal.members_as_of)} UTC:")
@@ -454,11 +456,11 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
             for member in sorted(description.members, key=lambda row: str(row["member_id"]))
         ]
     if removal.offsets_as_of is None or not description.offsets:
-        return [*lines, "It had no committed offsets that history knows."]
+        return [*lines, "History has no committed offsets of it."]
     moment = format_time(removal.offsets_as_of)
     group = shell_word(description.group_id)
     command = f"kgroups export-offsets --lake {shell_word(reader.location)} --group {group} --as-of {moment}"
-    lines += [f"To bring its last offsets back: {command} --output offsets.csv"]
+    lines += [f"To restore its last offsets: {command} --output offsets.csv"]
     if not arguments.state:
         what = "its last members" if arguments.members else "what it had"
         lines.append(f"Below: {what}, before the removal.")

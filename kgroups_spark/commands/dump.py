@@ -26,8 +26,8 @@ DESCRIPTION = """\
 Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
 its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
 a damaged batch has its file and position. Decodes the logs of all three coordinators: __consumer_offsets,
-__share_group_state and __transaction_state. The folder's name says which log it is, else the look of its keys, or
---topic. A lake is neither read nor written."""
+__share_group_state and __transaction_state. The folder's name tells which log it is, else the format of its keys, or
+--topic. Uses no lake."""
 EXAMPLES = """\
 examples:
   kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
@@ -37,7 +37,7 @@ examples:
 
 # The coordinators' logs, in messages/coordinator_logs.py: the parser of options is made without decoders.
 TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
-# So many of a segment's first keys tell which log it is of.
+# The number of a segment's first keys by which its log is recognized.
 KEYS_LOOKED_AT = 1000
 
 Line = dict[str, Any]
@@ -48,10 +48,10 @@ _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 @dataclass(frozen=True)
 class Segments:
-    """Files of one partition in log order; topic and partition None: the folder's name does not say.
+    """Files of one partition in log order; topic and partition None: the folder's name does not have them.
 
-    `log`: one of TOPICS; None: by the keys' look. `copy`: the whole partition in its folder; None where files were
-    named one by one."""
+    `log`: one of TOPICS; None: by the format of the keys. `copy`: the whole partition in its folder; None where files
+    were named one by one."""
 
     topic: str | None
     partition: int | None
@@ -72,7 +72,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--topic",
         type=name_value(TOPICS),
         metavar="T",
-        help=f"which log: {', '.join(TOPICS)} (default: as folders are named, else by the keys' look)",
+        help=f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
     )
     parser.add_argument(
         "--group",
@@ -80,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="G",
         help="only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
     )
-    parser.add_argument("--lake", help=argparse.SUPPRESS)  # taken by every command; nothing to do with this one
+    parser.add_argument("--lake", help=argparse.SUPPRESS)  # accepted by every command, unused by this one
     parser.add_argument("--format", type=name_value(("json",)), default="json", metavar="json", help="json, always")
 
 
@@ -95,7 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     for group in sorted(groups - seen.groups):
         say(f"no record of the group {group}{did_you_mean(group, seen.groups)}")
     if seen.damaged_batches and not seen.records:
-        raise KgroupsError(f"nothing in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?")
+        raise KgroupsError(
+            f"no record in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?"
+        )
     return 0
 
 
@@ -179,28 +181,30 @@ def _lines(segments: Segments) -> Iterator[Line]:
                 lines.log = lines.log or _log_by_keys(item, path)
                 yield from lines.of_records(item)
         if reading.unconfirmed is not None:
-            say(f"{reading.unconfirmed}; it is not shown until another batch stands behind it")
+            say(f"{reading.unconfirmed}; it is not shown until another batch follows it")
         if reading.half_written is not None:
             path, position, why = reading.half_written
             say(f"{path}: reading ended at byte {position}: {why}")
 
 
 def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
-    """The log that the records are of. Raises UsageError if their keys do not say."""
+    """The log that the records belong to. Raises UsageError if their keys do not tell."""
     from kgroups_spark.messages.coordinator_logs import GROUP_LOG
     from kgroups_spark.messages.coordinator_records import log_of_keys
 
     if bool(records.is_control.all()):
-        return GROUP_LOG  # in the other logs nobody writes in transactions
+        return GROUP_LOG  # the other logs have no transactions
     data = records.take(~records.is_control)
     log = log_of_keys(data.key(row) for row in range(min(len(data), KEYS_LOOKED_AT)))
     if log is None:
-        raise UsageError(f"{path}: the keys of its records do not say if it is of {_one_of(TOPICS)}; --topic says it")
+        raise UsageError(
+            f"{path}: cannot tell from its keys whether it belongs to {_one_of(TOPICS)}; name the log with --topic"
+        )
     return log
 
 
 def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
-    """The records found, and their file; the damage that comes first is held back until there is a record.
+    """The records found, and their file; damage before the first record is held back until that record.
 
     Raises UsageError if there is none."""
     from kgroups_spark.records.columns import CorruptBatch
@@ -212,16 +216,16 @@ def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple
             yield from held_back
             yield from items
             return
-    raise UsageError(f"{path} is not a segment: there is no record batch in it")
+    raise UsageError(f"{path} is not a segment: it has no record batch")
 
 
 def _is_segment(path: str) -> bool:
-    """By its name, as Kafka gives it, or by its first bytes; an empty file is one."""
+    """Whether it is a segment, by its name or by its first bytes. An empty file is one."""
     return _SEGMENT_NAME.fullmatch(Path(path).name) is not None or _may_begin_a_segment(path)
 
 
 def _may_begin_a_segment(path: str) -> bool:
-    """Whether the first bytes can be those of a record batch, as far as they are there: a base offset below 2^56, a
+    """Whether the first bytes can be those of a record batch, as far as they exist: a base offset below 2^56, a
     possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java)."""
     from kgroups_spark.records.headers import LARGEST_BATCH, SMALLEST_LENGTH
     from kgroups_spark.storage.files import open_file

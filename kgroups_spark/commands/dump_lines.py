@@ -24,8 +24,8 @@ CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}  # Kafka: ControlRecordType.java
 
 
 class RecordLines:
-    """Lines of one partition of a coordinator's log, segment by segment; keeps what the decoders remember between
-    them. `log` None: not known yet, to be set before records come."""
+    """Lines of one partition of a coordinator's log, segment by segment; keeps the decoders' memory between them. `log`
+    None: not known yet, to be set before the first record."""
 
     def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog | None) -> None:
         self._place = {"topic": topic, "partition": partition}
@@ -42,7 +42,7 @@ class RecordLines:
             yield self._place | _record_facts(records, row) | decoded[row]
 
     def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
-        """The line of what is not readable."""
+        """The line of unreadable bytes."""
         return self._place | {
             "offset": batch.base_offset,
             "last_offset": batch.last_offset,
@@ -56,7 +56,7 @@ class RecordLines:
 
 
 class _GroupLogRecords:
-    """Records of `__consumer_offsets`: by row, what their keys and values say."""
+    """Records of `__consumer_offsets`: the contents of their keys and values, by row."""
 
     def __init__(self) -> None:
         self._commits = OffsetCommitDecoder()
@@ -100,7 +100,7 @@ class _GroupLogRecords:
 
 
 class _CoordinatorRecords:
-    """The same of `__share_group_state` or `__transaction_state`."""
+    """The same for `__share_group_state` or `__transaction_state`."""
 
     def __init__(self, log: CoordinatorLog) -> None:
         self._decoder = CoordinatorRecordDecoder(log)
@@ -120,7 +120,7 @@ class _CoordinatorRecords:
 
 
 def _decoded(records: RecordColumns, row: int, outcome: GroupRecord | CoordinatorRecord, key: Line) -> Line:
-    """A record with its value; `key`: what its key says."""
+    """A record with its value; `key`: the contents of its key."""
     return {
         "record_type": outcome.record_type,
         "record_name": outcome.record_name,
@@ -148,7 +148,7 @@ def _undecodable(records: RecordColumns, row: int, outcome: Undecodable) -> Line
 
 
 def _record_facts(records: RecordColumns, row: int) -> Line:
-    """Where a record stands and what its batch says; Kafka's -1 for none is null."""
+    """A record's position and the fields of its batch; Kafka's -1 for none is null."""
     batch = int(records.batch[row])
     batches = records.batches
     return {
@@ -204,7 +204,7 @@ def _marker(records: RecordColumns, row: int) -> Line:
 
 
 def _raw(records: RecordColumns, row: int) -> Line:
-    """The bytes, where key and value above do not say everything that stands in them."""
+    """The bytes, where key and value above do not have all of their contents."""
     return {"raw_key": _key(records, row), "raw_value": _value(records, row)}
 
 
@@ -226,7 +226,7 @@ def _known(number: int) -> int | None:
 
 
 def _time(time_ms: int) -> str | int | None:
-    """ISO 8601; a time that no calendar holds stays a number; -1 is null."""
+    """ISO 8601; a time beyond any calendar stays a number; -1 is null."""
     if time_ms == -1:
         return None
     try:

@@ -36,22 +36,21 @@ from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]
 
-# Committed offsets that are decided on at once, for another retention; an offsets partition is never cut.
+# The number of committed offsets decided at once for another retention; an offsets partition is never cut.
 OFFSETS_AT_ONCE = 250_000
 
 NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
 DESCRIPTION = """\
-Prints one row for each group that loses committed offsets if things stay as they were when the last audit read the log,
-with their number, the earliest moment, and the rule. The broker removes them at its first check after that moment.
-Nothing in the lake changes: retention and "if every group were empty" are arguments of the same rules that the audit
-used."""
+Prints one row for each group that will lose committed offsets if nothing changes after the last audit: how many, the
+earliest moment, and the rule. The broker removes them at its first check after that moment. The options for what-if
+questions change nothing in the lake; they are arguments of the rules that the audit used."""
 EXAMPLES = """\
 examples:
-  kgroups expiring --lake ./lake                           everything that has a date
-  kgroups expiring --lake ./lake --within 48h              within two days of what the last audit read
+  kgroups expiring --lake ./lake                           everything with an expiry time
+  kgroups expiring --lake ./lake --within 48h              within two days after the last audit
   kgroups expiring --lake ./lake --until 2026-11-23T08:00 --if-empty
-                                                           what if nobody comes back until Monday?
+                                                           what if no consumer returns before Monday?
   kgroups expiring --lake ./lake --retention 14d           what would another retention keep?
   kgroups expiring --lake ./lake --offsets --format csv    one row an offset
   kgroups expiring --lake ./lake --within 24h --fail-if-any     exit 4 if there is one, for alerting"""
@@ -111,7 +110,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--if-empty", action="store_true", help="as if every group had lost its last member at the as-of time"
     )
-    parser.add_argument("--offsets", action="store_true", help="one row an offset instead of one a group")
+    parser.add_argument("--offsets", action="store_true", help="one row for each offset, not for each group")
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
     parser.add_argument(
         "--output", metavar="FILE", help="write the rows to this file (or URI), too: x.csv, or JSON lines as x.json"
@@ -131,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = found.groups_of(group_rows(reader, asked))
     columns: Sequence[Column] = OFFSET_COLUMNS if arguments.offsets else GROUP_COLUMNS
-    stored = [column for column in columns if column.name != "expires_in"]  # which is for eyes
+    stored = [column for column in columns if column.name != "expires_in"]  # for the screen only
     if form is not None:
         rows = list(rows)
         write_rows(rows, stored, form, text := io.StringIO())
@@ -142,7 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def file_format(output: str) -> str:
-    """`csv` or `json`, as the file's name says. Raises UsageError for another name, or a place that takes no file."""
+    """`csv` or `json`, by the file's name. Raises UsageError for another name, or a place where no file can be
+    written."""
     form = output.rpartition(".")[2]
     if form not in ("csv", "json"):
         raise UsageError(f"--output {output}: name a file that ends in .csv or .json")
@@ -152,7 +152,7 @@ def file_format(output: str) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """The question that the options ask. `retention_ms` None: that of the audit; `until_ms` None: ever."""
+    """The question that the options ask. `retention_ms` None: the audit's; `until_ms` None: no limit."""
 
     as_of_ms: int
     until_ms: int | None
@@ -169,7 +169,7 @@ class Asked:
 
 @dataclass
 class Found:
-    """How many offsets of how many groups have gone by."""
+    """The numbers of offsets and groups so far."""
 
     offsets: int = 0
     groups: set[tuple[int, str]] = field(default_factory=set)
@@ -194,9 +194,9 @@ def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
 
 
 def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
-    """A row an offset, the soonest first. Only offsets with a moment that is asked for leave the engine."""
+    """A row an offset, the soonest first. The engine returns only offsets whose moment was asked for."""
     if asked.retention_ms is not None:
-        # Sorted here: the moments are other ones.
+        # Sorted here, as the moments differ from those in the lake.
         lots = (offsets for offsets in decided_anew(reader, asked))
         yield from sorted(itertools.chain.from_iterable(lots), key=_soonest_first)
         return
@@ -207,7 +207,7 @@ def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
 
 
 def group_rows(reader: LakeReader, asked: Asked) -> list[Row]:
-    """A row a group: its soonest offset's moment and reason, and how many there are; the soonest first."""
+    """A row a group: its soonest offset's moment and reason, and the number of offsets; the soonest first."""
     groups: dict[tuple[int, str], Row] = {}
     if asked.retention_ms is None:
         lots = iter([_counted_by_reason(reader, asked)])
@@ -227,7 +227,7 @@ def _first_moment(row: Row) -> tuple[datetime, str]:
 
 
 def _counted_by_reason(reader: LakeReader, asked: Asked) -> list[Row]:
-    """For each group and reason how many offsets, and the first moment."""
+    """The number of offsets and the first moment, for each group and reason."""
     reason = "reason"
     if asked.if_empty:
         reason = (
@@ -260,8 +260,8 @@ def _parameters(asked: Asked) -> dict[str, Any]:
 
 
 def decided_anew(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
-    """For another retention: offsets that expire as asked, some of all at a time. The current tables are decided on as
-    an audit with that retention would have decided."""
+    """For another retention: the offsets that expire as asked, in lots. The current tables are judged as an audit with
+    that retention would have judged them."""
     assert asked.retention_ms is not None
     release = reader.last_audit["release_version"]
     clean_up = CleanUp(asked.as_of_ms, asked.retention_ms, release, reader.audit_id)
@@ -290,7 +290,7 @@ def _with_moment(offsets: pa.Table, asked: Asked) -> pa.Table:
 
 
 def _with_groups(offsets: pa.Table, groups: pa.Table) -> pa.Table:
-    """With type and state of their groups; null: there is none."""
+    """With type and state of their groups; null: no group."""
     place = rows_among(columns_of(offsets, GROUP), columns_of(groups, GROUP))
     found = groups.select(["group_type", "state"]).take(pa.array(place, mask=place == NOWHERE))
     return offsets.append_column("group_type", found["group_type"]).append_column("state", found["state"])
@@ -299,8 +299,8 @@ def _with_groups(offsets: pa.Table, groups: pa.Table) -> pa.Table:
 def expiring_offsets(
     decisions: Iterable[dict[str, Any]], *, as_of_ms: int, until_ms: int | None, if_empty: bool
 ) -> list[dict[str, Any]]:
-    """The offsets that have a moment of expiry, until `until_ms` (None: ever), the soonest first; `expires_in` is its
-    distance from the as-of time. With `if_empty`, moment and reason are those of the group without members."""
+    """The offsets that have a moment of expiry up to `until_ms` (None: no limit), the soonest first; `expires_in` is
+    its distance from the as-of time. With `if_empty`, moment and reason are those of the group without members."""
     rows = []
     for decision in decisions:
         row = _as_if_empty(decision, as_of_ms) if if_empty else decision
@@ -328,13 +328,13 @@ def _as_if_empty(decision: dict[str, Any], as_of_ms: int) -> dict[str, Any]:
 
 
 def expires_in(duration_ms: int) -> str:
-    """`6d 23h`; `now` where only the broker's next check is missing."""
+    """`6d 23h`; `now` if the broker removes it at its next check."""
     return "now" if duration_ms <= 0 else format_duration(duration_ms)
 
 
 def expiring_groups(offsets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a group, of its offsets in order: the first one's moment and reason, and how many there are. Among
-    several reasons at that moment the first by name."""
+    """One row a group, from its offsets in order: the first one's moment and reason, and the number of offsets. If
+    several reasons apply at that moment, the first by name."""
     groups: dict[tuple[int, str], dict[str, Any]] = {}
     for row in offsets:
         group = groups.setdefault((row["offsets_partition"], row["group_id"]), row | {"offset_count": 0})

@@ -2,8 +2,8 @@
 
 The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no heading,
 `topic,partition,offset` where one group is named, else `group,topic,partition,offset`; a field is quoted as in RFC 4180
-where it must be. The tool cuts the file at line feeds before it looks at quotes, so no name may hold one; a carriage
-return in quotes it reads as it stands (tried with 4.3.1).
+where it must be. The tool cuts the file at line feeds before it looks at quotes, so no name may have one. It reads a
+carriage return in quotes as it is (tried with 4.3.1).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ NAME = "export-offsets"
 SUMMARY = "committed offsets as CSV that Kafka's tools import"
 DESCRIPTION = """\
 Writes committed offsets as CSV for kafka-consumer-groups.sh --reset-offsets --from-file: topic,partition,offset for
-one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, those of the log up to that
-moment, also of groups that are gone since. The command that imports them is printed on stderr. An existing file is
-never overwritten: somebody may be about to import it."""
+one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, the offsets as of that moment,
+even of groups deleted since then. Prints the command that imports them to stderr. Never overwrites a file: it may be
+about to be imported."""
 EXAMPLES = """\
 examples:
   kgroups export-offsets --lake ./lake --group orders-etl --output offsets.csv
@@ -61,25 +61,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_lake_option(parser)
     add_group_options(parser)
     add_topic_option(parser)
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T and nothing after")
-    parser.add_argument("--output", metavar="F", help="a file that is not there yet (default: stdout)")
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
+    parser.add_argument("--output", metavar="F", help="a file that does not exist yet (default: stdout)")
     add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the CSV and tells how it is imported."""
+    """Writes the CSV and prints the command that imports it."""
     groups = asked_groups(arguments)
     if arguments.output is not None:
         require_place(arguments.output, "offsets.csv")
         if Path(arguments.output).exists():
-            raise UsageError(f"{arguments.output} is there already: name another file, or remove it")
+            raise UsageError(f"{arguments.output} already exists: name another file, or remove it")
     reader = open_lake(arguments)
     reader.require_audit()
     require_known(reader, groups or ())
     require_known_topics(reader, arguments.topic, groups)
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     unsure = _known_or_refused(reader, as_of)
-    # Asked before the offsets come: the reader answers nothing else meanwhile.
+    # Asked before the offsets: the reader answers nothing else during that query.
     streams, right_partitions = _streams_groups(reader), partitions_of_groups(reader, groups, as_of)
     slots = importable(_committed_offsets(reader, groups, arguments, as_of), right_partitions, say)
     first = next(slots, None)
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Slot(NamedTuple):
-    """A committed offset as it lies in an offsets partition; `commit_us`: in us since 1970, null: not known."""
+    """A committed offset as it is in an offsets partition; `commit_us`: in us since 1970, null: not known."""
 
     group_id: str
     topic: str
@@ -105,14 +105,14 @@ class Slot(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """The columns by which Kafka's tool knows a slot."""
+        """The columns by which Kafka's tool identifies a slot."""
         return self[:3]
 
 
 @dataclass
 class Exported:
-    """How many offsets of how many groups have gone by, and the first groups of each of Kafka's tools; `streams`: names
-    of streams groups."""
+    """The numbers of offsets and groups so far, and the first groups for each of Kafka's tools; `streams`: names of
+    streams groups."""
 
     streams: frozenset[str]
     offsets: int = 0
@@ -122,7 +122,7 @@ class Exported:
     streams_groups: int = 0
 
     def of(self, slots: Iterable[Slot]) -> Iterator[Slot]:
-        """The slots, whose groups come one behind the other."""
+        """The slots, group by group."""
         group_id = None
         for slot in slots:
             self.offsets += 1
@@ -140,7 +140,7 @@ class Exported:
             named.append(group_id)
 
     def by_tool(self) -> Iterator[tuple[str, list[str], int]]:
-        """Kafka's tool, the first of its groups, and how many there are; none: left out."""
+        """Kafka's tool, the first of its groups, and their number; tools without groups are left out."""
         for tool, named, count in (
             ("kafka-consumer-groups.sh", self.others_named, self.groups - self.streams_groups),
             ("kafka-streams-groups.sh", self.streams_named, self.streams_groups),
@@ -150,7 +150,7 @@ class Exported:
 
 
 def csv_lines(slots: Iterable[Slot], *, is_single: bool) -> Iterator[str]:
-    """Lines for Kafka's tool, some in one text: of a single group without its name."""
+    """Lines for Kafka's tool, some in one text; without the group's name if there is only one group."""
     out = io.StringIO()
     write = csv_rows(out)
     first = 1 if is_single else 0
@@ -173,8 +173,8 @@ def importable(
 ) -> Iterator[Slot]:
     """The slots that Kafka's tool takes, in order of group, topic and partition; `note` hears about the rest.
 
-    Where a group stands in two offsets partitions the one that its name belongs to counts, else the one with the newer
-    commit. Such slots are neighbours: no more than the current one is kept.
+    If a group is in two offsets partitions, the one that its name belongs to counts, else the one with the newer
+    commit. Such slots are neighbours, so only the current one is kept.
     """
     best: Slot | None = None
     for slot in slots:
@@ -185,7 +185,7 @@ def importable(
         elif best is not None and best.key == slot.key:
             less, best = sorted((best, slot), key=lambda each: _rank(each, right_partitions))
             note(
-                f"{_named(best)} stands in two offsets partitions: taken from {best.offsets_partition} "
+                f"{_named(best)} is in two offsets partitions: taken from {best.offsets_partition} "
                 f"({best.committed_offset}), not from {less.offsets_partition} ({less.committed_offset})"
             )
         else:
@@ -207,7 +207,7 @@ def _rank(slot: Slot, right_partitions: Mapping[str, int]) -> tuple[bool, int]:
 
 def partitions_of_groups(reader: LakeReader, groups: list[str] | None, as_of: datetime | None) -> dict[str, int]:
     """For groups in more than one offsets partition, the one that the name belongs to, where it is known."""
-    # The history names every group that was there at any moment, and is read once; as of a moment it takes far more.
+    # The history names every group that ever existed and is read once; a query as of a moment takes far longer.
     source, chosen = "committed_offsets" if as_of is None else "offset_commits", of_groups(groups)
     split = reader.sql(
         f"SELECT group_id FROM {source} WHERE group_id IS NOT NULL AND {chosen.sql} "
@@ -217,7 +217,7 @@ def partitions_of_groups(reader: LakeReader, groups: list[str] | None, as_of: da
     if not split:
         return {}
     names = sorted({row["group_id"] for row in split})
-    # How many partitions there are costs more than all the rest, and is asked for once.
+    # The number of partitions costs more than all the rest, so it is asked for once.
     [count] = reader.sql("SELECT offsets_partition_count() AS partitions")
     return {} if count["partitions"] is None else {name: offsets_partition(name, count["partitions"]) for name in names}
 
@@ -270,7 +270,7 @@ def _write(lines: Iterable[str], output: str | None) -> None:
             file.writelines(lines)
             file.flush()
     except FileExistsError:
-        raise UsageError(f"{output} has come to be there meanwhile: name another file, or remove it") from None
+        raise UsageError(f"{output} was created in the meantime: name another file, or remove it") from None
     except OSError as error:
         error.filename = output  # Python names it only where it was opened
         raise
@@ -278,7 +278,7 @@ def _write(lines: Iterable[str], output: str | None) -> None:
 
 @contextmanager
 def _removed_if_broken(file: Path) -> Iterator[None]:
-    """Somebody might import the half of it."""
+    """Else half of it might be imported."""
     try:
         yield
     except BaseException:
@@ -297,27 +297,27 @@ def _nothing(
     of_topic = " of these topics" if arguments.topic else ""
     when = reader.known_as_of() if as_of is None else f"as of {format_time_for_people(as_of)} UTC"
     negation = "a" if groups is None else "no"
-    advice = "" if groups is None else f": kgroups describe --group {shell_word(groups[0])} tells what it had, and when"
+    advice = "" if groups is None else f": kgroups describe --group {shell_word(groups[0])} shows what it had, and when"
     return f"{who} {has} {negation} committed offset{of_topic} ({when}){advice}; nothing was written"
 
 
 def _how_to_import(
     reader: LakeReader, exported: Exported, arguments: argparse.Namespace, *, is_single: bool
 ) -> list[str]:
-    """Kafka's command, and what it does with them."""
+    """Kafka's command, and its effect on the offsets."""
     when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
     lines = [f"{counted(exported.offsets, 'offset')} of {counted(exported.groups, 'group')} ({when})"]
     file = shell_word(arguments.output or "FILE")
     for tool, first, count in exported.by_tool():
-        # Named one by one: --all-groups would miss those that are gone.
+        # Named one by one: --all-groups would miss deleted groups.
         named = " ".join(f"--group {shell_word(group)}" for group in first)
         more = f" --group ... ({count - len(first):,} more)" if count > len(first) else ""
         lines.append(
             f"to import: {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} --dry-run"
         )
     lines.append(
-        "then --execute in place of --dry-run. Only while no member is in the group; offsets beyond an end of the "
-        "topic's log are moved to that end"
+        "then use --execute instead of --dry-run. This works only while the group has no members; the tool moves "
+        "offsets beyond an end of the topic's log to that end"
     )
     if not is_single:
         # OffsetsUtils.parseResetPlan of 4.3.1 prints why its first try failed, by the form without groups.

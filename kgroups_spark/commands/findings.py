@@ -35,10 +35,10 @@ from kgroups_spark.times import format_time_for_people
 NAME = "findings"
 SUMMARY = "what is odd, why it matters, and what to do"
 DESCRIPTION = """\
-Prints what the last audit found odd: groups that a coordinator could not load, partitions that two members have,
-transactions that do not end, offsets that expire sooner than one thinks, and so on; each once for a group. error:
-something fails or is lost; warning: it may; notice: worth knowing. Every audit looks again; only the audit that read
-the records reports commit storms and the like."""
+Prints the findings of the last audit, each once for a group: groups that a coordinator could not load, partitions with
+two owners, transactions that do not end, offsets that expire unexpectedly soon, and so on. error: something fails or is
+lost; warning: it may; notice: worth knowing. Every audit checks again. Only the audit that read the records reports
+commit storms and the like."""
 EXAMPLES = """\
 examples:
   kgroups findings --lake ./lake
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.Namespace) -> Rows:
-    """The findings of these audits that the options ask for: the last audit's first, errors first."""
+    """The findings of these audits that match the options: the last audit's first, errors first."""
     finding = _with_older_names(arguments.finding)
     asked = {"severity": arguments.severity, "finding": finding, "group_id": arguments.group}
     conditions = [Condition("audit_id", "==", audits[0])] if len(audits) == 1 else []
@@ -116,7 +116,7 @@ def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.N
 
 
 def _with_older_names(asked: list[str] | None) -> list[str] | None:
-    """The names, and those that rows of a lake have that no audit has brought to today's layout yet."""
+    """The names, with their old names in a lake that no audit has migrated to today's layout yet."""
     older = [before for before, name in FINDINGS_BEFORE_7.items() if name in (asked or ())]
     return None if asked is None else [*asked, *older]
 
@@ -141,7 +141,7 @@ def severity_counts(rows: Rows) -> str:
 
 
 def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
-    """Numbers of the audits to tell of. Raises UsageError for one that did not look."""
+    """Numbers of the audits to report. Raises UsageError for one that did not look."""
     finished = finished_backwards(partial(reader.table_rows, "audits"), ["rows_added"], reader.audit_id)
     looked = (row["audit_id"] for row in finished if has_looked(row))
     last = next(looked, None)
@@ -159,18 +159,18 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
             removal = removal_of(maintenances(reader.table_rows), arguments.audit)
             if removal is not None:
                 raise KgroupsError(
-                    f"what audit {arguments.audit} found is gone: kgroups maintain --keep removed the findings of "
-                    f"audits up to {removal.up_to} (audit {removal.by})"
+                    f"the findings of audit {arguments.audit} are gone: kgroups maintain --keep (audit {removal.by}) "
+                    f"removed those of audits up to {removal.up_to}"
                 )
             raise UsageError(
-                f"audit {arguments.audit} looked for nothing: it has not finished, was maintenance, "
-                f"or there is none of that number; the last one that did is {last} (kgroups audits lists them)"
+                f"audit {arguments.audit} did not look for findings: it has not finished, was maintenance, or does not "
+                f"exist; the last one that did is {last} (kgroups audits lists them)"
             )
     return [arguments.audit or last]
 
 
 def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
-    """Raises KgroupsError for a group that neither is there nor was ever found odd: a typing error, most likely."""
+    """Raises KgroupsError for a group that does not exist and has never had a finding: a typing error, most likely."""
     if not groups:
         return
     known = {
@@ -191,7 +191,7 @@ def _of_what(reader: LakeReader, audits: list[int]) -> str:
 
 
 def _print_for_eyes(rows: Rows) -> None:
-    """A paragraph a finding: details are too long for a table's cell."""
+    """A paragraph for each finding: details are too long for a table's cell."""
     width = screen_width(sys.stdout)
     several = len({row["audit_id"] for row in rows}) > 1
     for row in rows:
@@ -205,7 +205,7 @@ def _print_for_eyes(rows: Rows) -> None:
 
 
 def _about(row: dict[str, Any]) -> str:
-    """` of group billing, topic orders-3`: what the row names."""
+    """` of group billing, topic orders-3`: the things that the row names."""
     topic = None if row["topic"] is None else f"topic {row['topic']}"
     if topic is not None and row["partition"] is not None:
         topic += f"-{row['partition']}"

@@ -26,8 +26,8 @@ from kgroups_spark.times import to_datetime
 NAME = "groups"
 SUMMARY = "the groups that exist, or existed at a moment"
 DESCRIPTION = """\
-Prints one row for each group of the last audit, or of the log up to --as-of. A group exists by records of its own or by
-its committed offsets alone; a group without members is Empty."""
+Prints one row for each group of the last audit, or of the log up to --as-of. A group exists if it has records of its
+own or committed offsets; a group without members is Empty."""
 EXAMPLES = """\
 examples:
   kgroups groups --lake ./lake
@@ -75,7 +75,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE,...",
         help="only groups of these types: classic (or generic), consumer, share, streams",
     )
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T and nothing after")
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
     add_format_option(parser)
     add_engine_option(parser)
 

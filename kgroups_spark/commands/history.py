@@ -35,7 +35,7 @@ SUMMARY = "what happened to a group, and why"
 DESCRIPTION = """\
 Prints what happened to the groups, the newest last: members, states, offsets that were rewound, skipped or removed,
 share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
-each with its cause as far as the log tells it. Ordinary commits are left out; --commits prints every commit instead,
+each with its cause as far as the log shows it. Ordinary commits are left out; --commits prints every commit instead,
 with its outcome and the owner of the partition (the log does not record who committed)."""
 EXAMPLES = """\
 examples:
@@ -72,7 +72,7 @@ COMMIT_COLUMNS = (
 )
 
 EVENTS = {
-    "group_created": "group came into being",
+    "group_created": "group created",
     "state_changed": "state",
     "generation_changed": "generation",
     "member_joined": "member joined",
@@ -83,7 +83,7 @@ EVENTS = {
     "offset_rewound": "offset rewound",
     "offset_skipped": "offset skipped ahead",
     "offset_removed": "offset removed",
-    "offset_restarted": "first commit after removal",
+    "offset_restarted": "offset committed after its removal",
     "topic_recreated": "topic deleted and created again",
     "share_partition_initialized": "share partition initialized",
     "share_offset_reset": "share partition reset",
@@ -97,7 +97,7 @@ MOVE_CAUSES = {
     "with_members": "while the group had members",
     "transaction": "by a transaction",
     "topic_recreated": "the topic was deleted and created again",
-    "unknown": "the log does not tell",
+    "unknown": "unknown: not in the log",
 }
 
 
@@ -115,7 +115,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"the newest N at most (default: {DEFAULT_LIMIT})",
     )
-    parser.add_argument("--commits", action="store_true", help="every value committed, not what happened")
+    parser.add_argument("--commits", action="store_true", help="every committed value, instead of events")
     add_format_option(parser)
     add_engine_option(parser)
 
@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints events or commits."""
     groups = asked_groups(arguments)
     if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
-        raise UsageError("--since lies behind --until; nothing can be between them")
+        raise UsageError("--since is later than --until")
     reader = open_lake(arguments)
     reader.require_audit()
     require_known(reader, groups or ())
@@ -157,15 +157,15 @@ def column_names(commits: bool) -> list[str]:
 
 
 def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit: int) -> Rows:
-    """The newest rows of a table or view with log offsets, in order: of one partition of a log by place in it, of
-    several by time as well."""
+    """The newest rows of a table or view with log offsets: in log order within one partition, across several also by
+    time."""
     is_event = source == EVENTS_OF
     index, log = (", event_index", ", log, state_partition") if is_event else ("", "")
     newest_first = f"offsets_partition DESC{log}, log_offset DESC{index and f'{index} DESC'}"
     # One record of __transaction_state is an event of each group whose offsets it dropped.
     newest_first += ", group_id DESC NULLS FIRST" if is_event else ""
     place = f"PARTITION BY offsets_partition{log} ORDER BY log_offset{index}"
-    # A record may have an earlier time than one before it, or none: the newest time so far says when it came.
+    # A record may have an earlier time than one before it, or none: the newest time so far tells when it was written.
     query = f"""
         SELECT * FROM (
           SELECT *, max(log_timestamp) OVER ({place}) AS known_time
@@ -177,7 +177,7 @@ def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit:
 
 
 def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> Condition:
-    """The query that was asked for; {time} stands where the column of times goes."""
+    """The conditions of the options; {time} is the placeholder for the column of times."""
     parts = [of_groups(groups), of_topics(arguments.topic)]
     for name, comparison in (("since", ">="), ("until", "<=")):
         moment = getattr(arguments, name)
@@ -195,7 +195,7 @@ def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:
 
 
 def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The event with what a table shows of it. `names`: of topic ids."""
+    """The event with its columns on the screen. `names`: those of topic ids."""
     before, after = row["value_before"], row["value_after"]
     if row["event"] == "assignment_changed":
         before, after = _assignment(before, names), _assignment(after, names)
@@ -220,7 +220,7 @@ def _why(event: str, cause: str | None) -> str | None:
 
 
 def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:
-    """`orders:0,1` of the JSON of an assignment, `active 0:[0,1]` of tasks."""
+    """`orders:0,1` for the JSON of an assignment, `active 0:[0,1]` for tasks."""
     held = [] if text is None else json.loads(text)
     if any("subtopology_id" in task for task in held):
         return " ".join(tasks_text(held)) or None
@@ -228,7 +228,7 @@ def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:
 
 
 def _commit(row: dict[str, Any]) -> dict[str, Any]:
-    """The record with what a table shows of it."""
+    """The record with its columns on the screen."""
     is_tombstone = row["committed_offset"] is None
     return row | {
         "time": row["log_timestamp"],
@@ -240,7 +240,7 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _closing_line(reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int) -> str:
-    """How much there was in that time: what was not shown, and of events the commits among which they stand."""
+    """The counts for that time: rows not shown and, for events, the commits among them."""
     source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
     noun = "offset record" if arguments.commits else "event"
     all_of_them = _count(reader, source, chosen, time)

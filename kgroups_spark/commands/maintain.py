@@ -1,4 +1,4 @@
-"""`kgroups maintain`: compacts small files, deletes old ones, and reduces history that is not to be kept."""
+"""`kgroups maintain`: compacts small files, deletes old ones, and reduces history that need not be kept."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from kgroups_spark.terminal.progress import work_reported
 NAME = "maintain"
 SUMMARY = "compact small files, vacuum, and reduce old history"
 DESCRIPTION = """\
-Keeps a lake small and quick, between two audits and under their claim. Answers stay the same.
-  1. History before --keep, if given, is reduced as Kafka's log cleaner would: the last record of each key stays,
-     tombstones too, and values of aborted transactions go. The state before it is saved first, so that a rebuild
-     still gives the same tables.
-  2. The small files of many nights become few, sorted by group: a query for one group reads a small part of them.
-  3. Files that no version of the last --vacuum needs are deleted.
-If it is killed nothing is lost, and the next run does the rest."""
+Keeps a lake small and fast. It runs between audits, under the same claim. Answers stay the same.
+  1. If --keep is given, older history is reduced as by Kafka's log cleaner: the last record of each key stays, even a
+  tombstone, and values of aborted transactions are removed. The state before it is saved first, so that a rebuild still
+  gives the same tables. 2. Small files are compacted and sorted by group, so that a query for one group reads a small
+  part of them. 3. Files that no version within --vacuum needs are deleted.
+A killed run loses nothing; the next one does the rest."""
 EXAMPLES = """\
 examples:
   kgroups maintain --lake ./lake                 once a week, say
@@ -46,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--optimize",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="compact small files of history, sorted (default), or leave them",
+        help="compact and sort small files of history (default), or leave them",
     )
     parser.add_argument(
         "--vacuum",
@@ -54,16 +53,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=positive_duration_value,
         default=SEVEN_DAYS_MS,
         metavar="D",
-        help="delete files that no version of the last D needs (default: 7d, which is the least)",
+        help="delete files that no version of the last D needs (default: 7d, the minimum)",
     )
     parser.add_argument(
         "--keep",
         dest="keep_ms",
         type=positive_duration_value,
         metavar="D",
-        help="reduce history older than D to the last record of each key (default: all is kept)",
+        help="reduce history older than D to the last record of each key (default: keep all)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
     add_writer_option(
         parser,
         "which writer makes the new files; as for kgroups audit (spark sorts nothing)",
@@ -72,19 +71,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Maintains; the summary goes to stderr, as there are no rows."""
+    """Runs maintenance; prints its summary to stderr, as there are no rows."""
     location = lake_location(arguments)
     if arguments.vacuum_ms < SEVEN_DAYS_MS:
         raise UsageError(
-            "--vacuum below 7d is refused: somebody may still read files that young, or they are "
-            "what the last finished audit left while another one rewrites the current tables"
+            "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
+            "files of the last finished one until it finishes"
         )
     require_lake_path(location)
     require_lake(location)
     spark = start_spark(NAME, location)
     from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 
-    with work_reported("maintenance failed; it can be repeated") as progress:
+    with work_reported("maintenance failed; run it again") as progress:
         summary = run_maintain(spark, options_of(MaintainOptions, arguments, lake=location, progress=progress))
     say_lines(summary.lines())
     return 0

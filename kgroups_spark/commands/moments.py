@@ -1,4 +1,4 @@
-"""Moments that --as-of names, and what a lake knows of them."""
+"""Moments that --as-of names, and whether a lake's history covers them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kgroups_spark.times import format_time_for_people
 class KnownTimes:
     """The moments that a lake's history covers, in log time; null: the log has no times.
 
-    `begins`: the oldest record. `incomplete_to`: where the newest records stood when an audit last found offsets
-    missing; what an older moment needs may have been compacted away before it was read, or damaged. `ends`: the newest
-    record, of a live cluster also when it was last read.
+    `begins`: the oldest record. `incomplete_to`: the time of the newest records when an audit last found offsets
+    missing; records that an older moment needs may have been compacted away before they were read, or damaged. `ends`:
+    the newest record; for a live cluster also the time of the last read.
     """
 
     begins: datetime | None
@@ -23,16 +23,16 @@ class KnownTimes:
     ends: datetime | None
 
     def outside(self, moment: datetime) -> str | None:
-        """Why nothing is known of the moment; None: it lies inside of the history."""
+        """Why nothing is known about the moment; None: history covers it."""
         if self.begins is not None and moment < self.begins:
             return (
-                f"{_shown(moment)} is before the history of this lake, which begins at {_shown(self.begins)}: "
-                "what there was then is not known"
+                f"{_shown(moment)} is before the history of this lake, which begins at {_shown(self.begins)}: the "
+                "state at that time is unknown"
             )
         if self.ends is not None and moment > self.ends:
             return (
-                f"{_shown(moment)} is after the history of this lake, which ends at {_shown(self.ends)}: "
-                "what came after is not known"
+                f"{_shown(moment)} is after the history of this lake, which ends at {_shown(self.ends)}: later states "
+                "are unknown"
             )
         return None
 
@@ -43,7 +43,7 @@ class KnownTimes:
         return "complete" if self.incomplete_to is None or moment >= self.incomplete_to else "incomplete"
 
     def closing(self, moment: datetime) -> list[str]:
-        """Up to where the log counted, where any of it did."""
+        """The part of the log that counted, where any did."""
         if self.begins is not None and moment < self.begins:
             return []
         return [f"the log up to {_shown(moment if self.ends is None else min(moment, self.ends))}"]
@@ -56,14 +56,14 @@ class KnownTimes:
         if self.known(moment) == "incomplete" and self.incomplete_to is not None:
             return [
                 f"offsets are missing in the log up to {_shown(self.incomplete_to)} (compacted before it was read, or "
-                "damaged): as of an earlier moment groups, members and offsets may be missing, or older ones may be "
-                "shown (view known_history)"
+                "damaged): as of an earlier moment, groups, members and offsets may be missing or stale (view "
+                "known_history)"
             ]
         return []
 
 
 def incomplete_history(reader: LakeReader) -> list[str]:
-    """For whoever asks as-of functions in SQL: up to when their answers may lack something."""
+    """For as-of functions in SQL: the time up to which their answers may be incomplete."""
     known = replace(known_times(reader), begins=None, ends=None)
     return known.notes(datetime.min.replace(tzinfo=UTC))
 

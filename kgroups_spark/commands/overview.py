@@ -1,4 +1,4 @@
-"""A screen that answers what a lake holds: groups, what expires next, what hangs, what is odd, what to type next."""
+"""A screen that shows the contents of a lake: groups, what expires next, what hangs, findings, what to type next."""
 
 from __future__ import annotations
 
@@ -97,17 +97,17 @@ def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
     lines = _section("Committed offsets that expire next, if things stay as they are", table, width, style)
     lines += _more(groups, style)
     if not groups:
-        lines = [style.heading("No committed offset expires as things stand")]
+        lines = [style.heading("No committed offset expires if things stay as they are")]
     kept = [row for row in overview.expiry if row["expires_at"] is None and row["expires_at_if_empty"] is not None]
     if kept:
         last = max(row["expires_at_if_empty"] for row in kept)
         more = counted(len(kept), "more offset")
-        lines.append(style.quiet(f"{more} would be gone by {table_cell(last)} if every group became empty now"))
+        lines.append(style.quiet(f"{more} would expire by {table_cell(last)} if every group became Empty now"))
     return lines
 
 
 def why(row: dict[str, Any]) -> str:
-    """The reason of a decision in words, of a row of offset_expiry with the group's state."""
+    """The reason of a decision in words, from a row of offset_expiry with the group's state."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set this time"
     return f"{counted_from(row)}, retention {format_duration(row['retention_ms'])}"
@@ -133,7 +133,7 @@ def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:
         names = ("producer_id", "open_since", "age", "is_hanging", "group_id", "topic", "partition", "committed_offset")
         table.add([table_cell(row[name]) for name in names])
     if not table.rows:
-        return [style.heading("No offset hangs in an open transaction")]
+        return [style.heading("No offset is pending in an open transaction")]
     return _section("Offsets in open transactions", table, width, style) + _more(overview.pending, style)
 
 
@@ -147,7 +147,7 @@ def _oddities(overview: Overview, width: int | None, style: Style) -> list[str]:
             log = "" if partition.get("topic") is None else f"{partition['topic']}, "
             odd.append(
                 f"{log}partition {partition['offsets_partition']}: offsets {partition['lost_from']} to "
-                f"{partition['lost_to'] - 1} were gone before they could be read"
+                f"{partition['lost_to'] - 1} were compacted away before they could be read"
             )
     odd += audit["notes"]
     lines = [style.warning(f"  {line}") for line in odd]
@@ -159,7 +159,7 @@ def _oddities(overview: Overview, width: int | None, style: Style) -> list[str]:
         return [*_section("Odd", table, width, style), *_more(findings, style), *lines]
     if lines:
         return [style.heading("Odd"), *lines]
-    return [style.heading("Nothing odd: every record could be used, no group stands out")]
+    return [style.heading("No findings, and every record could be used")]
 
 
 def _next_commands(overview: Overview, program: str, lake: str, style: Style) -> list[str]:
@@ -167,7 +167,7 @@ def _next_commands(overview: Overview, program: str, lake: str, style: Style) ->
         (f"{program} report --lake {lake} --output report.html", "all of it with plots, to open in a browser"),
         *_of_the_last_move(overview, program, lake),
         (f"{program} expiring --lake {lake} --if-empty --retention 3d", "what if?"),
-        (f"{program} groups --lake {lake} --as-of {_a_week_before(overview)}", "as it was then"),
+        (f"{program} groups --lake {lake} --as-of {_a_week_before(overview)}", "the groups a week earlier"),
         (f"{program} findings --lake {lake}", "what is odd, why it matters, what to do"),
         (f"{program} pending --lake {lake} --hanging", "and how to end what hangs"),
     ]

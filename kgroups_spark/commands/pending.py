@@ -1,4 +1,4 @@
-"""`kgroups pending`: open transactions on __consumer_offsets, with the offsets that hang in them."""
+"""`kgroups pending`: open transactions on __consumer_offsets, with the offsets pending in them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, ver
 NAME = "pending"
 SUMMARY = "open transactions and the offsets that are pending in them"
 DESCRIPTION = """\
-Prints one row for each offset inside a transaction that had neither committed nor aborted where the log ends. Until it
-does, a consumer that fetches the group's offsets gets UNSTABLE_OFFSET_COMMIT and waits (Java consumers since 2.5 do),
-and the log cleaner cannot pass. A transaction whose offsets were removed since is one row without an offset: it still
-holds back the cleaner. The age is counted up to the end of what the last audit read. One that is open for longer than
+Prints one row for each offset in a transaction that was still open at the end of the log. Until the transaction ends, a
+consumer that fetches the group's offsets gets UNSTABLE_OFFSET_COMMIT and waits (Java consumers since 2.5 do), and the
+log cleaner cannot pass it. A transaction whose offsets were removed since is one row without an offset: it still blocks
+the cleaner. AGE counts up to the end of the log that the last audit read. A transaction that is open for longer than
 the brokers' transaction.max.timeout.ms hangs if the transaction coordinator does not list the partition or does not
-know the producer: Kafka's own rule (kafka-transactions find-hanging), by __transaction_state as the last audit read it.
-Two-phase transactions never hang. Where that log was not read, "open longer" is all that is known. Then stderr names
-what would end it, in Kafka's words."""
+know the producer. This is Kafka's own rule (kafka-transactions find-hanging), applied to __transaction_state as the
+last audit read it; without that log only the age counts. Two-phase transactions never hang. stderr shows Kafka's
+commands that end hanging transactions."""
 EXAMPLES = """\
 examples:
   kgroups pending --lake ./lake
@@ -67,7 +67,7 @@ COLUMNS = (
     Column("topic_id"),
     Column("log_offset"),
 )
-# `age` is age_ms for eyes; what a transaction holds back is reported in sentences there.
+# `age` is age_ms for the screen, which reports in sentences what a transaction holds back.
 HELD_BACK = ("log_offsets_behind", "bytes_behind", "abort_command", "other_partitions")
 CONTRACT_COLUMNS = (
     *(column for column in COLUMNS if column.name != "age"),
@@ -78,7 +78,7 @@ CONTRACT_COLUMNS = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups pending`."""
     add_lake_option(parser)
-    parser.add_argument("--hanging", action="store_true", help="only transactions open for longer than they could be")
+    parser.add_argument("--hanging", action="store_true", help="only transactions open longer than the maximum timeout")
     parser.add_argument(
         "--max-transaction-timeout",
         type=duration_value,
@@ -86,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="the brokers' transaction.max.timeout.ms: a younger transaction does not hang (default: 15m)",
     )
-    parser.add_argument("--verbose", action="store_true", help="say, too, what else each transaction holds back")
+    parser.add_argument("--verbose", action="store_true", help="also show what else each transaction blocks")
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
     add_format_option(parser)
     add_engine_option(parser)
@@ -122,14 +122,14 @@ def listed_of(reader: LakeReader, producers: set[int]) -> Listings | None:
     def ask(columns: Sequence[str], conditions: Sequence[Condition]) -> Sequence[dict[str, Any]]:
         return to_rows(reader.table_rows("transactional_ids", columns, conditions))
 
-    # A rebuild reads nothing: what is known is as old as what was read.
+    # A rebuild reads nothing: the listing is as old as the last read.
     until = None if audit["source"] == "kafka" else max(times, default=None)
     return listings(ask, producers, {each["offsets_partition"] for each in read}, until)
 
 
 def with_other_partitions(rows: list[dict[str, Any]], listed: Listings | None) -> list[dict[str, Any]]:
-    """The rows with what their transactions have written to besides; null: `__transaction_state` was not read, or does
-    not know the producer."""
+    """The rows with the other partitions that their transactions have written to; null: `__transaction_state` was not
+    read, or does not know the producer."""
     return [row | {"other_partitions": _others(row, listed)} for row in rows]
 
 
@@ -142,21 +142,21 @@ def _others(row: dict[str, Any], listed: Listings | None) -> list[str] | None:
 
 
 def about_other_partitions(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """A sentence for each transaction that holds back partitions of other topics, too."""
+    """A sentence for each transaction that also holds back partitions of other topics."""
     said = {}
     for row in rows:
         if row["other_partitions"]:
             name = row["transactional_id"] or f"producer {row['producer_id']}"
             said[row["producer_id"]] = (
-                f"{name} has written to {', '.join(row['other_partitions'])}, too: who reads only committed records "
-                "there waits for the same end"
+                f"{name} has written to {', '.join(row['other_partitions'])}, too: read_committed consumers of those "
+                "partitions wait for it as well"
             )
     return list(said.values())
 
 
 def with_what_is_held_back(reader: LakeReader, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with HELD_BACK: what lies behind the first record of each transaction, and the command that ends those
-    that hang."""
+    """The rows with HELD_BACK: the records after the first record of each transaction, and the command that ends
+    hanging ones."""
     if not rows:
         return []
     logs = logs_read(reader, {row["offsets_partition"] for row in rows})
@@ -189,9 +189,9 @@ def pending_rows(
     max_transaction_timeout_ms: int,
     listed: Listings | None = None,
 ) -> list[dict[str, Any]]:
-    """Each open transaction with each of its offsets, the longest open first; one row if none is left in it.
+    """Each open transaction with each of its offsets, the longest open first; one row if no offset is left in it.
 
-    `listed`: what the transaction coordinator lists of the producers; None: not known, and age alone decides.
+    `listed`: the transaction coordinator's listing of the producers; None: not known, and age alone decides.
     """
     offsets: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for offset in pending_offsets:

@@ -1,4 +1,4 @@
-"""`kgroups rebuild`: makes every table that is made of others again, from history alone."""
+"""`kgroups rebuild`: rebuilds every derived table from history alone."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ NAME = "rebuild"
 SUMMARY = "rebuild the current-state and version tables from history"
 DESCRIPTION = """\
 Replays the whole history of a lake and rebuilds what follows from it: group_versions, group_member_versions, the
-current state, and the saved state of the next audit. It reads no segment. The result is what the audits have made night
-by night, by the rules of the release you name. Records in quarantine that this version of kgroups-spark can decode are
-added to history. An audit does the same by itself when the release or the rules have changed."""
+current state, and the saved state for the next audit. It reads no segment. The result equals that of audits night by
+night, by the rules of the release you name. Quarantined records that this version of kgroups-spark can decode are added
+to history. An audit rebuilds by itself when the release or the rules have changed."""
 EXAMPLES = """\
 examples:
-  kgroups rebuild --lake ./lake                          after a table was deleted or written to by someone else
-  kgroups rebuild --lake ./lake --release-version 3.9    what the brokers would say if they ran Kafka 3.9
+  kgroups rebuild --lake ./lake                          after a table was deleted or changed by another program
+  kgroups rebuild --lake ./lake --release-version 3.9    the state of brokers of Kafka 3.9
   kgroups rebuild --lake ./lake --as-of 2026-11-16T06:41 --retention 14d
 
-It costs two to three times the CPU of the audits that read the history. If it is killed nothing has changed: the
-next audit, or the next rebuild, does it again."""
+It costs two to three times the CPU of the audits that read the history. A killed rebuild changes nothing. The next
+audit or rebuild repeats it."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -61,13 +61,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_offsets_partitions_option(parser)
     add_writer_option(
         parser,
-        "which writer is used: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+        "the writer: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rebuilds; the summary goes to stderr, as there are no rows."""
+    """Runs the rebuild; prints its summary to stderr, as there are no rows."""
     location = lake_location(arguments)
     require_lake_path(location)
     require_lake(location)
@@ -80,5 +80,5 @@ def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     spark = start_spark(NAME, lake)
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 
-    with work_reported("the rebuild failed, and what it wrote does not count") as progress:
+    with work_reported("the rebuild failed; nothing that it wrote counts") as progress:
         return run_rebuild(spark, options_of(RebuildOptions, arguments, lake=lake, progress=progress))

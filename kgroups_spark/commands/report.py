@@ -17,11 +17,10 @@ from kgroups_spark.terminal.progress import Progress
 NAME = "report"
 SUMMARY = "write one HTML page with plots and tables"
 DESCRIPTION = """\
-Writes one HTML file that needs no network: what expires when and what another retention would do, offsets lost at once
-if a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time,
-rebalances, the migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage, each group with its
-offsets and events. Tables can be searched and sorted; under each figure stands the SQL that gave it. An existing file
-is overwritten."""
+Writes one HTML file that needs no network. It shows what expires when, the effect of another retention, offsets lost as
+soon as a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time,
+rebalances, the migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage, and each group with
+its offsets and events. Tables can be searched and sorted; each figure has its SQL. Overwrites an existing file."""
 EXAMPLES = """\
 examples:
   kgroups report --lake ./lake                             into ./report.html

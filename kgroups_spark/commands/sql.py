@@ -35,15 +35,15 @@ from kgroups_spark.views.record_views import RECORD_VIEWS
 NAME = "sql"
 SUMMARY = "SQL over the tables, views and functions of a lake"
 DESCRIPTION = """\
-Runs queries over the lake as the last finished audit left it: given as QUERY, read from a file, typed at a prompt (TAB
-completes names), or read from stdin where that is no terminal. Statements end with a semicolon. Nothing can be changed.
-The SQL is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions, .describe NAME their
-columns."""
+Runs queries over the lake as the last finished audit left it: as QUERY, from a file, from a prompt (TAB completes
+names), or from stdin if it is not a terminal. Statements end with a semicolon. Queries cannot change anything. The SQL
+is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions; .describe NAME shows the columns of
+one."""
 EXAMPLES = """\
 examples:
   kgroups sql --lake ./lake                                     a prompt
-  kgroups sql --lake ./lake .tables                             what there is to ask
-  kgroups sql --lake ./lake '.describe offset_history'          columns, and what they mean
+  kgroups sql --lake ./lake .tables                             tables, views and functions
+  kgroups sql --lake ./lake '.describe offset_history'          columns and their meaning
   kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
   kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z')"
   kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
@@ -55,7 +55,7 @@ HELP = """\
 .describe NAME   columns of one (also \\d NAME)
 .help            this
 .quit            leave (also Ctrl-D)
-Anything else is SQL; a statement ends with a semicolon, Ctrl-C drops what was typed."""
+Anything else is SQL; a statement ends with a semicolon, Ctrl-C discards the input."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -68,9 +68,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what the queries answer."""
+    """Prints the answers of the queries."""
     if arguments.query is not None and arguments.file is not None:
-        raise UsageError("QUERY and --file are two places to read from: give one of them")
+        raise UsageError("QUERY and --file are two sources: give one of them")
     text = arguments.query
     if arguments.file is not None:
         with _is_text(arguments.file):
@@ -88,14 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _is_text(where: str) -> Iterator[None]:
-    """Raises UsageError if what the block reads is none, or cannot be read."""
+    """Raises UsageError if the block's input is not text, or cannot be read."""
     try:
         yield
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{where} is no text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+            f"{where} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
         ) from error
 
 
@@ -115,7 +115,7 @@ class Session:
             self._do(statement)
 
     def talk(self) -> None:
-        """A prompt, until its end; a statement that fails is reported, and the next one asked for."""
+        """A prompt, until its end; reports a statement that fails and goes on."""
         say(f"{_known_as_of(self.reader)}, read by {self.reader.engine}; .help helps")
         prompt, typed = Prompt(known_words()), ""
         while True:
@@ -127,7 +127,7 @@ class Session:
                 say("")
                 continue
             except UnicodeDecodeError:
-                say("what was typed is no text in UTF-8")
+                say("the input is not UTF-8 text")
                 continue
             if line is None:
                 return
@@ -176,7 +176,7 @@ class Session:
         return incomplete_history(self.reader)
 
     def _tell(self, line: str) -> None:
-        """Does what a line with a point asks for. Raises UsageError."""
+        """Runs a dot command. Raises UsageError."""
         word, _, name = line.rstrip(";").partition(" ")
         name = name.strip().lower()
         if word == ".tables":
@@ -247,14 +247,14 @@ def _known_as_of(reader: LakeReader) -> str:
 
 
 def _python_rows(table: pa.Table) -> Rows:
-    """The rows. Raises KgroupsError for a value that Python has nothing for: a time outside of the years 1 to 9999, a
-    map whose keys are lists."""
+    """The rows. Raises KgroupsError for a value without a Python type: a time outside the years 1 to 9999, a map with
+    lists as keys."""
     try:
         return to_rows(table)
     except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
         name = next((name for name in table.schema.names if _has_no_values_for_python(table.select([name]))), "?")
         raise KgroupsError(
-            f'column "{name}" has a value that cannot be shown, as a time outside of the years 1 to 9999; '
+            f'column "{name}" has a value that cannot be shown, such as a time outside the years 1 to 9999; '
             "CAST(... AS VARCHAR) shows it"
         ) from error
 
@@ -268,7 +268,7 @@ def _has_no_values_for_python(column: pa.Table) -> bool:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Two columns of one name would be one in a row."""
+    """Two columns of one name would become one in a row."""
     found: list[str] = []
     for name in names:
         number = sum(name == other.rpartition("_")[0] or name == other for other in found)
@@ -277,7 +277,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _printable(value: Any) -> Any:
-    """The value for a table and for JSON: what is neither number, text, bytes nor time is a text."""
+    """The value for a table and for JSON; as text unless it is a number, text, bytes or time."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if isinstance(value, float):

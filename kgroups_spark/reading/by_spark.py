@@ -75,7 +75,7 @@ class SparkReader(LakeReader):
         return self._queries.frame(query, parameters or {})
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
-        """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
+        """Makes missing tables, views and functions, given in the order of NAMES."""
         for name in names:
             if name in self._made:
                 continue

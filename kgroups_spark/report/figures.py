@@ -18,7 +18,7 @@ from kgroups_spark.times import format_time_for_people
 Kind = Literal["text", "time", "count", "rate", "bytes"]
 Cell = str | int | float | None
 
-ROWS_SHOWN = 10  # of each table before anybody asks for more
+ROWS_SHOWN = 10  # of each table, before the reader asks for more
 LONGEST_TEXT = 160  # characters of a name that a table shows; Kafka allows 32 KB
 LONGEST_DETAIL = 600
 LONGEST_WORD = 24  # characters without a blank or hyphen that stay on one line
@@ -54,7 +54,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells in the order of the columns; `left_out`: how many more the answer has."""
+    """Rows of cells in the order of the columns; `left_out`: the number of other rows in the answer."""
 
     name: str
     caption: str
@@ -97,7 +97,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; without figures its sentences say all there is. `has_groups`: each group follows."""
+    """A part of the page; without figures its sentences are all of it. `has_groups`: each group follows."""
 
     name: str
     heading: str
@@ -116,7 +116,7 @@ def table(
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """The rows as cells, the first of them that fit into the budget."""
+    """The first rows that fit into the budget, as cells."""
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
@@ -130,7 +130,7 @@ def table(
 
 
 def as_cell(value: Any, column: Column) -> Cell:
-    """A value of an answer as a cell: times as texts, texts without what cannot be seen, and not too long."""
+    """A value of an answer as a cell: times as texts, texts without invisible characters, and not too long."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float):
@@ -155,14 +155,14 @@ def has_long_word(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with what cannot be seen spelled out: names come from a log and may turn a line around or end it."""
+    """The text with invisible characters spelled out: names come from a log and may reverse or end a line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def shown(cell: Cell, kind: Kind) -> str:
-    """A cell as people read it; report.js does the same."""
+    """A cell for people; report.js does the same."""
     if cell is None:
         return "–"
     if isinstance(cell, str):

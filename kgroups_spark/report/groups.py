@@ -47,7 +47,7 @@ class Group:
 
 
 def groups_of(answers: Mapping[str, Sequence[Row]]) -> tuple[list[Group], int]:
-    """The groups by name, as many as the budget allows (the urgent ones first), and how many more there are."""
+    """The groups by name, as many as the budget allows (the urgent ones first), and the number of others."""
     known = {row["group_id"]: row for row in answers["all_groups"]}
     offsets, events = _by_group(answers["group_offsets"]), _by_group(answers["newest_events"])
     names = list(dict.fromkeys([*_urgent(answers), *known, *events]))
@@ -63,7 +63,7 @@ def groups_of(answers: Mapping[str, Sequence[Row]]) -> tuple[list[Group], int]:
 
 
 def anchor_of(group_id: str) -> str:
-    """The id of the group's part of the page: its name, or where that is long its beginning and a digest."""
+    """The id of the group's part of the page: its name, or its beginning and a digest if it is long."""
     name = quote(group_id, safe="")
     if len(name) > _LONGEST_ANCHOR:
         name = f"{name[:_LONGEST_ANCHOR]}-{hashlib.sha256(group_id.encode()).hexdigest()[:16]}"
@@ -108,7 +108,7 @@ def _facts(known: Row | None) -> str:
 
 
 def _change(row: Row) -> str | None:
-    """`Stable → Empty`, `9 → 4`, the member or how many, or the cause; of several partitions only the cause."""
+    """`Stable → Empty`, `9 → 4`, the member or their number, or the cause; for several partitions only the cause."""
     if row["member_id"] is not None:
         return str(row["member_id"]) if row["events"] == 1 else counted(row["events"], "member")
     cause = CAUSES.get(row["cause"], row["cause"])

@@ -1,4 +1,4 @@
-"""The page in a few sentences, the most urgent first: what a person must do something about."""
+"""The page in a few sentences, the most urgent first: those that call for action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_NAME = 60
 
 
 class Headline(NamedTuple):
-    """A sentence, and the section that has the rest of it."""
+    """A sentence, and the section with the details."""
 
     text: str
     section: str
@@ -36,7 +36,7 @@ def headlines(answers: Answers) -> list[Headline]:
     ]
     if any(headline.is_urgent for headline in found):
         return found
-    calm = "Nothing expires within a week, no transaction hangs, no offset was rewound in the last seven days."
+    calm = "Nothing expires within 7 days, no transaction hangs, no offset was rewound in the last 7 days."
     return [Headline(calm, "expiring", False), *found]
 
 
@@ -119,7 +119,11 @@ def _lost(answers: Answers) -> list[Headline]:
     lost = sum(row["lost"] or 0 for row in answers["coverage"])
     if not lost:
         return []
-    return [Headline(f"{counted(lost, 'offset')} of the log were gone before an audit came.", "coverage", False)]
+    return [
+        Headline(
+            f"{counted(lost, 'offset')} of the log were compacted away before an audit read them.", "coverage", False
+        )
+    ]
 
 
 def _names(rows: Sequence[Row]) -> str:

@@ -27,7 +27,7 @@ def report_page(
 ) -> str:
     """The HTML of the report of a lake with a finished audit; `progress` hears what is being done.
 
-    `title`: the cluster's name; None: its id, or where the log does not tell it, the lake's location.
+    `title`: the cluster's name; None: its id, or the lake's location if the id is unknown.
     """
     answers: dict[str, list[dict[str, object]]] = {}
     for number, name in enumerate(NAMES, 1):

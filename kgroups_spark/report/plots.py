@@ -1,6 +1,6 @@
 """Plots as static SVG, by Altair and Vega without a browser.
 
-A page's reader may have it dark: the page's style replaces each colour of DARK where it stands in a drawing.
+The page may be dark: its style then replaces each colour of DARK in a drawing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgroups_spark.report.queries import Row
 
 BLUE, AMBER, RED, GREEN, GREY, PURPLE = "#33658a", "#d08c45", "#b23a48", "#5b8c5a", "#a3a8b0", "#6d597a"
 PALE_BLUE, TEXT, GRID = "#a9c6dc", "#4a4f57", "#e3e5e8"
-# Kafka's states of groups, the usual ones first: they stand at the bottom.
+# Kafka's states of groups, the usual ones first, which are drawn at the bottom.
 STATE_COLORS = {
     "Stable": BLUE,
     "Empty": GREY,
@@ -29,7 +29,7 @@ STATE_COLORS = {
     "CompletingRebalance": PURPLE,
     "Dead": RED,
 }
-# Each colour, and what stands for it where the page is dark.
+# Each colour, and its replacement on a dark page.
 DARK = {
     BLUE: "#7fb2d9",
     AMBER: "#dba36a",
@@ -93,8 +93,8 @@ def days_chart(
 
 
 def labelled_days(shown: Sequence[datetime], heights: Mapping[datetime, float]) -> list[datetime]:
-    """The days whose dates have room below the bars: of few bars each one's, the highest first, of many every n-th up
-    to the last."""
+    """The days whose dates have room below the bars: all of a few bars, the highest first; every n-th of many, up to
+    the last."""
     apart = -(-_ROOM_OF_A_DATE * len(shown) // _WIDTH)
     bars = [day for day in shown if heights.get(day)]
     if len(bars) > _FEW_BARS:

@@ -1,4 +1,4 @@
-"""The closed sets of the tables in words."""
+"""Words for the tables' closed sets of values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CAUSES = {
     "group_deleted": "group deleted",
     "offset_deleted": "offsets deleted",
     "topic_deleted": "topic deleted",
-    "no_members": "no members: an admin's reset, most likely",
+    "no_members": "no members: an admin reset, most likely",
     "with_members": "the group had members",
     "transaction": "in a transaction",
     "topic_recreated": "topic deleted and created again",
@@ -19,7 +19,7 @@ CAUSES = {
 }
 MOVES = {
     "offset_rewound": "rewound",
-    "offset_restarted": "restarted after its removal",
+    "offset_restarted": "offset committed after its removal",
     "offset_skipped": "skipped ahead without members",
 }
 EVENTS = {
@@ -28,7 +28,7 @@ EVENTS = {
     "group_removed": "group removed",
     "group_type_changed": "type changed",
     "state_changed": "state changed",
-    "generation_changed": "new epoch",
+    "generation_changed": "new generation or epoch",
     "member_joined": "member joined",
     "member_left": "member left",
     "assignment_changed": "assignment changed",

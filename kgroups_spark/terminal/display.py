@@ -1,4 +1,4 @@
-"""Columns that text takes on a terminal, and where text may go on in the next line: never inside a word."""
+"""Columns that text takes on a terminal, and where it may break: never inside a word."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-# A word with the blanks behind it; a date stays with its time, and a time with its zone.
+# A word with the blanks after it; a date stays with its time, and a time with its zone.
 _WORD = re.compile(r"^ +|(?:\S*\d{4}-\d\d-\d\d \d\d:\d\d\S*|\S+)(?: UTC\S*)? *")
 _LIST_ITEM = re.compile(r".*?\d[,;]|.+", re.DOTALL)  # of 'orders:0,1;payments:2'
 _HEADING_WORD = re.compile(r"[^-/ ]*[-/ ]+|[^-/ ]+")
 
 
 class Pieces(str):
-    """Text that may go on in the next line between its `pieces`; together they are the text."""
+    """Text that may break between its `pieces`; together they are the text."""
 
     pieces: tuple[str, ...]
 
@@ -25,17 +25,17 @@ class Pieces(str):
 
 
 def words(text: str) -> Pieces:
-    """A sentence, which may go on between words."""
+    """A sentence, which may break between words."""
     return Pieces(_WORD.findall(text))
 
 
 def list_items(text: str) -> Pieces:
-    """A list such as `orders:0,1;payments:2`, which may go on behind a number."""
+    """A list such as `orders:0,1;payments:2`, which may break after a number."""
     return Pieces(_LIST_ITEM.findall(text))
 
 
 def heading_words(text: str) -> Pieces:
-    """A heading, which may go on behind `-`, `/` and blanks."""
+    """A heading, which may break after `-`, `/` and blanks."""
     return Pieces(_HEADING_WORD.findall(text))
 
 

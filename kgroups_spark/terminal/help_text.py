@@ -1,4 +1,5 @@
-"""Help in the width of the screen: prose is filled, an example's comment goes below it where both have no room."""
+"""Help in the width of the screen: prose is filled, an example's comment is below it where there is no room for
+both."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 EXAMPLES = "examples:"  # the heading of lines that can be pasted into a shell
-_GAP = re.compile(r" {2,}")  # between an example and what it does
+_GAP = re.compile(r" {2,}")  # between an example and its comment
 _COMMAND_PART = re.compile(r"""(?:--\S+ (?=[^-]))?(?:"[^"]*"|'[^']*'|[^\s"'])+""")  # a word, an option with its value
 _POINT = re.compile(r"\d\. ")  # of a list
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Descriptions and epilogs are written in lines of 120 columns: as they stand where these fit.
+    """Descriptions and epilogs are written in lines of 120 columns, which stay as they are where they fit.
 
     Else lines that begin at the margin are prose, up to the next blank or indented line. An indented line is an
     example, or a point of a list, with the lines that are indented further. An example in several lines is still a
@@ -36,7 +37,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _items(text: str) -> Iterator[list[str]]:
-    """The lines that belong together."""
+    """Groups of lines that belong together."""
     item: list[str] = []
     for line in text.splitlines():
         if item and not _continues(item, line):

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read: wrong ones fail before any work starts."""
+"""Options that several commands share, and the readers of their values: wrong values fail before any work starts."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class OptionParser(argparse.ArgumentParser):
         raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Only command names have choices here; argparse's own text would list all of them and suggest none."""
+        """Only command names have choices here; argparse's own text lists all of them and suggests none."""
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            nearest = did_you_mean(str(value), known) or f"; there are {', '.join(known)}"
+            nearest = did_you_mean(str(value), known) or f"; use {', '.join(known)}"
             raise argparse.ArgumentError(None, f"unknown command {value}{nearest}")
 
     def option_strings(self) -> list[str]:
@@ -64,7 +64,7 @@ class OptionParser(argparse.ArgumentParser):
 
 
 def option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader whose ValueError argparse shows as it stands."""
+    """A reader whose ValueError argparse shows unchanged."""
 
     def read(text: str) -> T:
         try:
@@ -98,7 +98,7 @@ def partition_values(text: str) -> list[int]:
     """Partition numbers with commas between them."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise ValueError(f"{text!r} is no partition number (17) or list of them (3,17)")
+        raise ValueError(f"invalid partition {text!r}: use 17 or 3,17")
     return [int(word) for word in words]
 
 
@@ -120,7 +120,7 @@ def positive_count_value(text: str) -> int:
 
 @option_value
 def byte_count_value(text: str) -> int:
-    """A number of bytes, at least 1: plain, or with k, m or g (powers of ten) behind it."""
+    """A number of bytes, at least 1: plain, or with the suffix k, m or g (powers of ten)."""
     match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.strip().lower())
     if match is None or int(match[1]) == 0:
         raise ValueError(f"invalid number of bytes {text!r}: use 5000000, 5000k or 5m, which are the same")
@@ -148,19 +148,19 @@ def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> 
     spelling = {name.lower(): name for name in known} | dict(aliases)
     name = spelling.get(word.lower())
     if name is None:
-        nearest = did_you_mean(word, [*known, *aliases]) or f"; there are {', '.join(known)}"
+        nearest = did_you_mean(word, [*known, *aliases]) or f"; use {', '.join(known)}"
         raise ValueError(f"{word!r} is unknown{nearest}")
     return name
 
 
 def add_lake_option(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """`--lake`, before or after the command's name; `default` is where $KGROUPS_LAKE says nothing."""
+    """`--lake`, before or after the command's name; `default`: the lake without $KGROUPS_LAKE."""
     otherwise = f", else {default}" if default else ""
     parser.add_argument(
         "--lake",
         default=argparse.SUPPRESS,
         metavar="LAKE",
-        help=f"where the tables are: a folder, a URI of one, or catalog.schema (default: $KGROUPS_LAKE{otherwise})",
+        help=f"the lake's tables: a folder, its URI, or catalog.schema (default: $KGROUPS_LAKE{otherwise})",
     )
 
 
@@ -181,7 +181,7 @@ def add_wide_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wide",
         action="store_true",
-        help="tables as wide as they are, with all columns (default on a terminal: in a form that fits it)",
+        help="print full-width tables with all columns (default on a terminal: a form that fits it)",
     )
 
 
@@ -192,8 +192,8 @@ def add_engine_option(parser: argparse.ArgumentParser) -> None:
         type=name_value(ENGINES),
         default="auto",
         metavar="|".join(ENGINES),
-        help="what reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
-        "where it can",
+        help="engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: "
+        "duckdb if it can",
     )
 
 
@@ -214,12 +214,12 @@ def add_take_over_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
-    """`--offsets-partitions`, for a command that says which groups are in the wrong partition."""
+    """`--offsets-partitions`, for a command that reports groups in the wrong partition."""
     parser.add_argument(
         "--offsets-partitions",
         type=partition_count_value,
         metavar="N",
-        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
+        help="partition count of __consumer_offsets (default: the only number that fits every group's hash)",
     )
 
 
@@ -230,7 +230,7 @@ def options_of(kind: type[Options], arguments: argparse.Namespace, **others: Any
 
 
 def lake_location(arguments: argparse.Namespace, default: str | None = None) -> str:
-    """The value of --lake or $KGROUPS_LAKE. Raises UsageError if neither does and there is no default."""
+    """The value of --lake or $KGROUPS_LAKE. Raises UsageError if both are missing and there is no default."""
     location = getattr(arguments, "lake", None) or os.environ.get("KGROUPS_LAKE") or default
     if not location:
         raise UsageError("no lake given: --lake DIR, or KGROUPS_LAKE in the environment")

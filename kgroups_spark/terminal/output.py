@@ -2,9 +2,9 @@
 
 A row is a dict with the column names of the tables; times are datetimes with a zone, bytes are bytes. JSON and CSV have
 all of a row's columns under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
-eyes: fewer columns, Kafka's headings, times without their milliseconds.
+people: fewer columns, Kafka's headings, times without their milliseconds.
 
-Everything that is printed goes through here. Nothing that a terminal would obey reaches one: names come from a log.
+All output goes through here. No control characters reach a terminal: names come from a log.
 JSON has such characters as `\u009b`, which says the same. CSV for a file or a pipe has every text as it is, so that it
 can be read back; also one that begins with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a mark in
 front would change names and negative numbers for every other reader.
@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 class Column:
     """A column of what a command prints: its contract name, and its heading on the screen (None: not shown there).
 
-    `broken` says where its text may go on in the next line of a narrow screen (display.words; None: nowhere).
+    `broken` tells where its text may break on a narrow screen (display.words; None: nowhere).
     """
 
     name: str
@@ -65,7 +65,7 @@ def _write_json_lines(rows: Iterable[Row], columns: Sequence[Column], out: TextI
 
 
 def json_line(row: Row) -> str:
-    """One object in one line, with its line end; what JSON has no type for as `plain_value` says."""
+    """One object in one line, with its line end; `plain_value` converts types that JSON lacks."""
     try:
         line = orjson.dumps(row, _plain, orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:  # numbers of more than 64 bits
@@ -174,7 +174,7 @@ _is_wide: ContextVar[bool] = ContextVar("_is_wide", default=False)
 
 @contextmanager
 def wide_tables(is_wide: bool) -> Iterator[None]:
-    """Whether tables printed in the block are as wide as they are, also on a terminal: --wide."""
+    """Prints the block's tables at full width, even on a terminal: --wide."""
     before = _is_wide.set(is_wide)
     try:
         yield
@@ -183,13 +183,13 @@ def wide_tables(is_wide: bool) -> Iterator[None]:
 
 
 def screen_width(out: TextIO) -> int | None:
-    """Columns of the terminal behind `out`; None: it is a file or a pipe, or --wide was given, and lines may be of any
+    """Columns of the terminal of `out`; None: it is a file or a pipe, or --wide was given, so lines may have any
     length."""
     return None if _is_wide.get() or not out.isatty() else terminal_width(out)
 
 
 def terminal_width(out: TextIO) -> int:
-    """Columns of the terminal behind `out`: what $COLUMNS says, else what it says itself, else 80."""
+    """Columns of the terminal of `out`: $COLUMNS, else its own answer, else 80."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
@@ -200,14 +200,14 @@ def terminal_width(out: TextIO) -> int:
 
 
 def show(line: str, out: TextIO | None = None) -> None:
-    """A line for eyes on stdout, or on `out`; marks of Style stay, other control characters are spelled out."""
+    """A line for people on stdout, or on `out`; marks of Style stay, other control characters are spelled out."""
     shown = "".join(part if OWN_MARKS.fullmatch(part) else printable(part) for part in OWN_MARKS.split(line))
     (out or sys.stdout).write(shown + "\n")
 
 
 def say(text: str) -> None:
     """A line for a person: on stderr, so that stdout has rows only. Control characters, line feeds too, are spelled
-    out. On a terminal a sentence goes on between words; an indented line, such as a command to copy, stays whole."""
+    out. On a terminal a sentence breaks between words; an indented line, such as a command to copy, stays whole."""
     for line in _lines_for(sys.stderr, printable(text)):
         sys.stderr.write(line + "\n")
     sys.stderr.flush()
@@ -230,8 +230,7 @@ class _Spoken(logging.Handler):
 
 @contextmanager
 def spoken_logs() -> Iterator[None]:
-    """In the block, warnings that libraries log go to stderr through here; where somebody has set logging up, as that
-    says."""
+    """In the block, warnings that libraries log go to stderr through here, unless logging is configured."""
     root = logging.getLogger()
     if root.handlers:
         yield
@@ -245,6 +244,6 @@ def spoken_logs() -> Iterator[None]:
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Lines for a person, each as `say` says it."""
+    """Lines for a person, each printed by `say`."""
     for line in lines:
         say(line)

@@ -1,4 +1,4 @@
-"""A file that a command writes: all of it or nothing, into a local folder or at a URI that pyarrow.fs opens."""
+"""An output file: all of it or nothing, in a local folder or at a URI that pyarrow.fs opens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 
 
 def require_place(output: str, example: str) -> None:
-    """Raises UsageError before any work if no file can be written there; `example` is a file's name. A URI shows only
+    """Raises UsageError before any work if no file can be written there; `example` is a file's name. A URI fails only
     when it is written."""
     if _is_uri(output):
         return
@@ -20,13 +20,13 @@ def require_place(output: str, example: str) -> None:
     if path.is_dir():
         raise UsageError(f"--output {output} is a folder; name a file in it: {path / example}")
     if not path.parent.is_dir():
-        raise UsageError(f"--output {output}: there is no folder {path.parent}; make it first")
+        raise UsageError(f"--output {output}: no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"--output {output}: the folder {path.parent} cannot be written to")
 
 
 def write_file(output: str, content: bytes) -> None:
-    """All of the content or, where that fails, none of it: an older file stays as it is. Raises KgroupsError."""
+    """Writes all of the content or, if that fails, none of it: an older file stays as it is. Raises KgroupsError."""
     try:
         if _is_uri(output):
             _write_by_pyarrow(output, content)
@@ -42,7 +42,7 @@ def _is_uri(output: str) -> bool:
 
 
 def _write_by_pyarrow(output: str, content: bytes) -> None:
-    """An object store shows an object when it is closed, and not before."""
+    """An object store shows an object only once it is closed."""
     from kgroups_spark.storage.files import file_system
 
     system, place = file_system(output)
@@ -51,7 +51,7 @@ def _write_by_pyarrow(output: str, content: bytes) -> None:
 
 
 def _write_local(output: Path, content: bytes) -> None:
-    # Nobody else knows this name beforehand, and whatever has it already, a link for instance, is refused.
+    # The name cannot be guessed, and an existing file or link of that name is refused.
     part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
     file = part.open("xb")
     with _removed_where_it_fails(part):

@@ -1,4 +1,4 @@
-"""One line on stderr that says what long work is at."""
+"""One line on stderr with the progress of long work."""
 
 import sys
 import time
@@ -12,7 +12,8 @@ _SECONDS_BETWEEN_LINES = 5.0  # where lines stay: in a log file, in a scheduler
 
 
 class Progress:
-    """Call it with what is being done; on a terminal the line is written over, elsewhere there is one now and then."""
+    """Call it with the current step. A terminal shows one line, which changes; elsewhere a line is printed now and
+    then."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
@@ -27,7 +28,7 @@ class Progress:
         sys.stderr.flush()
 
     def done(self) -> None:
-        """Takes the line away."""
+        """Removes the line."""
         if self._on_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -35,7 +36,7 @@ class Progress:
 
 @contextmanager
 def work_reported(failed: str) -> Iterator[Progress]:
-    """Progress for the work of the block. Its failure is one line, which begins with `failed`."""
+    """Progress of the block's work. A failure is one line, which begins with `failed`."""
     from kgroups_spark.lake.failures import machine_failures_reported
 
     progress = Progress()

@@ -16,9 +16,9 @@ _OPEN_COMMENT = re.compile(r"/\*.*", re.DOTALL)
 
 
 def statements(text: str, dialect: str = "duckdb") -> tuple[list[str], str]:
-    """The parts of a text, in order: statements that end with a semicolon, without it, and lines with a point (or a
-    backslash) between statements, which need none; and what stands behind the last one. None is empty, and a rest of
-    comments alone is none. `dialect`: duckdb or spark."""
+    """The parts of a text, in order: statements, without their semicolon; dot (or backslash) commands between
+    statements, which need none; and the rest after the last semicolon. No part is empty, and a rest of comments alone
+    is no part. `dialect`: duckdb or spark."""
     found: list[str] = []
     start, ends = 0, _ends(text, 0, dialect)
     while True:
@@ -38,16 +38,16 @@ def statements(text: str, dialect: str = "duckdb") -> tuple[list[str], str]:
 
 
 def _ends(text: str, start: int, dialect: str) -> Iterator[int]:
-    """Where semicolons stand outside of texts, names and comments."""
+    """The positions of semicolons outside of texts, names and comments."""
     # Not above: every command would be a third of a second slower.
     from sqlglot import Dialect, TokenError, TokenType
 
     tokenizer = Dialect.get_or_raise(dialect).tokenizer()
-    with suppress(TokenError):  # the last text or name is open: what stands before it counts
+    with suppress(TokenError):  # the last text or name is open: only the text before it counts
         tokenizer.tokenize(text[start:])
     return (start + token.start for token in tokenizer.tokens if token.token_type == TokenType.SEMICOLON)
 
 
 def is_for_prompt(statement: str) -> bool:
-    """Whether it is a line with a point, not SQL."""
+    """Whether it is a dot command, not SQL."""
     return statement.startswith((".", "\\"))

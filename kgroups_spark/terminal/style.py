@@ -31,5 +31,5 @@ class Style:
         return self._marked(text, "2")
 
     def _marked(self, text: str, code: str) -> str:
-        text = printable(text)  # no name passes marks of its own off as ours
+        text = printable(text)  # names cannot smuggle in marks
         return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text

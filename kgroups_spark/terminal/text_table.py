@@ -1,7 +1,7 @@
 """Rows of text for a screen. Numbers, times and names are never cut: where a row is too wide, the form changes.
 
-On a screen too narrow for all columns, those that hold nothing go first. Next headings and sentences go on in further
-lines; then a row takes two or three lines, with some of its columns in each:
+A screen too narrow for all columns drops empty columns first. Next, headings and sentences wrap; then a row takes two
+or three lines, with some of its columns in each:
 
     GROUP           TYPE      STATE        #OFFSETS
         EXPIRES-AT (UTC)     IN
@@ -28,8 +28,8 @@ from kgroups_spark.terminal.display import (
 __all__ = ["NULL", "TextTable", "display_width", "printable"]
 
 _GAP = "  "
-_INDENT = "    "  # of the lines of a row behind its first
-_NARROWEST_TEXT = 16  # a sentence in less is no pleasure to read
+_INDENT = "    "  # of the lines of a row after its first
+_NARROWEST_TEXT = 16  # a narrower sentence is hard to read
 _HIGHEST_ROW = 3  # in lines; higher ones are easier to read as blocks
 
 
@@ -80,7 +80,7 @@ class _Column:
 
 
 def _shown(value: str | int) -> str:
-    """The cell with what a terminal would obey spelled out, in the same pieces."""
+    """The cell with control characters spelled out, in the same pieces."""
     return Pieces(map(printable, value.pieces)) if isinstance(value, Pieces) else cell_text(str(value))
 
 
@@ -133,7 +133,7 @@ def _parts(columns: Sequence[_Column], width: int, rooms: Sequence[int]) -> list
 
 
 def _widths(columns: Sequence[_Column], width: int) -> list[int]:
-    """Room for each column: what it needs at least, and of what is left the same for all that want more."""
+    """The width of each column: its minimum, and an equal share of the rest for all that need more."""
     widths = [column.least for column in columns]
     for _ in range(width - _total(widths)):
         wanting = [index for index, column in enumerate(columns) if widths[index] < column.natural]
@@ -170,7 +170,7 @@ def _blocks(columns: Sequence[_Column], width: int) -> list[str]:
 
 
 def _block_line(heading: Pieces, cell: str, room: int, width: int) -> list[str]:
-    """A heading and its cell; a cell that does not fit beside the heading stands below it."""
+    """A heading and its cell; a cell that does not fit beside the heading is below it."""
     beside = width - room - len(_GAP)
     if narrowest(cell) <= beside:
         return side_by_side([heading, cell], [room, beside], [False, False], _GAP)

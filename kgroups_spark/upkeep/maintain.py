@@ -98,8 +98,8 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     """Does what the options ask for, under a claim. Raises KgroupsError, UsageError; a killed one can be repeated."""
     if options.vacuum_ms < LEAST_VACUUM_MS:
         raise UsageError(
-            "--vacuum below 7d is refused: somebody may still read files that young, or they are what the last "
-            "finished audit left while another one rewrites the current tables"
+            "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
+            "files of the last finished one until it finishes"
         )
     lake = Lake.open(spark, options.lake)
     if options.dry_run:

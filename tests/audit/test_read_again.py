@@ -145,7 +145,7 @@ def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again() 
     assert partition.records_reread and row.quarantined == {}
     assert nights.audited.rows("quarantine") == corrections(nights.audited) == []
     assert members_now(nights.audited) >= carried != set()
-    assert [note for note in row.notes or () if "what was read again is damaged in 1 place" in note]
+    assert [note for note in row.notes or () if "the log that was read again is damaged in 1 place" in note]
 
 
 def test_what_lay_before_the_logs_start_is_gone_when_it_is_read_again() -> None:

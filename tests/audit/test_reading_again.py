@@ -68,7 +68,7 @@ def test_both_writers_read_again_and_correct(
     assert [p.records_reread > 0 for p in summary.audit.partitions or ()] == [True, True]
     notes = summary.audit.notes or ()
     assert any("partition 0 was read again from its start: last read" in note for note in notes)
-    corrected = "was corrected, as its log had forgotten what we had not read"
+    corrected = "was corrected: compaction removed records before we read them"
     assert f"partition 0 {corrected}: 2 groups gone (c, m); 1 group changed (b)" in notes
     assert f"partition 1 {corrected}: 2 groups changed (c, n); 1 transaction ended" in notes
     write_folder(folder, third)

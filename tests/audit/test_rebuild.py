@@ -143,7 +143,7 @@ def test_the_next_audit_rebuilds_a_table_that_is_gone(session, logs, java, tmp_p
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_versions")
     summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
-    assert "state rebuilt from history: there was no table group_versions any more" in summary.audit.notes
+    assert "state rebuilt from history: table group_versions was missing" in summary.audit.notes
     assert reported(tmp_path / "lake") == reported(java)
 
 
@@ -236,7 +236,7 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(session, logs, ja
         summary = audit(session, lake, logs[1], writer=writer)
     resolved = [row for row in rows(lake, "quarantine") if row["resolved_by"] is not None]
     assert {row["resolved_by"] for row in resolved} == {2}
-    note = f"{len(resolved):,} records of quarantine could be decoded now, and went into history"
+    note = f"{len(resolved):,} records of quarantine could be decoded now and moved into history"
     assert note in summary.audit.notes
     assert reported(lake) | {"quarantine": []} == reported(java) | {"quarantine": []}
     for name in ("group_records", "offset_commits"):

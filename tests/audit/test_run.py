@@ -127,7 +127,7 @@ def rows_added(lake):
 def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session, log, whole):
     before = versions(whole)
     summary = audit(session, whole, log)
-    assert next(iter(summary.lines())).endswith("nothing is new")
+    assert next(iter(summary.lines())).endswith("no new records")
     after = versions(whole)
     assert after.pop("audits") == before.pop("audits") + 2
     assert after.pop("findings") == before.pop("findings") + 1  # each audit looks for findings again
@@ -242,7 +242,7 @@ def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, tmp_
     read = sum(p.records for p in summary.audit.partitions)
     assert read == sum(p.records_reread for p in summary.audit.partitions) > 0
     said = list(summary.lines())
-    assert said[0].endswith("nothing is new")
+    assert said[0].endswith("no new records")
     assert f"  {read:,} records were read again, and not added again" in said
     assert contents(tmp_path / "lake") == before
 
@@ -294,7 +294,7 @@ def test_another_log_is_refused_before_anything_is_written(session, corpora, who
 def test_a_folder_that_is_no_lake_is_left_alone(session, log, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
-    with pytest.raises(UsageError, match="no lake and not empty"):
+    with pytest.raises(UsageError, match="neither a lake nor empty"):
         audit(session, tmp_path / "photos", log)
     assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.png"]
 

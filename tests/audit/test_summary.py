@@ -55,7 +55,7 @@ def test_a_night_is_reported_in_a_few_lines():
 
 def test_a_night_in_which_nothing_came():
     quiet = replace(AUDIT, partitions=(PartitionProgress(3, 220, 220),), rows_added={})
-    assert lines(quiet)[0] == "audit 7: nothing is new"
+    assert lines(quiet)[0] == "audit 7: no new records"
     assert lines(quiet)[-1].endswith("rows added: none")
 
 
@@ -78,7 +78,7 @@ def test_a_partition_that_was_not_read_to_its_end_is_what_strict_is_for(short):
 
 
 def test_findings_are_counted_and_where_they_are_reported_is_said():
-    assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings tells ")
+    assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings shows ")
     assert lines(replace(AUDIT, rows_added={"findings": 0}))[-1].endswith("rows added: none")
 
 
@@ -108,8 +108,8 @@ def test_what_compaction_took_is_said_with_the_remedy():
         PartitionProgress(2, 0, 1000, records=1, offsets_missing=999),  # read for the first time
     ]
     assert gone_before_we_came(planned(0, 1), partitions) == [
-        "45.0 % of the night's offsets (90 of 200) were gone before we came; "
-        "min.compaction.lag.ms above the audit interval on __consumer_offsets keeps them"
+        "45.0 % of the night's offsets (90 of 200) were compacted away before this audit; min.compaction.lag.ms above "
+        "the audit interval on __consumer_offsets keeps them"
     ]
     assert gone_before_we_came(planned(), partitions) == []
 

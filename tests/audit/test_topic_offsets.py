@@ -156,10 +156,9 @@ def test_rows_as_the_lake_has_them_and_what_a_person_should_know() -> None:
         "unavailable",
     ]
     assert topic_offsets_notes(table) == [
-        "log start and end of 2 topics with committed offsets are not known: "
-        "an ACL that allows DESCRIBE on topic hidden and 1 other is needed",
-        "log start and end of 1 partition of topics with committed offsets could not be asked for, t-1 among them: "
-        "no leader has answered",
+        "log start and end of 2 topics with committed offsets are unknown: grant DESCRIBE on topic hidden and 1 other",
+        "could not fetch log start and end of 1 partition of topics with committed offsets, t-1 among them: no "
+        "leader answered",
     ]
 
 

@@ -250,7 +250,7 @@ def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
 
 
 def not_known(what: str, resource: str) -> str:
-    return f"{what} is not known: an ACL that allows DESCRIBE_CONFIGS on {resource} is needed"
+    return f"{what} is unknown: grant DESCRIBE_CONFIGS on {resource}"
 
 
 MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
@@ -258,7 +258,7 @@ MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
         {"offsets_retention_ms": None, "state_settings": None},
         (
             not_known("offsets.retention.minutes of the brokers", "cluster kafka-cluster"),
-            not_known("what is configured for single groups", "cluster kafka-cluster"),
+            not_known("the configuration of single groups", "cluster kafka-cluster"),
         ),
     ),
     "DESCRIBE_CONFIGS on the offsets topic": (
@@ -267,7 +267,7 @@ MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
     ),
     "DESCRIBE_CONFIGS on groups": (
         {},
-        (not_known(f"what is configured for group {GROUP}", f"group {GROUP}"),),
+        (not_known(f"the configuration of group {GROUP}", f"group {GROUP}"),),
     ),
 }
 

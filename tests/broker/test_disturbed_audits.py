@@ -87,5 +87,5 @@ def test_the_broker_goes_when_all_is_read(session, filled, tmp_path):
     live_audit(session, lake, filled.proxy.address, properties=IMPATIENT, progress=progress)
     assert of_the_log(lake) == filled.expected
     assert rows(lake, "topic_offsets") == []
-    asked_for = "log start and end of topics with committed offsets could not be asked for: no broker has answered in "
+    asked_for = "could not fetch log start and end of topics with committed offsets: no broker has answered in "
     assert [note for note in last_finished(lake)["notes"] if note.startswith(asked_for)] != []

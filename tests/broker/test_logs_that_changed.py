@@ -30,7 +30,7 @@ by_session = pytest.mark.usefixtures("commands_have_the_session")
 # Retention looks at the log as soon as it is set to; by default every five minutes.
 RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
 # How Spark's tasks fail.
-FAILED = "the audit failed, and what it wrote does not count: "
+FAILED = "the audit failed; nothing that it wrote counts: "
 
 
 @pytest.fixture(scope="module")

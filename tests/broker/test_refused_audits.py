@@ -157,8 +157,8 @@ def test_who_may_read_the_topic_and_nothing_else_is_reported_what_is_missing(gua
     missing = {
         "offsets.retention.minutes of the brokers is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
         f"delete.retention.ms of topic {OFFSETS_TOPIC} is not known": f"DESCRIBE_CONFIGS on topic {OFFSETS_TOPIC}",
-        "what is configured for single groups is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
-        "log start and end of 1 topic with committed offsets are not known": f"DESCRIBE on topic {TOPIC}",
+        "the configuration of single groups is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
+        "log start and end of 1 topic with committed offsets are unknown": f"DESCRIBE on topic {TOPIC}",
     }
     notes = last_finished(lake)["notes"]
     for what, acl in missing.items():

@@ -22,7 +22,7 @@ BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
     (
         "xyz",
-        "kgroups: unknown command xyz; there are demo, audit, audits, expiring, groups, describe, ",
+        "kgroups: unknown command xyz; use demo, audit, audits, expiring, groups, describe, ",
     ),
     ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
     ("expiring --wthin 4h", "kgroups: unknown option --wthin; did you mean --within?"),
@@ -46,7 +46,7 @@ BAD_USAGE = [
     ),
     ("expiring --lake .", "kgroups: no lake at .: the folder holds no tables of kgroups"),
     ("expiring --lake a.b.c", "kgroups: --lake a.b.c is neither schema nor catalog.schema; for a folder of that name"),
-    ("groups --format xml", "kgroups: --format: 'xml' is unknown; there are table, json, csv"),
+    ("groups --format xml", "kgroups: --format: 'xml' is unknown; use table, json, csv"),
     ("groups --type genric", "kgroups: --type: 'genric' is unknown; did you mean generic?"),
     ("groups --state empty,stabel", "kgroups: --state: 'stabel' is unknown; did you mean Stable?"),
     ("groups --lake ./nothing --as-of 2026-11-31", "kgroups: --as-of: invalid time '2026-11-31': use "),
@@ -62,11 +62,11 @@ BAD_USAGE = [
     ),
     (
         "audit --lake ./new --segments . --command-config c.properties",
-        "kgroups: --command-config is about a live cluster: give --bootstrap-server, too",
+        "kgroups: --command-config needs a live cluster: give --bootstrap-server, too",
     ),
     (
         "audit --lake ./new --segments . --max-bytes-per-second 5m",
-        "kgroups: --max-bytes-per-second is about a live cluster",
+        "kgroups: --max-bytes-per-second needs a live cluster",
     ),
     (
         "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
@@ -81,11 +81,11 @@ BAD_USAGE = [
     ),
     (
         "audit --lake ./new --segments . --partition x",
-        "kgroups: --partition: 'x' is no partition number (17) or list",
+        "kgroups: --partition: invalid partition 'x': use 17 or",
     ),
     (
         "audit --lake ./new --segments . --partition -1",
-        "kgroups: --partition: '-1' is no partition number (17) or",
+        "kgroups: --partition: invalid partition '-1': use 17 or",
     ),
     (
         "audit --lake ./new --segments . --offsets-partitions 0",
@@ -93,7 +93,7 @@ BAD_USAGE = [
     ),
     (
         "audit --lake ./new --segments . --writer delta",
-        "kgroups: --writer: 'delta' is unknown; there are auto, parts",
+        "kgroups: --writer: 'delta' is unknown; use auto, parts",
     ),
     ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: invalid time '5h': use "),
     ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
@@ -102,11 +102,11 @@ BAD_USAGE = [
     (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups: no folder __consumer_offsets-8 in "),
     ("dump", "kgroups: the following arguments are required: FILE|DIR"),
     ("dump nothing", "kgroups: nothing does not exist"),
-    ("dump . --format table", "kgroups: --format: 'table' is unknown; there are json"),
+    ("dump . --format table", "kgroups: --format: 'table' is unknown; use json"),
     (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
     (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
     *(
-        (f"{words} --lake {SEGMENTS}", f"kgroups: {SEGMENTS} is no lake and not empty: it holds ")
+        (f"{words} --lake {SEGMENTS}", f"kgroups: {SEGMENTS} is neither a lake nor empty: it holds ")
         for words in ("audit --segments .", "demo")
     ),
     ("demo --segments .", "kgroups: unknown option --segments"),
@@ -201,7 +201,7 @@ def test_no_command_shows_the_help_on_stderr(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "examples:" in err
-    assert err.endswith("kgroups: no command given; kgroups demo is a good first one\n")
+    assert err.endswith("kgroups: no command given; try kgroups demo\n")
 
 
 @pytest.mark.parametrize("command", [command.NAME for command in COMMANDS])
@@ -280,7 +280,7 @@ def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
     assert main(["dump", "x"]) == 1
     err = capsys.readouterr().err
     assert "in fail" in err
-    assert err.endswith("the lines above say where it happened\n")
+    assert err.endswith("the lines above show where it happened\n")
 
 
 def test_not_even_a_stack_brings_control_characters_to_the_terminal(capsys, monkeypatch):

@@ -42,8 +42,8 @@ def test_partitions_that_are_not_loaded_come_first():
     group = Difference("group", 3, "orders", "group", "share, Stable", WITHOUT_LOAD["scala"], why="no load")
     lines = said([load, group], facts=(Facts(), failing))
     assert lines[1:] == [
-        "3.9 could not load partitions 3, 17: 42 groups with 310 committed offsets in there; brokers answer that "
-        "there is no such group and no offset",
+        "3.9 could not load partitions 3, 17: 42 groups with 310 committed offsets in it; brokers answer that there "
+        "is no such group and no offset",
         "  the first: partition 3, log offset 5: a",
     ]
     failing.compacted_perhaps = {3}
@@ -78,7 +78,7 @@ def test_groups_and_offsets_are_counted():
         "1 group would be gone in 3.9: gone",
         "1 group would be new in 3.9: new",
         "1 group would be of another type in 3.9: other",
-        "1 group would differ otherwise: epochs",
+        "1 group would differ in other ways: epochs",
         "1 group would have other members: epochs",
         "1 committed offset would differ",
         "1 offset of open transactions would differ",
@@ -171,6 +171,6 @@ def test_a_group_that_is_not_there_brings_the_nearest(compared, capsys):
     assert compared("--group ordres") == 1
     said = capsys.readouterr()
     assert said.err == (
-        "kgroups: no group ordres in this history, by the rules of neither release; did you mean orders?\n"
+        "kgroups: no group ordres in this history by the rules of either release; did you mean orders?\n"
     )
     assert said.out == ""

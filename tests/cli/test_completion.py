@@ -98,6 +98,6 @@ def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixt
 
 def test_shells_that_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion"]) == 2
-    assert "kgroups: for which shell? There are bash, zsh, fish, tcsh" in capsys.readouterr().err
+    assert "kgroups: name a shell: bash, zsh, fish, tcsh" in capsys.readouterr().err
     assert main(["completion", "bsh"]) == 2
     assert "'bsh' is unknown; did you mean bash" in capsys.readouterr().err

@@ -157,7 +157,7 @@ def test_what_is_no_segment_is_refused(dump, tmp_path, size):
     path = tmp_path / "rec.json"
     path.write_text('{"group": "orders-etl", "offset": 12345678901}\n' * (1 + size // 40))
     path.write_bytes(path.read_bytes()[:size])
-    said = f"kgroups: {path} is not a segment: there is no record batch in it\n"
+    said = f"kgroups: {path} is not a segment: it has no record batch\n"
     assert dump(path) == (2, [], said)
 
 
@@ -167,7 +167,7 @@ def test_a_segment_of_which_nothing_can_be_read_fails_with_one_message(dump, tmp
     code, lines, err = dump(path)
     assert code == 1
     assert [line["reason"] for line in lines] == ["corrupt_batch"]
-    assert err == f"kgroups: nothing in {path} can be read: is it a segment of {THREE_LOGS}?\n"
+    assert err == f"kgroups: no record in {path} can be read: is it a segment of {THREE_LOGS}?\n"
 
 
 def test_a_segment_of_another_name_is_read_also_where_its_beginning_is_lost(dump, tmp_path):
@@ -345,7 +345,8 @@ def test_keys_that_tell_nothing_are_a_clear_message(dump, tmp_path):
     path.write_bytes(batch(0, [(b"order-17", b"{}"), (None, b"{}")]))
     code, lines, err = dump(folder)
     assert (code, lines) == (2, [])
-    assert err == f"kgroups: {path}: the keys of its records do not say if it is of {THREE_LOGS}; --topic says it\n"
+    cannot_tell = f"cannot tell from its keys whether it belongs to {THREE_LOGS}; name the log with --topic"
+    assert err == f"kgroups: {path}: {cannot_tell}\n"
     code, lines, _ = dump(folder, "--topic", "__transaction_state")
     assert (code, [line["reason"] for line in lines]) == (0, ["unknown_record_type", "null_key"])
 

@@ -189,7 +189,7 @@ def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(
         (["--finding", "expiry_overdu"], 2, "did you mean expiry_overdue?"),
         (["--severity", "warnings"], 2, "did you mean warning?"),
         (["--group", "order"], 1, "did you mean orders?"),
-        (["--audit", "4"], 2, "audit 4 looked for nothing"),
+        (["--audit", "4"], 2, "audit 4 did not look for findings"),
         (["--audit", "2", "--all-audits"], 2, "not allowed with"),
     ],
     ids=lambda value: value[0].strip("-") if isinstance(value, list) else "",

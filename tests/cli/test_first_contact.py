@@ -55,7 +55,7 @@ def test_a_partition_that_is_not_there_brings_those_that_are(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("kgroups: no partition 9 of topic 'orders' in the offset records (audit 1")
-    assert err.endswith("; there are partitions 0-5\n")
+    assert err.endswith("; found partitions 0-5\n")
 
 
 def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pytest.CaptureFixture[str]) -> None:

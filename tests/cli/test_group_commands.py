@@ -138,10 +138,10 @@ def test_a_share_group_has_the_start_offsets_that_were_stored_by_then(rows: Any,
     [
         (5, {}, "27 - 30 -", None),
         (2, {}, "- - - -", "whose history begins later"),
-        (9, {}, "27 - 38 -", "START-OFFSET is from the newest record of __share_group_state that was read"),
-        (5, {"records_lost": 1}, "27 - 30 -", "__share_group_state had lost records before they were read"),
-        (5, {"is_read": False}, "- - - -", "that log was not read"),
-        (None, {"is_read": False}, "- - - -", "that log was not read"),
+        (9, {}, "27 - 38 -", "START-OFFSET comes from the newest record of __share_group_state that was read"),
+        (5, {"records_lost": 1}, "27 - 30 -", "__share_group_state lost records before they were read"),
+        (5, {"is_read": False}, "- - - -", "which was not read"),
+        (None, {"is_read": False}, "- - - -", "which was not read"),
         (None, {"records_lost": 1}, "27 13 38 1", None),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_group_that_is_gone_is_dead_with_cause_and_comes_back(kgroups: Any, re
     assert gone_groups.REMOVAL_CAUSES[cause] in err
     assert to_datetime(at_ms).strftime("removed %Y-%m-%d %H:%M:%S UTC") in err
     if not found:
-        assert "It had no committed offsets" in err
+        assert "History has no committed offsets of it" in err
         return
     (command,) = [line[line.index("kgroups export-offsets") :] for line in err.splitlines() if "export-offsets" in line]
     code, out, err = kgroups(command.removeprefix("kgroups ").removesuffix(" --output offsets.csv"))
@@ -220,7 +220,7 @@ def test_an_unknown_group_brings_the_nearest_names(kgroups: Any) -> None:
         assert "did you mean invoice-export" in err
     code, _, err = kgroups("describe --group loyalty-points --as-of 2026-10-01")
     assert code == 0
-    assert "does not exist as of 2026-10-01 00:00:00 UTC (Dead); the log that was read up to then never had it" in err
+    assert "does not exist as of 2026-10-01 00:00:00 UTC (Dead) and is nowhere in the log read up to then" in err
 
 
 def test_one_group_or_all_are_asked_for(kgroups: Any) -> None:
@@ -309,7 +309,7 @@ def test_a_group_in_two_offsets_partitions(kgroups: Any) -> None:
     assert [headings(table)[-1] for table in (first, second)] == ["OFFSETS-PARTITION"] * 2
     assert first.split()[-1] == "3"
     assert "'g' in offsets partition 3, where its name belongs:" in err
-    assert "'g' in offsets partition 7, where its name does not belong: no client finds it there:" in err
+    assert "'g' in offsets partition 7, where its name does not belong: clients do not find it there:" in err
 
 
 def slot_of(row: dict[str, Any]) -> export_offsets.Slot:
@@ -327,10 +327,10 @@ def test_of_two_offsets_partitions_the_one_counts_that_the_name_belongs_to() -> 
     rows = [committed(3, 5, to_datetime(1)), committed(7, 9, to_datetime(2))]
     chosen, notes = importable(rows, {"g": 3})
     assert [slot.committed_offset for slot in chosen] == [5]
-    assert notes == ["group 'g', t-0 stands in two offsets partitions: taken from 3 (5), not from 7 (9)"]
+    assert notes == ["group 'g', t-0 is in two offsets partitions: taken from 3 (5), not from 7 (9)"]
     chosen, notes = importable(rows, {})
     assert [slot.committed_offset for slot in chosen] == [9]
-    assert notes == ["group 'g', t-0 stands in two offsets partitions: taken from 7 (9), not from 3 (5)"]
+    assert notes == ["group 'g', t-0 is in two offsets partitions: taken from 7 (9), not from 3 (5)"]
 
 
 def test_of_two_offsets_partitions_an_offset_that_the_tool_refuses_does_not_count() -> None:
@@ -353,7 +353,7 @@ def test_a_group_in_two_offsets_partitions_is_exported_from_one(
     monkeypatch.setattr(ArrowReader, "sql", counting)
     code, out, err = kgroups("export-offsets --group g", reader)
     assert (code, out) == (0, f"t,0,{taken[3]}\n")
-    assert f"group 'g', t-0 stands in two offsets partitions: taken from {taken}, not from {left}" in err
+    assert f"group 'g', t-0 is in two offsets partitions: taken from {taken}, not from {left}" in err
     assert "1 offset of 1 group" in err
 
 
@@ -479,9 +479,9 @@ def test_what_expired_piece_by_piece_comes_back_but_not_of_a_deleted_topic(rows:
 def test_a_removal_that_nobody_saw_is_reported_as_such(kgroups: Any) -> None:
     code, _, err = kgroups("describe --group g", gone(removed_at=None, events=[]))
     assert code == 0
-    assert "when and why it was removed is not known" in err
+    assert "When and why it was removed is unknown" in err
     code, _, err = kgroups("describe --group g", gone(removed_at=second(4), events=[]))
-    assert "removed 2001-09-09 01:46:44 UTC, why is not known: the lake has no events of that time" in err
+    assert "removed 2001-09-09 01:46:44 UTC, the cause is unknown, as the lake has no events of that time" in err
 
 
 def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
@@ -525,14 +525,14 @@ def test_a_file_is_written_once(kgroups: Any, tmp_path: Path) -> None:
     assert len(written.splitlines()) == 3
     code, _, err = kgroups(line)
     assert code == 2
-    assert "is there already: name another file, or remove it" in err
+    assert "already exists: name another file, or remove it" in err
     assert file.read_text() == written
 
 
 def test_a_file_in_no_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -> None:
     code, out, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/no/offsets.csv")
     assert (code, out) == (2, "")
-    assert err == f"kgroups: --output {tmp_path}/no/offsets.csv: there is no folder {tmp_path}/no; make it first\n"
+    assert err == f"kgroups: --output {tmp_path}/no/offsets.csv: no folder {tmp_path}/no; create it first\n"
 
 
 def test_a_full_disk_is_named_by_its_file(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vacuum", "6d23h"], "--vacuum below 7d is refused: somebody may still read files that young"),
+        (["--vacuum", "6d23h"], "--vacuum below 7d is refused: readers may still use files that young"),
         (["--vacuum", "0d"], "must be longer than 0"),
         (["--keep", "soon"], "--keep"),
         (["--optimise"], "unknown option --optimise; did you mean"),

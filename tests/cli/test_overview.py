@@ -65,16 +65,16 @@ def test_the_screen_shows_groups_expiry_transactions_findings_and_what_to_type()
         "Committed offsets that expire next, if things stay as they are",
         "  GROUP    TYPE     STATE  #OFFSETS  EXPIRES-AT (UTC)     IN  WHY",
         "  exports  classic  Empty         1  2026-11-17 06:41:36  1d  Empty since 2026-11-10 06:41, retention 7d",
-        "1 more offset would be gone by 2026-11-23 06:41:36 if every group became empty now",
+        "1 more offset would expire by 2026-11-23 06:41:36 if every group became Empty now",
         "",
-        "No offset hangs in an open transaction",
+        "No offset is pending in an open transaction",
         "",
-        "Nothing odd: every record could be used, no group stands out",
+        "No findings, and every record could be used",
         "",
         "Next",
         "  kgroups report --lake ./lake --output report.html          # all of it with plots, to open in a browser",
         "  kgroups expiring --lake ./lake --if-empty --retention 3d   # what if?",
-        "  kgroups groups --lake ./lake --as-of 2026-11-09T06:41      # as it was then",
+        "  kgroups groups --lake ./lake --as-of 2026-11-09T06:41      # the groups a week earlier",
         "  kgroups findings --lake ./lake                             # what is odd, why it matters, what to do",
         "  kgroups pending --lake ./lake --hanging                    # and how to end what hangs",
     ]
@@ -91,7 +91,7 @@ def test_findings_are_listed_with_what_a_person_should_know():
     start = lines.index("Odd")
     others = [
         "  1 record in quarantine: truncated",
-        "  partition 0: offsets 10 to 19 were gone before they could be read",
+        "  partition 0: offsets 10 to 19 were compacted away before they could be read",
         "  partition 7 is missing",
     ]
     assert lines[start + 1 : lines.index("", start)] == [
@@ -122,11 +122,11 @@ def test_offsets_that_moved_stand_in_a_table_and_the_last_ones_history_can_be_ty
     heading, first, second, nothing = lines[start + 1 : start + 5]
     assert re.split(r"  +", heading.strip())[3:] == ["#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"]
     assert re.split(r"  +", first.strip()) == [
-        "too late", "clicks", "2026-11-16 05:41:36", "2", "-", "10", "restarted after its removal", "unknown"
+        "too late", "clicks", "2026-11-16 05:41:36", "2", "-", "10", "offset committed after its removal", "unknown"
     ]  # fmt: skip
     assert re.split(r"  +", second.strip()) == [
         "orders", "clicks", "2026-11-16 05:41:36", "2", "910", "-", "rewound",
-        "no members: an admin's reset, most likely",
+        "no members: an admin reset, most likely",
     ]  # fmt: skip
     assert not nothing
     assert any(line.startswith("  kgroups history --lake ./lake --group 'too late' ") for line in lines)
@@ -152,7 +152,7 @@ def test_a_narrow_screen_shows_every_name_and_time_whole(width):
     name = "a-name-of-some-length" * 2
     lines = screen(width=width, expiry=[EXPIRES | {"group_id": name}], moves=[MOVE | {"group_id": name}])
     start = lines.index("Committed offsets that expire next, if things stay as they are")
-    shown = lines[start : lines.index("No offset hangs in an open transaction")]
+    shown = lines[start : lines.index("No offset is pending in an open transaction")]
     text = "\n".join(shown)
     assert text.count(name) == 2
     assert "2026-11-17 06:41:36" in text

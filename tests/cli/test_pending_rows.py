@@ -177,7 +177,7 @@ def test_the_other_topics_that_a_transaction_holds_back_are_reported():
     rows = with_other_partitions([transaction(7, AS_OF), transaction(9, AS_OF)], known)
     assert [row["other_partitions"] for row in rows] == [["orders-5"], None]
     assert about_other_partitions(rows) == [
-        "producer 7 has written to orders-5, too: who reads only committed records there waits for the same end"
+        "producer 7 has written to orders-5, too: read_committed consumers of those partitions wait for it as well"
     ]
 
 

@@ -114,7 +114,7 @@ def test_newer_lakes_and_others_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(KgroupsError, match=f"has layout {LAKE_VERSION + 1}; this version of kgroups-spark knows up to"):
         opened(newer)
     create(tmp_path / "other", "audits", pa.schema({"a": pa.int64()}), {})
-    with pytest.raises(UsageError, match="is no lake: its table audits has no property"):
+    with pytest.raises(UsageError, match="is not a lake: its table audits has no property"):
         opened(str(tmp_path / "other"))
     (tmp_path / "folder" / "audits").mkdir(parents=True)
     with pytest.raises(UsageError, match=r"no lake at .*folder: it has no table audits; kgroups audit makes one"):

@@ -169,7 +169,7 @@ def test_the_demo_ends_with_a_screen_and_a_second_one_with_the_same(spark, tmp_p
     assert first[1] == "__consumer_offsets: 35 groups, 186 committed offsets, 2026-10-26 06:35 to 2026-11-16 06:41 UTC"
     assert any(line.split()[:4] == ["cart-backfill", "classic", "Empty", "2"] and "now" in line for line in first)
     assert any("4010" in line and "payments-ledger" in line and "yes" in line for line in first)
-    assert any(line.startswith("  customer-360") and "restarted after its removal" in line for line in first)
+    assert any(line.startswith("  customer-360") and "offset committed after its removal" in line for line in first)
     assert f"  kgroups report --lake {location}" in "\n".join(first)
     in_readme = blocks("README.md")[1].splitlines()
     assert [line for line in in_readme if line not in first] == ["..."] * 3
@@ -183,7 +183,7 @@ def test_a_second_audit_adds_nothing_and_tells_so(lake, kgroups, rows):
     before = rows("groups")
     code, out, err = kgroups(f"audit --segments {SEGMENTS}")
     assert (code, out) == (0, "")
-    assert "audit 2: nothing is new" in err
+    assert "audit 2: no new records" in err
     assert rows("groups") == before
 
 

@@ -51,7 +51,7 @@ def test_a_number_that_no_broker_has_is_passed_over(minutes: str, ms: str) -> No
         topic_configs={"delete.retention.ms": ms},
     )
     assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (20 * 60_000, None)
-    assert [note.partition(" is passed over: ")[0] for note in reported.notes] == [
+    assert [note.partition(" is ignored: ")[0] for note in reported.notes] == [
         "offsets.retention.minutes of broker 1",
         f"delete.retention.ms of topic {OFFSETS}",
     ]
@@ -80,8 +80,7 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
             (BROKER, "1"),
             (None, 5),
             [
-                "offsets.retention.minutes of the brokers is not known: "
-                "an ACL that allows DESCRIBE_CONFIGS on cluster kafka-cluster is needed",
+                "offsets.retention.minutes of the brokers is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster",
                 G_NOTE,
                 H_NOTE,
             ],
@@ -90,8 +89,8 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
             (TOPIC, OFFSETS),
             (60_000, None),
             [
-                "delete.retention.ms of topic __consumer_offsets is not known: "
-                "an ACL that allows DESCRIBE_CONFIGS on topic __consumer_offsets is needed",
+                "delete.retention.ms of topic __consumer_offsets is unknown: grant DESCRIBE_CONFIGS on topic "
+                "__consumer_offsets",
                 G_NOTE,
                 H_NOTE,
             ],
@@ -99,17 +98,14 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
         (
             "list groups",
             (60_000, 5),
-            [
-                "what is configured for single groups is not known: "
-                "an ACL that allows DESCRIBE_CONFIGS on cluster kafka-cluster is needed"
-            ],
+            ["the configuration of single groups is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster"],
         ),
         (
             (GROUP, "g"),
             (60_000, 5),
             [
                 H_NOTE,
-                "what is configured for group g is not known: an ACL that allows DESCRIBE_CONFIGS on group g is needed",
+                "the configuration of group g is unknown: grant DESCRIBE_CONFIGS on group g",
             ],
         ),
     ],
@@ -126,10 +122,7 @@ def test_what_may_not_be_asked_for_is_left_out_and_a_note_names_the_acl(
 
 def test_of_several_groups_that_may_not_be_asked_for_one_is_named() -> None:
     reported = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
-    assert reported.notes == (
-        "what is configured for group g and 1 other is not known: "
-        "an ACL that allows DESCRIBE_CONFIGS on group g is needed",
-    )
+    assert reported.notes == ("the configuration of group g and 1 other is unknown: grant DESCRIBE_CONFIGS on group g",)
 
 
 def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
@@ -145,7 +138,7 @@ def test_of_many_groups_with_configs_some_are_reported(monkeypatch: pytest.Monke
     assert reported.notes == (
         "group g0: share.session.timeout.ms = 0 (group config)",
         "group g1: share.session.timeout.ms = 1 (group config)",
-        "5 more groups have a configuration of their own",
+        "5 more groups have their own configuration",
     )
     # Itself, the offsets topic, and three lots of groups.
     assert [each[0] for each in brokers.asked].count("DescribeConfigsRequest") == 5

@@ -103,7 +103,7 @@ def test_an_empty_schema_is_no_lake_yet(spark, empty_schema):
 def test_a_schema_with_other_tables_is_not_made_a_lake(spark, empty_schema):
     spark.range(1).createOrReplaceTempView("a_view_of_the_session")
     spark.sql(f"CREATE TABLE {empty_schema}.sales (id INT) USING parquet")
-    with pytest.raises(UsageError, match=r"is no lake and not empty: it holds sales; name an empty schema"):
+    with pytest.raises(UsageError, match=r"is neither a lake nor empty: it holds sales; name an empty schema"):
         Lake.create(spark, empty_schema)
     assert Lake(spark, empty_schema).place.names() == ["sales"]
     spark.catalog.dropTempView("a_view_of_the_session")

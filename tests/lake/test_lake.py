@@ -77,7 +77,7 @@ def test_no_lake_is_named_with_advice(spark, tmp_path):
 
 def test_a_folder_with_something_else_is_not_made_a_lake(spark, tmp_path):
     (tmp_path / "thesis.doc").touch()
-    with pytest.raises(UsageError, match=r"is no lake and not empty: it holds thesis.doc; name a new folder"):
+    with pytest.raises(UsageError, match=r"is neither a lake nor empty: it holds thesis.doc; name a new folder"):
         Lake.create(spark, str(tmp_path))
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.doc"]
 

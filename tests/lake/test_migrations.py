@@ -385,7 +385,7 @@ def test_a_table_audits_of_somebody_else_is_no_lake(spark, tmp_path):
     place = str(tmp_path / "books")
     spark.range(3).write.format("delta").save(f"{place}/audits")
     for opened in (Lake.open, Lake.create):
-        with pytest.raises(UsageError, match=r"is no lake: its table audits has no property kgroups\.lakeVersion"):
+        with pytest.raises(UsageError, match=r"is not a lake: its table audits has no property kgroups\.lakeVersion"):
             opened(spark, place)
     assert [path.name for path in Path(place).iterdir()] == ["audits"]
 

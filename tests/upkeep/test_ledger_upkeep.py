@@ -75,14 +75,14 @@ def _ask_commands(lake: str, newest_old: int, capsys) -> None:
     capsys.readouterr()
     assert main(["findings", "--lake", lake, "--audit", "3"]) == 1
     assert (
-        "what audit 3 found is gone: kgroups maintain --keep removed the findings of audits up to "
-        f"{newest_old} (audit {NIGHTS + 2})" in capsys.readouterr().err
+        f"the findings of audit 3 are gone: kgroups maintain --keep (audit {NIGHTS + 2}) removed those of "
+        f"audits up to {newest_old}" in capsys.readouterr().err
     )
     assert main(["findings", "--lake", lake, "--format", "json"]) == 0
     assert [json.loads(line)["audit_id"] for line in capsys.readouterr().out.splitlines()] == [NIGHTS]
-    gone = f"of audits up to {newest_old} those that nobody asks any more are gone"
+    gone = f"removed old audits up to {newest_old} and their findings"
     for words in (["audits"], ["findings", "--all-audits"]):
         assert main([words[0], "--lake", lake, *words[1:]]) == 0
         assert gone in capsys.readouterr().err
     assert main(["findings", "--lake", lake, "--audit", str(NIGHTS + 1)]) != 0
-    assert "looked for nothing" in capsys.readouterr().err
+    assert "did not look for findings" in capsys.readouterr().err

@@ -379,7 +379,7 @@ def test_a_rebuild_that_was_killed_comes_first(session, lake, monkeypatch):
 
 
 def test_what_is_refused(session, lake, tmp_path):
-    with pytest.raises(UsageError, match="--vacuum below 7d is refused: somebody may still read"):
+    with pytest.raises(UsageError, match="--vacuum below 7d is refused: readers may still use"):
         maintain(session, lake, vacuum_ms=6 * 86_400_000)
     with pytest.raises(UsageError, match="no lake at"):
         maintain(session, tmp_path / "nothing")

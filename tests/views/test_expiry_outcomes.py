@@ -1,4 +1,4 @@
-"""View expiry_outcomes: what the log has shown of what the audit before decided, in both dialects."""
+"""View expiry_outcomes: what the log has shown outcomes of the previous audit's, in both dialects."""
 
 from __future__ import annotations
 

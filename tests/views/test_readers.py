@@ -186,9 +186,9 @@ def test_the_last_night_is_reported_when_it_has_finished(lived_in: LivedIn) -> N
     assert counts is not None
     assert outcomes == {outcome: count for outcome, count in counts.items() if count}
     assert outcomes["removed"]
-    reported = [line for line in lived_in.summary.lines() if "of what the audit before decided" in line]
+    reported = [line for line in lived_in.summary.lines() if "outcomes of the previous audit's" in line]
     numbers = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in counts]
-    assert reported == [f"  of what the audit before decided on offsets: {', '.join(numbers)}"]
+    assert reported == [f"  outcomes of the previous audit's expiry decisions: {', '.join(numbers)}"]
 
 
 @pytest.mark.parametrize("name", some_of(5, *TABLES))

@@ -1,4 +1,4 @@
-"""Which figures the page has, in which order, and what is said where there is nothing to draw: a file a subject."""
+"""The figures of the page in order, and the sentences where there is nothing to draw: a file for each subject."""
 
 from __future__ import annotations
 

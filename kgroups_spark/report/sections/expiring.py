@@ -28,7 +28,9 @@ def expiring_section(answers: Answers) -> Section:
     what_if = _what_if(answers)
     if not groups:
         nothing = (
-            "No committed offset expires as things stand." if soon["offsets"] else "There are no committed offsets."
+            "No committed offset expires if things stay as they are."
+            if soon["offsets"]
+            else "There are no committed offsets."
         )
         return Section("expiring", "Expiring offsets by day", [nothing], what_if if soon["offsets"] else [])
     sentences = [
@@ -36,7 +38,9 @@ def expiring_section(answers: Answers) -> Section:
         f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days."
     ]
     if soon["due_offsets"]:
-        sentences.append(f"{counted(soon['due_offsets'], 'offset')}, due already, go at the broker’s next check.")
+        sentences.append(
+            f"{counted(soon['due_offsets'], 'offset')}, already due, will be removed at the broker’s next check."
+        )
     rows = [{**row, "counted_from": counted_from(row)} for row in groups]
     columns = [
         GROUP,
@@ -115,11 +119,10 @@ def if_empty_section(answers: Answers) -> Section:
     offsets, groups = sum(row["at_once"] for row in rows), len(at_once)
     kept = sum(row["offsets"] for row in rows)
     sentences = [
-        f"{counted(kept, 'offset')} of {counted(len(rows), 'group')} are kept only as long as their groups stay as "
-        f"they are. "
+        f"{counted(kept, 'offset')} of {counted(len(rows), 'group')} stay only as long as their groups do not change. "
         + (
-            f"{offsets:,} of them, of {counted(groups, 'group')}, would be due the moment the last member leaves: "
-            "KIP-848 groups count from the commit, however long ago."
+            f"{offsets:,} of them, of {counted(groups, 'group')}, would be due as soon as the last member leaves: "
+            "KIP-848 groups count from the commit, however old it is."
             if offsets
             else "None would be due at once: each has a full retention left when its group empties, or part of it."
         )
@@ -131,7 +134,7 @@ def if_empty_section(answers: Answers) -> Section:
         Column("member_count", "Members", "count", is_minor=True),
         Column("at_once", "At once", "count"),
         Column("offsets", "In all", "count"),
-        Column("last_expires_at", "All gone by (UTC)", "time", is_minor=True),
+        Column("last_expires_at", "All expired by (UTC)", "time", is_minor=True),
     ]
     caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
     return Section("if-empty", heading, sentences, [groups_table("if_empty", caption, columns, rows)])

@@ -13,7 +13,7 @@ def findings_section(answers: Answers) -> Section:
     if not rows:
         nothing = "The last audit found nothing odd."
         if answers["lake"][0]["looked_by"] is None:
-            nothing = "No audit has looked for what is odd yet; the next one does."
+            nothing = "No audit has looked for findings yet; the next one will."
         return Section("findings", "Findings", [nothing])
     columns = [
         Column("severity", "Severity"),
@@ -22,7 +22,7 @@ def findings_section(answers: Answers) -> Section:
         Column("topic", "Topic", is_minor=True),
         Column("partition", "Partition", "count", is_minor=True),
         Column("since", "Since (UTC)", "time", is_minor=True),
-        Column("detail", "The fact, why it matters, what to do", longest=LONGEST_DETAIL),
+        Column("detail", "The problem, why it matters, what to do", longest=LONGEST_DETAIL),
     ]
     kinds = answers["findings_by_kind"]
     kind_columns = [

@@ -21,7 +21,7 @@ from kgroups_spark.report.sections.shared import (
 
 def groups_section(answers: Answers) -> Section:
     if not answers["groups_now"] and not answers["groups_by_day"]:
-        return Section("groups", "Groups", ["The log that was read has no groups."])
+        return Section("groups", "Groups", ["The log has no groups."])
     now = answers["groups_now"]
     states = sorted({row["state"] for row in now})
     by_type: dict[str, Row] = {}
@@ -74,7 +74,7 @@ def _state_order(row: Row) -> int:
 
 
 def _by_day(answers: Answers, by: str) -> list[Row]:
-    """Groups by state or type as each day ended; a day without records is as the one before."""
+    """Groups by state or type as each day ended; a day without records is like the previous one."""
     counts: dict[datetime, dict[str, int]] = {}
     for row in answers["groups_by_day"]:
         of_day = counts.setdefault(row["day"], {})
@@ -127,5 +127,5 @@ def migration_section(answers: Answers) -> Section:
             )
         )
     else:
-        sentences.append("No group changed its type in the log that was read.")
+        sentences.append("No group changed its type in the log.")
     return Section("migration", heading, sentences, figures)

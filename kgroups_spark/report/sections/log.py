@@ -1,4 +1,4 @@
-"""The topic itself: rate and bloat, records that could not be used, and how much of the log was read."""
+"""The topic itself: rate and bloat, records that could not be used, and the part of the log that was read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def offsets_topic_section(answers: Answers) -> Section:
         Column("commits_per_hour", "Commits an hour", "rate"),
         Column("records", "Records", "count"),
         Column("live_records", "Still current", "count"),
-        Column("records_per_live", "Records to a current one", "rate"),
+        Column("records_per_live", "Records per current record", "rate"),
         Column("tombstones", "Tombstones", "count", is_minor=True),
         Column("bytes", "Size", "bytes", is_minor=True),
         Column("open_transactions", "Open transactions", "count", is_minor=True),
@@ -56,7 +56,7 @@ def offsets_topic_section(answers: Answers) -> Section:
     figures += [
         Plot(
             "current",
-            "Records that are still current, in % of all that were read, by partition",
+            "Records that are still current, in % of all records read, by partition",
             svg(numbered_chart(current, current_series, Axes("partition", "% still current", None))),
             [],
             sql,
@@ -94,12 +94,12 @@ def quarantine_section(answers: Answers) -> Section:
         return Section("quarantine", "Quarantine", ["Every record that was read could be used."])
     columns = [
         Column("reason", "Reason"),
-        Column("coordinator_fails", "A load would fail"),
+        Column("coordinator_fails", "Load would fail"),
         Column("entries", "Entries", "count"),
         Column("records", "Records", "count"),
         Column("partitions", "Partitions", "count", is_minor=True),
         Column("newest", "Newest (UTC)", "time", is_minor=True),
-        Column("example", "One of them, in words", is_minor=True, longest=LONGEST_DETAIL),
+        Column("example", "Example", is_minor=True, longest=LONGEST_DETAIL),
     ]
     records = sum(row["records"] for row in rows)
     sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."
@@ -122,12 +122,13 @@ def coverage_section(answers: Answers) -> Section:
     gaps = sum(row["is_complete"] is False for row in rows)
     lost = sum(row["lost"] or 0 for row in rows)
     sentences = [
-        f"History has every record of {len(rows) - gaps:,} of {counted(len(rows), 'partition')}, from the first that "
-        "was read on" + ("." if not gaps else "; of the others it has none that was compacted away before it was read.")
+        f"History has every record of {len(rows) - gaps:,} of {counted(len(rows), 'partition')}, from the "
+        "first one read"
+        + ("." if not gaps else "; the others lack records that were compacted away before they were read.")
     ]
     if lost:
-        sentences.append(f"{counted(lost, 'offset')} were gone before an audit came: audit more often.")
+        sentences.append(f"{counted(lost, 'offset')} were compacted away before an audit read them: audit more often.")
     sentences += answers["lake"][0]["notes"] or []
-    caption = "The part of each partition’s log that the tables hold, as offsets of that log"
+    caption = "The part of each partition’s log that is in the tables, by log offset"
     figure = query_table("coverage", caption, columns, rows)
     return Section("coverage", "Coverage", sentences, [figure])

@@ -13,7 +13,7 @@ def moves_section(answers: Answers) -> Section:
     rows = answers["offset_moves"]
     heading = "Offsets rewound or skipped ahead"
     if not rows:
-        return Section("moves", heading, ["No committed offset was rewound or skipped ahead in the log that was read."])
+        return Section("moves", heading, ["No committed offset was rewound or skipped ahead in the log."])
     shown = [{**row, "how": MOVES[row["event"]], "why": CAUSES[row["cause"]]} for row in rows]
     columns = [
         Column("event_timestamp", "When (UTC)", "time"),
@@ -32,8 +32,8 @@ def moves_section(answers: Answers) -> Section:
     ]
     series = list(zip(MOVES.values(), (RED, AMBER, PURPLE), strict=True))
     sentences = [
-        "The log does not say who committed: a commit that goes back while the group has no members is an admin’s "
-        "reset, most likely."
+        "The log does not record who committed. A lower offset committed while the group has no members is most "
+        "likely an admin reset."
     ]
     figures: list[Table | Plot] = [query_table("offset_moves", "Moves, the newest first", columns, shown)]
     if bars:
@@ -46,7 +46,7 @@ def removals_section(answers: Answers) -> Section:
     rows = answers["removals"]
     heading = "Offsets and groups that were removed"
     if not rows:
-        return Section("removals", heading, ["No offset and no group was removed in the log that was read."])
+        return Section("removals", heading, ["No offset and no group was removed in the log."])
     shown = [{**row, "why": CAUSES[row["cause"]]} for row in rows]
     columns = [
         Column("event_timestamp", "When (UTC)", "time"),
@@ -69,5 +69,5 @@ def removals_section(answers: Answers) -> Section:
         figures.insert(0, last_days_plot(answers, "removals_by_day", caption, bars, series, "events_by_day", "offset"))
     removed = sum(row["offsets"] for row in rows)
     groups = sum(row["is_group_removed"] for row in rows)
-    sentence = f"{counted(removed, 'offset')} and {counted(groups, 'group')} were removed in the log that was read."
+    sentence = f"{counted(removed, 'offset')} and {counted(groups, 'group')} were removed in the log."
     return Section("removals", heading, [sentence], figures)

@@ -24,8 +24,8 @@ def rebalances_section(answers: Answers) -> Section:
     bars = [{"day": day, "series": name, "value": value} for (day, name), value in counts.items()]
     series = list(zip([*REBALANCES.values(), OTHER_REBALANCE], (BLUE, AMBER, PURPLE, GREY), strict=True))
     sentences = [
-        f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. How long one took is known of "
-        "consumer, share and streams groups only: the log does not tell when a rebalance of a classic group began."
+        f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. Durations are known only for "
+        "consumer, share and streams groups: the log does not show when a rebalance of a classic group began."
     ]
     group_columns = [
         GROUP,

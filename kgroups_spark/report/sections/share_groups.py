@@ -18,7 +18,7 @@ def share_groups_section(answers: Answers) -> Section:
     waiting = (
         f"{counted(sum(lags), 'record')} of {counted(len(lags), 'partition')} are still to be processed."
         if lags
-        else "Their lag is not known: no audit of a live cluster saw where the topics end, or they are older than 4.2."
+        else "Their lag is unknown: no audit of a live cluster saw the topics' ends, or the brokers are older than 4.2."
     )
     sentences = [f"{groups} with {counted(len(rows), 'share partition')}. {waiting}"]
     columns = [
@@ -35,7 +35,8 @@ def share_groups_section(answers: Answers) -> Section:
     if near:
         records = counted(sum(row["records"] for row in near), "record")
         sentences.append(
-            f"{records} can be delivered once more at most: what fails then is archived, and nobody gets it any more."
+            f"{records} can be delivered once more at most. If that fails they are archived, and no consumer receives "
+            "them again."
         )
         columns = [
             GROUP,

@@ -17,7 +17,7 @@ OFFSETS_BY_DAY = Axes(DAY, "offsets", "offset")
 GROUP = Column("group_id", "Group")
 TYPE = Column("group_type", "Type", is_minor=True)
 STATE = Column("state", "State", is_minor=True)
-# Tables with a row a group are to hold 5,000; all tables together stay below 4 MB.
+# Tables with a row a group have up to 5,000; all tables together stay below 4 MB.
 ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
 
 
@@ -34,7 +34,7 @@ def groups_table(name: str, caption: str, columns: Sequence[Column], rows: Itera
 
 
 def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
-    """The days from the audit's on, as far as there are bars, a week at least."""
+    """The days from the audit's on, up to the last bar, at least a week."""
     first = day_of(answers["lake"][0]["as_of"])
     last = max(first + timedelta(days=6), *(row["day"] for row in rows))
     chart = days_chart(rows, series, OFFSETS_BY_DAY, first, (last - first).days + 1, {})
@@ -44,7 +44,7 @@ def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[
 def last_days_plot(
     answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
 ) -> Plot:
-    """The days up to the audit's moment, from the log's first on. The log may begin behind that moment (--as-of)."""
+    """The days up to the audit's moment, from the log's first on. The log may begin after that moment (--as-of)."""
     lake = answers["lake"][0]
     last = day_of(lake["as_of"])
     first = min(last, max(last - timedelta(days=DAYS), day_of(lake["oldest_hour"] or last)))

@@ -1,4 +1,4 @@
-"""Open transactions, and those that __transaction_state knows by name."""
+"""Open transactions, and transactional ids from __transaction_state."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def transactions_section(answers: Answers) -> Section:
     rows = answers["open_transactions"]
     heading = "Open transactions"
     if not rows:
-        return Section("transactions", heading, ["No transaction was open where the log ends."])
+        return Section("transactions", heading, ["No transaction was open at the end of the log."])
     lake = answers["lake"][0]
     as_of, is_known = lake["as_of"], lake["has_transaction_state"]
     hanging = sum(row["is_hanging"] for row in rows)
     coordinator = (
-        "and by __transaction_state their coordinator will not end them"
+        "and by __transaction_state, their coordinator will not end them"
         if is_known
-        else "by their age alone, as __transaction_state was not read: their coordinator may still end them"
+        else "by age alone, as __transaction_state was not read: their coordinator may still end them"
     )
     sentences = [
-        f"{counted(len(rows), 'transaction')} had neither committed nor aborted where the log ends; {hanging:,} "
+        f"{counted(len(rows), 'transaction')} were open at the end of the log; {hanging:,} "
         f"{'hanging' if is_known else 'likely hanging'}: open for longer than 15 minutes, Kafka’s default of "
         f"transaction.max.timeout.ms, {coordinator}. Consumers that ask for stable offsets wait for them, and the log "
-        "cleaner stops at their first record."
+        "cleaner cannot pass their first record."
     ]
     columns = [
         Column("producer_id", "Producer id"),
@@ -41,7 +41,7 @@ def transactions_section(answers: Answers) -> Section:
         Column("groups", "Group"),
         Column("offsets", "Offsets", "count"),
         Column("offsets_partition", "Offsets partition", "count", is_minor=True),
-        Column("records_held", "Records behind it", "count", is_minor=True),
+        Column("records_held", "Records after it", "count", is_minor=True),
     ]
     shown = [
         {
@@ -53,7 +53,7 @@ def transactions_section(answers: Answers) -> Section:
         }
         for row in rows
     ]
-    caption = "Transactions, the longest open first; records behind it: what the cleaner cannot pass"
+    caption = "Transactions, the longest open first; records after it: those that the cleaner cannot reach"
     return Section("transactions", heading, sentences, [query_table("open_transactions", caption, columns, shown)])
 
 
@@ -73,7 +73,7 @@ def transactional_ids_section(answers: Answers) -> Section:
     as_of = answers["lake"][0]["as_of"]
     ids = counted(sum(row["transactional_ids"] for row in states), "transactional id")
     sentences = [
-        f"The transaction coordinator knows {ids}; {len(named):,} have an open transaction. It aborted "
+        f"The transaction coordinator has {ids}; {len(named):,} have an open transaction. It aborted "
         f"{counted(len(aborted), 'transaction')} by itself in the {DAYS} days before the audit."
     ]
     figures = []
