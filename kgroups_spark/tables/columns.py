@@ -1,6 +1,6 @@
-"""How a column of a table is written down: name, type, comment, and whether it may be null.
+"""The definition of a table's column: name, type, comment, and whether it may be null.
 
-As Arrow's fields, so that whoever reads a lake without Spark needs none; spark_types.py makes Spark's types of them.
+As Arrow's fields, so that readers of a lake need no Spark; spark_types.py makes Spark's types from them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NAMES = {
 }
 
 
-# Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so there all is nullable by type;
-# that elements never are null, and which fields of a struct can be, stands in the comments.
+# Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so everything inside is nullable by
+# type. Comments tell that elements are never null, and which fields of a struct can be.
 
 
 def array(element: pa.DataType) -> pa.ListType:
@@ -44,12 +44,12 @@ def map_of(value: pa.DataType) -> pa.MapType:
 
 
 def struct(*fields: pa.Field) -> pa.StructType:
-    """A struct inside an array, its fields nullable by type; comments say which of them are really ever null."""
+    """A struct inside an array, its fields nullable by type; comments tell which of them can really be null."""
     return pa.struct([nullable(field) for field in fields])
 
 
 def column(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
-    """A column that may be null; the comment says when."""
+    """A column that may be null; the comment tells when."""
     return pa.field(name, data_type, nullable=True, metadata={"comment": comment})
 
 
@@ -64,7 +64,7 @@ def nullable(field: pa.Field) -> pa.Field:
 
 
 def comment_of(field: pa.Field) -> str:
-    """The comment that was written down with the column."""
+    """The comment of the column."""
     comment: bytes = field.metadata[b"comment"]
     return comment.decode()
 
@@ -102,20 +102,20 @@ def _plain(data_type: pa.DataType) -> pa.DataType:
 AUDIT_ID = required("audit_id", BIGINT, "The audit that wrote the row (table audits)")
 OFFSETS_PARTITION = required("offsets_partition", INT, "Partition of __consumer_offsets")
 LOG_OFFSET = required("log_offset", BIGINT, "Offset of the record in that partition's log")
-LOG_TIMESTAMP = column("log_timestamp", TIMESTAMP, "Time in the record; null: the record has none")
+LOG_TIMESTAMP = column("log_timestamp", TIMESTAMP, "Log time of the record; null: the record has none")
 
-# Every table with rows at places in the log begins with these.
+# Every table whose rows have a log offset begins with these.
 PLACE_IN_LOG = [AUDIT_ID, OFFSETS_PARTITION, LOG_OFFSET, LOG_TIMESTAMP]
 
 RAW_KEY_AND_VALUE = [
-    column("raw_key", BINARY, "Key's bytes, only where the columns do not say everything"),
-    column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
+    column("raw_key", BINARY, "The key's bytes, only if the columns do not have all of it"),
+    column("raw_value", BINARY, "The value's bytes, only if the columns do not have all of it"),
 ]
-# Quarantine of any log has these: the place and the bytes of a record or batch, and what is wrong.
+# The quarantine of any log has these: the position and the bytes of a record or batch, and the reason.
 WHERE_IT_STANDS = [
-    required("detail", STRING, "One sentence that a person can act on"),
+    required("detail", STRING, "The problem, in one sentence that a person can act on"),
     required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
-    column("file", STRING, "Segment; null: read from a cluster"),
+    column("file", STRING, "Segment file; null: read from a cluster"),
     column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
     column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),
     column("raw_value", BINARY, "Value's bytes, or the batch's, at most 1 MiB; null: none"),

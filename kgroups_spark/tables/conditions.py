@@ -1,7 +1,7 @@
 """Comparisons that choose rows of a table: by files' statistics, by pyarrow and by Spark.
 
-No Spark is loaded here. The holder of the rows applies a condition as early as possible: a file whose statistics leave
-no room for a row that meets it is not opened, a row group neither.
+No Spark is loaded here. The reader applies a condition as early as possible: it does not open a file, or read a row
+group, whose statistics rule out a row that meets it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow.compute as pc
 
-# Delta cuts the bounds of texts that are as long.
+# Delta truncates the bounds of texts of this length.
 SHORT_TEXT = 32
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": eq, "<=": le, ">=": ge}
 
@@ -37,8 +37,8 @@ class Condition(NamedTuple):
     def may_hold(self, least: Any, greatest: Any) -> bool:
         """Whether a file with these bounds (None: unknown) may hold a row that meets it.
 
-        Bounds of whole numbers and of short texts only: those of long texts may be cut, those of times stand in the log
-        as text.
+        Only by bounds of whole numbers and of short texts: those of long texts may be truncated, those of times are
+        texts in Delta's log.
         """
         if self.comparison.startswith("is"):
             return True
@@ -58,7 +58,7 @@ def _is_short_text(value: Any) -> bool:
 
 
 def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
-    """For pyarrow: all of them hold; None: there is none."""
+    """All conditions, for pyarrow; None: no condition."""
     return reduce(and_, [each.of(pc.field(each.column)) for each in conditions]) if conditions else None
 
 
@@ -68,7 +68,7 @@ def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], An
 
 
 def partitions_in_lots(rows: Mapping[int, int], at_once: int) -> Iterator[Condition]:
-    """Conditions that divide offsets partitions (with how many rows they have), in order, into lots of `at_once` rows
+    """Conditions that divide offsets partitions (with their number of rows), in order, into lots of `at_once` rows
     or of one partition."""
     lot: list[int] = []
     for number in sorted(rows):

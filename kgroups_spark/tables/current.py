@@ -1,7 +1,6 @@
-"""The tables that say what is so now: as of the last finished audit, rewritten by each.
+"""The current tables: the state as of the last finished audit. Each audit rewrites them.
 
-Columns of `groups` and `group_members` come again in the version tables of history.py, with the place in the log that
-made them so.
+The version tables of history.py repeat the columns of `groups` and `group_members`, with the log offset of each change.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from kgroups_spark.tables.columns import (
 )
 
 ASSIGNED_PARTITION = struct(
-    column("topic", STRING, "Null: only the topic id stood in the log by then; topics may name it"),
-    column("topic_id", STRING, "Topic id in Kafka's text form; null: only the name stood in the log by then"),
+    column("topic", STRING, "Null: the log had only the topic id by then; topics may name it"),
+    column("topic_id", STRING, "Topic id in Kafka's text form; null: the log had only the name by then"),
     required("partition", INT, "Partition of the topic"),
     column("assignment_epoch", INT, "Epoch in which the member got it (4.3 and newer); null: not logged"),
 )
@@ -41,10 +40,8 @@ TASK = struct(
 GROUP_COLUMNS = [
     required("group_id", STRING, "Group"),
     required("group_type", STRING, "classic, consumer, share or streams"),
-    required(
-        "state", STRING, "State in Kafka's words, as the log alone tells it (a live PreparingRebalance is never logged)"
-    ),
-    required("is_simple", BOOLEAN, "The group only has offsets: nobody ever joined it, or its metadata is gone"),
+    required("state", STRING, "State in Kafka's words, from the log alone (PreparingRebalance is never logged)"),
+    required("is_simple", BOOLEAN, "The group has only offsets: no member ever joined it, or its metadata is gone"),
     column("protocol_type", STRING, "Classic: consumer, connect, ...; null: none (simple groups)"),
     column("protocol", STRING, "Classic: name of the chosen protocol, as range; null: none or not classic"),
     column("generation", INT, "Classic: generation; null: not classic"),
@@ -56,12 +53,12 @@ GROUP_COLUMNS = [
     column(
         "current_state_timestamp", TIMESTAMP, "Classic: time of the state in the group's own record; null: not logged"
     ),
-    column("state_since", TIMESTAMP, "Log time of the record that led to the state; null: that record has no time"),
+    column("state_since", TIMESTAMP, "Log time of the record that caused the state; null: that record has no time"),
     required("member_count", INT, "Members of the group"),
     column(
         "metadata_hash", BIGINT, "Consumer, share, streams: hash of the subscribed topics' metadata; null: not logged"
     ),
-    column("resolved_regex_topics", map_of(array(STRING)), "Topics per subscribed expression; null: none"),
+    column("resolved_regex_topics", map_of(array(STRING)), "Topics by subscribed regular expression; null: none"),
 ]
 
 GROUPS = pa.schema(
@@ -80,9 +77,7 @@ GROUPS = pa.schema(
             BOOLEAN,
             "The group's name does not hash to this partition; null: number of partitions unknown",
         ),
-        column(
-            "log_offset", BIGINT, "Newest record about the group itself; null: the group exists by its offsets only"
-        ),
+        column("log_offset", BIGINT, "Newest record about the group itself; null: the group has only offsets"),
     ]
 )
 
@@ -96,31 +91,31 @@ MEMBER_COLUMNS = [
     column("rebalance_timeout_ms", INT, "Rebalance timeout; null: not logged"),
     column("session_timeout_ms", INT, "Classic protocol: session timeout; null: not logged"),
     column("member_epoch", INT, "Member epoch, -2: a static member that is away; null: classic, or none yet"),
-    column("previous_member_epoch", INT, "Epoch before; null: classic, or none yet"),
+    column("previous_member_epoch", INT, "Previous member epoch; null: classic, or none yet"),
     column(
         "member_state",
         STRING,
         "STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS, UNREVOKED_TASKS, UNRELEASED_TASKS, UNKNOWN; "
         "null: classic",
     ),
+    column("uses_classic_protocol", BOOLEAN, "Uses the classic protocol; null: share and streams, which have only one"),
+    column("server_assignor", STRING, "Assignor that the member requested; null: none"),
     column(
-        "uses_classic_protocol", BOOLEAN, "Speaks the classic protocol; null: share and streams, which have no other"
+        "subscribed_topics", array(STRING), "Subscribed topic names; null: unknown, its subscription cannot be read"
     ),
-    column("server_assignor", STRING, "Assignor that the member asked for; null: none"),
-    column("subscribed_topics", array(STRING), "Names subscribed to; null: unknown, its subscription cannot be read"),
-    column("subscribed_regex", STRING, "Expression subscribed to; null: none"),
-    column("assigned_partitions", array(ASSIGNED_PARTITION), "Its partitions; null: unknown, or streams"),
+    column("subscribed_regex", STRING, "Subscribed regular expression; null: none"),
+    column("assigned_partitions", array(ASSIGNED_PARTITION), "Assigned partitions; null: unknown, or streams"),
     column(
         "pending_revocation_partitions",
         array(ASSIGNED_PARTITION),
-        "Partitions it has to give up; null: classic or streams",
+        "Partitions pending revocation; null: classic or streams",
     ),
     column("target_partitions", array(ASSIGNED_PARTITION), "Its target assignment; null: classic or streams"),
-    column("assigned_tasks", array(TASK), "Streams: tasks it has; null: not streams"),
+    column("assigned_tasks", array(TASK), "Streams: assigned tasks; null: not streams"),
     column("target_tasks", array(TASK), "Streams: tasks of its target assignment; null: not streams"),
-    column("pending_revocation_tasks", array(TASK), "Streams: tasks it has to give up; null: not streams"),
+    column("pending_revocation_tasks", array(TASK), "Streams: tasks pending revocation; null: not streams"),
     column("topology_epoch", INT, "Streams: epoch of the member's topology; null: not streams"),
-    column("process_id", STRING, "Streams: process; null: not streams"),
+    column("process_id", STRING, "Streams: process id; null: not streams"),
 ]
 
 GROUP_MEMBERS = pa.schema(
@@ -140,9 +135,9 @@ SLOT = [
 ]
 
 COMMIT = [
-    required("committed_offset", BIGINT, "Offset that the group committed: the next one it wants to read"),
-    column("leader_epoch", INT, "Leader epoch of the record before it; null: not given"),
-    required("metadata", STRING, "Text the client left with it; '' is normal"),
+    required("committed_offset", BIGINT, "Offset that the group committed: the next one that it will read"),
+    column("leader_epoch", INT, "Leader epoch of the last record consumed; null: not given"),
+    required("metadata", STRING, "Metadata text of the client; '' is normal"),
     column("commit_timestamp", TIMESTAMP, "Time of the commit, at most the end of year 9999; null: none"),
     column("expire_timestamp", TIMESTAMP, "When it will expire (clients before 2.1); null: not given"),
     column("topic_id", STRING, "Topic id; null: not logged"),
@@ -157,7 +152,7 @@ COMMITTED_OFFSETS = pa.schema(
         required("record_type", SMALLINT, "Type of the record: 0 or 1"),
         required("value_version", SMALLINT, "Version of the record's value"),
         required("log_offset", BIGINT, "Record that committed it"),
-        required("is_orphan", BOOLEAN, "No group of that id exists: the broker neither shows nor expires it"),
+        required("is_orphan", BOOLEAN, "No group of that id exists: the broker neither returns nor expires it"),
     ]
 )
 
@@ -169,7 +164,7 @@ PENDING_OFFSETS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
-        required("producer_id", BIGINT, "Producer of the transaction"),
+        required("producer_id", BIGINT, "Producer id of the transaction"),
         column("producer_epoch", SMALLINT, "Producer epoch; null: none"),
         *SLOT,
         *COMMIT,
@@ -188,7 +183,7 @@ OPEN_TRANSACTIONS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
-        required("producer_id", BIGINT, "Producer of the transaction"),
+        required("producer_id", BIGINT, "Producer id of the transaction"),
         column("producer_epoch", SMALLINT, "Producer epoch; null: none"),
         required("transaction_start_offset", BIGINT, "Its first record after its last marker"),
         column("open_since", TIMESTAMP, "Log time of that record; null: it has none"),
@@ -215,17 +210,20 @@ OFFSET_EXPIRY = pa.schema(
         required(
             "reason",
             STRING,
-            "The first that holds: orphan, group_active, subscription_unknown, subscribed, pending_transaction, "
+            "The first that applies: orphan, group_active, subscription_unknown, subscribed, pending_transaction, "
             "expire_timestamp_passed, before_expire_timestamp, retention_passed, within_retention",
         ),
         column(
             "base",
             STRING,
-            "The base of the count: commit_timestamp, current_state_timestamp, expire_timestamp; null: none",
+            "The start of the retention period: commit_timestamp, current_state_timestamp, expire_timestamp; null: "
+            "none",
         ),
-        column("base_timestamp", TIMESTAMP, "Time that is counted from; null: none"),
-        column("expires_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not as things stand"),
-        column("expires_at_if_empty", TIMESTAMP, "The same if its last member left at as_of; null: not even then"),
+        column("base_timestamp", TIMESTAMP, "Time from which retention counts; null: none"),
+        column("expires_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not if it stays as it is"),
+        column(
+            "expires_at_if_empty", TIMESTAMP, "The same if the group's last member left at as_of; null: not even then"
+        ),
     ]
 )
 
@@ -244,7 +242,7 @@ GROUP_EXPIRY = pa.schema(
             "empty_and_nothing_left (delete); has_members, offsets_left, open_transaction, share_group, "
             "clean_up_fails, topology_description",
         ),
-        column("deletes_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not as things stand"),
+        column("deletes_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not if it stays as it is"),
         required("writes_tombstone", BOOLEAN, "The broker writes a tombstone when it deletes the group"),
     ]
 )
@@ -253,11 +251,11 @@ TOPICS = pa.schema(
     [
         AUDIT_ID,
         required("topic_id", STRING, "Topic id in Kafka's text form"),
-        required("topic", STRING, "Its name"),
+        required("topic", STRING, "Name of the topic"),
         column(
             "seen_log_timestamp",
             TIMESTAMP,
-            "Log time of the newest record that says so; null: none, or the cluster said so",
+            "Log time of the newest record with this id; null: none, or only the cluster reported it",
         ),
         required("source", STRING, "offset_commit, group_record or cluster"),
     ]

@@ -1,4 +1,4 @@
-"""Our tables as SQL defines them."""
+"""The SQL that defines our tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgroups_spark.tables.schemas import Table
 
 
 def table_definition(table: Table, properties: Mapping[str, str]) -> str:
-    """The definition behind the table's name in CREATE TABLE."""
+    """The definition after the table's name in CREATE TABLE."""
     columns = ", ".join(column_definition(field) for field in table.schema)
     reported = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
     return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({reported})"

@@ -1,8 +1,8 @@
 """The tables that are only ever appended to.
 
-`offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read
-stands in exactly one of them. The version tables hold what they made of groups and members, `group_traffic` counts.
-`topic_offsets` is not of the log: each audit of a live cluster asked the brokers.
+`offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read is in
+exactly one of them. The version tables hold the states of groups and members that follow from them, `group_traffic`
+counts them. `topic_offsets` is not from the log: each audit of a live cluster asks the brokers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgroups_spark.tables.columns import (
 )
 from kgroups_spark.tables.current import GROUP_COLUMNS, GROUPS, MEMBER_COLUMNS
 
-# Which records came in one batch: a coordinator writes an operation in one, and Kafka's cleaner keeps batches apart.
+# The batch of a record: a coordinator writes an operation as one batch, and Kafka's cleaner keeps batches apart.
 OFFSET_DELTA = column(
     "offset_delta",
     INT,
@@ -43,12 +43,12 @@ OFFSET_COMMITS = pa.schema(
         required("topic", STRING, "Topic"),
         required("partition", INT, "Partition of the topic"),
         column("committed_offset", BIGINT, "Offset that the group committed; null: tombstone"),
-        column("leader_epoch", INT, "Leader epoch of the record before it; null: not given"),
-        column("metadata", STRING, "Text the client left with it, '' is normal; null: tombstone"),
+        column("leader_epoch", INT, "Leader epoch of the last record consumed; null: not given"),
+        column("metadata", STRING, "Metadata text of the client, '' is normal; null: tombstone"),
         column(
             "commit_timestamp",
             TIMESTAMP,
-            "Time of the commit; null: tombstone, none, or one that no TIMESTAMP can hold",
+            "Time of the commit; null: tombstone, none, or outside the range of TIMESTAMP",
         ),
         column("expire_timestamp", TIMESTAMP, "When it will expire (clients before 2.1); null: not given"),
         column("topic_id", STRING, "Topic id; null: not logged"),
@@ -60,13 +60,14 @@ OFFSET_COMMITS = pa.schema(
         column(
             "outcome",
             STRING,
-            "committed or aborted; null: no transaction, or its marker lies outside the range that wrote the row "
-            "(view offset_history completes it). It does not say that this was the committed offset",
+            "committed or aborted; null: no transaction, or its marker is outside the range that wrote the row (view "
+            "offset_history completes it). committed does not mean that it became the committed offset",
         ),
         column(
             "marker_offset",
             BIGINT,
-            "Offset of the marker that ended the transaction; null: no transaction, or the marker lies elsewhere",
+            "Offset of the marker that ended the transaction; null: no transaction, or the marker is outside that "
+            "range",
         ),
         *RAW_KEY_AND_VALUE,
     ]
@@ -79,8 +80,8 @@ GROUP_RECORDS = pa.schema(
         required("record_type", SMALLINT, "Type of the record: 2 to 23"),
         required("record_name", STRING, "Kafka's name of the type: GroupMetadata, ConsumerGroupMemberMetadata, ..."),
         required("group_id", STRING, "Group"),
-        column("member_id", STRING, "Member in the record's key; null: the record is about the group"),
-        column("regular_expression", STRING, "Expression in the record's key; null: another type"),
+        column("member_id", STRING, "Member in the record's key; null: the record concerns the group"),
+        column("regular_expression", STRING, "Regular expression in the record's key; null: another type"),
         column("value_version", SMALLINT, "Version of the value; null: tombstone"),
         column(
             "value",
@@ -109,7 +110,7 @@ TRANSACTION_MARKERS = pa.schema(
         column(
             "transaction_start_offset",
             BIGINT,
-            "The producer's first transactional record after its marker before; null: none",
+            "The producer's first transactional record after its previous marker; null: none",
         ),
         column("offset_count", INT, "Offsets in the transaction; null: neither committed nor aborted"),
         column("group_ids", array(STRING), "Groups whose offsets were in it; null: neither committed nor aborted"),
@@ -119,7 +120,7 @@ TRANSACTION_MARKERS = pa.schema(
 QUARANTINE = pa.schema(
     [
         *PLACE_IN_LOG,
-        required("record_count", INT, "1; of a batch what its header claims; 0: the record is counted where it stands"),
+        required("record_count", INT, "1 for a record; a batch's claimed count; 0 if another table counts it"),
         column("record_type", SMALLINT, "Type in the key; null: cannot be read"),
         column("record_name", STRING, "Kafka's name of the type; null: unknown"),
         column("group_id", STRING, "Group in the key; null: cannot be read"),
@@ -137,7 +138,7 @@ QUARANTINE = pa.schema(
             "reason",
             STRING,
             "unknown_record_type, unknown_value_version, truncated, empty_value, null_key, corrupt_batch, or "
-            "load_would_fail: a record that stands in its own table and that a coordinator's load would have failed at",
+            "load_would_fail: a record that is in its own table, and at which a coordinator's load would have failed",
         ),
         *WHERE_IT_STANDS,
         column("resolved_by", BIGINT, "Audit that decoded it later; null: none has"),
@@ -152,7 +153,7 @@ def _of_one_version(columns: list[pa.Field], *, key: set[str]) -> list[pa.Field]
 GROUP_VERSIONS = pa.schema(
     [
         *PLACE_IN_LOG,
-        required("is_removed", BOOLEAN, "The record removed the group; the columns behind group_id are then null"),
+        required("is_removed", BOOLEAN, "The record removed the group; the columns after group_id are then null"),
         *_of_one_version([*GROUP_COLUMNS, GROUPS.field("is_misplaced")], key={"group_id"}),
     ]
 )
@@ -160,7 +161,7 @@ GROUP_VERSIONS = pa.schema(
 GROUP_MEMBER_VERSIONS = pa.schema(
     [
         *PLACE_IN_LOG,
-        required("is_removed", BOOLEAN, "The record removed the member; the columns behind member_id are then null"),
+        required("is_removed", BOOLEAN, "The record removed the member; the columns after member_id are then null"),
         *_of_one_version(MEMBER_COLUMNS, key={"group_id", "member_id"}),
     ]
 )
@@ -168,37 +169,44 @@ GROUP_MEMBER_VERSIONS = pa.schema(
 GROUP_EVENTS = pa.schema(
     [
         *PLACE_IN_LOG,
-        required("event_index", INT, "Number of the event among those of its log offset, from 0 on"),
-        column(
-            "event_timestamp", TIMESTAMP, "Commit time, where an offset moved outside transactions; else log_timestamp"
-        ),
+        required("event_index", INT, "Number of the event among those with its log offset, from 0 on"),
+        column("event_timestamp", TIMESTAMP, "Commit time if an offset moved outside transactions; else log_timestamp"),
         required("group_id", STRING, "Group"),
         column(
             "group_type",
             STRING,
-            "classic, consumer, share or streams, as the event left it; null: no such group (any more)",
+            "classic, consumer, share or streams, after the event; null: the group does not exist (any more)",
         ),
         required(
             "event",
             STRING,
             "group_created, state_changed, generation_changed (classic generation or group epoch), member_joined, "
-            "member_left, assignment_changed (of a member that stayed), group_type_changed, group_removed, "
-            "offset_rewound, offset_skipped (went up while the group had no members), offset_removed, "
-            "offset_restarted (first commit after a removal: lower = read again, higher = never read), topic_recreated",
+            "member_left, assignment_changed (a member that stayed), group_type_changed, group_removed, "
+            "offset_rewound, offset_skipped (rose while the group had no members), offset_removed, offset_restarted "
+            "(first commit after its removal; a lower offset: records are read again, a higher one: records are "
+            "never read), topic_recreated",
         ),
-        column("member_id", STRING, "Member; null: the event is of no single one"),
-        column("topic", STRING, "Topic; null: the event is of no topic"),
-        column("partition", INT, "Partition of the topic; null: the event is of no single one"),
-        column("offset_before", BIGINT, "Committed offset before, of offset_restarted before the removal; null: none"),
-        column("offset_after", BIGINT, "Committed offset after; null: none"),
-        column("value_before", STRING, "State, type, generation, topic id before; JSON of an assignment; null: none"),
-        column("value_after", STRING, "The same after; null: none"),
+        column("member_id", STRING, "Member; null: the event does not concern a single member"),
+        column("topic", STRING, "Topic; null: the event does not concern a topic"),
+        column("partition", INT, "Partition of the topic; null: the event does not concern a single partition"),
+        column(
+            "offset_before",
+            BIGINT,
+            "Committed offset before the event (offset_restarted: before the removal); null: none",
+        ),
+        column("offset_after", BIGINT, "Committed offset after the event; null: none"),
+        column(
+            "value_before",
+            STRING,
+            "State, type, generation or topic id before the event; an assignment as JSON; null: none",
+        ),
+        column("value_after", STRING, "The same after the event; null: none"),
         column(
             "cause",
             STRING,
-            "Causes of removals: expired, group_deleted, offset_deleted, topic_deleted or unknown; of moves no_members "
-            "(the group had none: an admin reset, most likely), with_members, transaction, topic_recreated or unknown; "
-            "null: the event is neither",
+            "Cause of a removal: expired, group_deleted, offset_deleted, topic_deleted or unknown; of a move: "
+            "no_members (most likely an admin reset), with_members, transaction, topic_recreated or unknown; null: "
+            "neither a removal nor a move",
         ),
     ]
 )
@@ -211,7 +219,7 @@ GROUP_TRAFFIC = pa.schema(
         column("hour", TIMESTAMP, "Start of the hour of log time; null: records without a time"),
         required("commits", BIGINT, "Offset commits, transactional ones included"),
         required("tombstones", BIGINT, "Offset tombstones"),
-        required("transactional_commits", BIGINT, "Offset commits in transactions, whatever became of them"),
+        required("transactional_commits", BIGINT, "Offset commits in transactions, whatever their outcome"),
         required("other_records", BIGINT, "Records of other types"),
         required("bytes", BIGINT, "Bytes of these records' keys and values"),
     ]
@@ -221,33 +229,35 @@ TOPIC_OFFSETS = pa.schema(
     [
         AUDIT_ID,
         required("topic", STRING, "Topic with committed offsets"),
-        column("topic_id", STRING, "Its topic id in Kafka's text form; null: the cluster did not say (or has none)"),
-        required("partition", INT, "Partition of the topic, or one of committed offsets that the topic does not have"),
+        column(
+            "topic_id", STRING, "Its topic id in Kafka's text form; null: the cluster did not report it (or has none)"
+        ),
+        required("partition", INT, "Partition of the topic, or of a committed offset whose partition does not exist"),
         column("log_start_offset", BIGINT, "First offset that the partition still had; null: status is not ok"),
-        column("log_end_offset", BIGINT, "Its high watermark, where consumers stop; null: status is not ok"),
+        column("log_end_offset", BIGINT, "High watermark, where consumers stop; null: status is not ok"),
         required(
             "status",
             STRING,
-            "ok; unknown_topic: the cluster has no such topic or partition, the only one that says so; not_authorized: "
-            "we may not describe the topic; unavailable: no leader, or another error",
+            "ok; unknown_topic: the cluster has no such topic or partition (no other status proves that); "
+            "not_authorized: DESCRIBE on the topic is denied; unavailable: no leader, or another error",
         ),
-        required("seen_at", TIMESTAMP, "When the audit asked"),
+        required("seen_at", TIMESTAMP, "When the audit asked the brokers"),
     ]
 )
 
 FINDINGS = pa.schema(
     [
         AUDIT_ID,
-        required("finding", STRING, "The kind of finding, one of a closed set"),
+        required("finding", STRING, "Name of the finding, from a closed set"),
         required("severity", STRING, "error: something fails or is lost; warning: it may; notice: worth knowing"),
-        column("group_id", STRING, "The group it is about; null: not about one group"),
-        column("topic", STRING, "The topic; null: not about one topic"),
-        column("partition", INT, "The topic's partition; null: not about one partition"),
-        column("member_id", STRING, "The member; null: not about one member"),
-        column("producer_id", BIGINT, "The producer; null: not about one producer"),
+        column("group_id", STRING, "Group; null: not about one group"),
+        column("topic", STRING, "Topic; null: not about one topic"),
+        column("partition", INT, "Partition of the topic; null: not about one partition"),
+        column("member_id", STRING, "Member; null: not about one member"),
+        column("producer_id", BIGINT, "Producer id; null: not about one producer"),
         column("offsets_partition", INT, "Partition of __consumer_offsets; null: not about one of them"),
-        column("log_offset", BIGINT, "The record that shows it; null: no single record does"),
-        column("since", TIMESTAMP, "Since when it is so; null: not known"),
-        required("detail", STRING, "The fact, why it matters, what to do"),
+        column("log_offset", BIGINT, "Log offset of the record that shows it; null: no single record does"),
+        column("since", TIMESTAMP, "Start of the condition; null: unknown"),
+        required("detail", STRING, "The problem, why it matters, what to do"),
     ]
 )

@@ -21,8 +21,8 @@ MICROSECONDS = pa.timestamp("us", "UTC")
 def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], **constants: Any) -> pa.RecordBatch:
     """Rows of the table in the order of `columns`; `constants` are the same in all of them.
 
-    Times are ms; None and Kafka's -1 are null. The nearest TIMESTAMP stands for a time that none can hold: a commit
-    from the year 50,000 must not expire today.
+    Times are ms; None and Kafka's -1 are null. A time out of range becomes the nearest TIMESTAMP: a commit from the
+    year 50,000 must not expire today.
     """
     values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
     arrays = [
@@ -44,14 +44,14 @@ def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 def nearest_timestamps(ms: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """TIMESTAMPs of milliseconds, of a time that none can hold the nearest one; -1 and null are null."""
+    """TIMESTAMPs of milliseconds, the nearest one for a time out of range; -1 and null are null."""
     known = pc.if_else(pc.equal(ms, -1), pa.scalar(None, pa.int64()), ms)
     held = pc.min_element_wise(pc.max_element_wise(known, FIRST_MS, skip_nulls=False), LAST_MS, skip_nulls=False)
     return pc.multiply(held, 1000).cast(MICROSECONDS)
 
 
 def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> pa.Array:
-    """TIMESTAMPs of milliseconds; null where `none`, or where no TIMESTAMP can hold the time."""
+    """TIMESTAMPs of milliseconds; null where `none`, or where the time is out of range."""
     missing = (ms < FIRST_MS) | (ms > LAST_MS)
     if none is not None:
         missing |= none
@@ -60,7 +60,7 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
 
 
 def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
-    """The chosen rows. Where they stand in one run, as those of a shard do in a file, nothing is copied."""
+    """The chosen rows. If they are one run, as a shard's rows in a file are, nothing is copied."""
     at = np.flatnonzero(chosen)
     if len(at) and at[-1] - at[0] + 1 > len(at):
         return rows.filter(pa.array(chosen))

@@ -1,4 +1,4 @@
-"""Every table of the lake, by name: what it is, its columns, its key, and which columns files have statistics on."""
+"""Every table of the lake, by name: its meaning, its columns, its key, and the columns with file statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["history", "current", "ledger", "internal"]
 
 @dataclass(frozen=True)
 class Table:
-    """One table. History and ledger are appended to, current is rewritten by each audit, internal is for us alone."""
+    """One table. Audits append to history and ledger, and rewrite current; internal is not for users."""
 
     name: str
     kind: Kind
@@ -40,7 +40,7 @@ PLACE = ("offsets_partition", "log_offset")
 GROUP = ("offsets_partition", "group_id")
 SLOT = (*GROUP, "topic", "partition")
 CHECKPOINTS = "checkpoints"
-# audit_id is what rows of an unfinished audit are found by.
+# audit_id identifies the rows of an unfinished audit.
 # The tables that together are the log: each record that was read is in exactly one of them.
 LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 HISTORY_STATISTICS = (
@@ -106,13 +106,13 @@ TABLES: dict[str, Table] = {
         _history(
             "topic_offsets",
             history.TOPIC_OFFSETS,
-            "Partition of a topic with committed offsets, as an audit of a live cluster found it",
+            "Log start and end of a topic's partition with committed offsets, from an audit of a live cluster",
             key=("audit_id", "topic", "partition"),
         ),
         _history(
             "findings",
             history.FINDINGS,
-            "Something odd that an audit found",
+            "Finding of an audit",
             key=("audit_id", "finding", "group_id", "topic", "partition", "member_id", "producer_id", *PLACE),
         ),
         _current("groups", current.GROUPS, GROUP, "Group that exists"),
@@ -132,7 +132,7 @@ TABLES: dict[str, Table] = {
         ),
         _current("offset_expiry", current.OFFSET_EXPIRY, SLOT, "Whether and when a committed offset expires, and why"),
         _current("group_expiry", current.GROUP_EXPIRY, GROUP, "Whether and when a group is deleted, and why"),
-        _current("topics", current.TOPICS, ("topic_id",), "Topic id that was seen, and its name"),
+        _current("topics", current.TOPICS, ("topic_id",), "Topic id from the log or the cluster, and its name"),
         _history(
             "share_group_state_records",
             state_log_tables.SHARE_GROUP_STATE_RECORDS,
@@ -162,20 +162,20 @@ TABLES: dict[str, Table] = {
             "current",
             state_log_tables.SHARE_PARTITIONS,
             SHARE_PARTITION,
-            "Share partition: what the share coordinator has stored of it, and its group's coordinator lists",
+            "Share partition: the share coordinator's stored state, and the group coordinator's list",
             ("audit_id", "group_id"),
         ),
         _current(
             "share_batches",
             state_log_tables.SHARE_BATCHES,
             ("state_partition", *SHARE_PARTITION, "first_offset"),
-            "Records of a share partition with one state: stored, not behind its start offset",
+            "Records of a share partition with one stored state, which are not past its start offset",
         ),
         _current(
             "transactional_ids",
             state_log_tables.TRANSACTIONAL_IDS,
             ("state_partition", "transactional_id"),
-            "Transactional id that the transaction coordinator knows",
+            "Transactional id of the transaction coordinator",
         ),
         Table("audits", "ledger", ledger_schema.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
         Table(
@@ -194,7 +194,7 @@ TABLES: dict[str, Table] = {
             "internal",
             internal.PREVIOUS_OFFSET_EXPIRY,
             SLOT,
-            "Internal: what the audit before decided of offsets, for the view expiry_outcomes",
+            "Internal: the previous audit's expiry decisions, for the view expiry_outcomes",
         ),
         Table(
             "state_log_state",

@@ -1,8 +1,9 @@
-"""Tables of `__share_group_state` and `__transaction_state`: history, what is so now, and what an audit goes on from.
+"""Tables of `__share_group_state` and `__transaction_state`: history, current state, and the state that an audit goes
+on from.
 
 `share_group_state_records` and `transaction_state_records`, together with `state_quarantine`, are those two logs: every
-record read stands in exactly one of them. `state_partition` is a partition of the log that the table, or its column
-`log`, names.
+record read is in exactly one of them. `state_partition` is a partition of the log named by the table or by its column
+`log`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ SHARE_GROUP_STATE_RECORDS = pa.schema(
         required("record_name", STRING, "Kafka's name of the type: ShareSnapshot, ShareUpdate"),
         *SHARE_PARTITION_KEY,
         *VALUE,
-        column("layout", STRING, "4.0: early access; ?4.0: the bytes fit both; null: that of 4.1 and newer, tombstone"),
+        column(
+            "layout",
+            STRING,
+            "4.0: early access; ?4.0: the bytes fit both; null: the layout of 4.1 and newer, or a tombstone",
+        ),
         *RAW_KEY_AND_VALUE,
     ]
 )
@@ -69,7 +74,7 @@ STATE_QUARANTINE = pa.schema(
         AUDIT_ID,
         LOG,
         *PLACE_IN_STATE_LOG[1:],
-        required("record_count", INT, "1; of a batch what its header claims; 0: the record is counted where it stands"),
+        required("record_count", INT, "1 for a record; a batch's claimed count; 0 if another table counts it"),
         column("record_type", SMALLINT, "Type in the key; null: cannot be read"),
         column("record_name", STRING, "Kafka's name of the type; null: unknown"),
         column("group_id", STRING, "Share group in the key; null: none, or cannot be read"),
@@ -93,18 +98,22 @@ STATE_EVENTS = pa.schema(
             "share_partition_initialized, share_offset_reset (by Admin), share_offsets_deleted; transaction_timed_out, "
             "producer_fenced (not of transactions version 2, where a fence looks like the producer's own abort)",
         ),
-        column("group_id", STRING, "Share group; null: the event is of a transactional id"),
-        column("topic_id", STRING, "Topic id; null: the event is of a transactional id"),
-        column("partition", INT, "Partition of the topic; null: the event is of a transactional id"),
-        column("offset_before", BIGINT, "Start offset before; null: not known, not set, or no share partition"),
-        column("offset_after", BIGINT, "Start offset after; null: not known, not set, or no share partition"),
-        column("state_epoch_before", INT, "State epoch before; null: not known, not set, or no share partition"),
-        column("state_epoch_after", INT, "State epoch after; null: not known, not set, or no share partition"),
-        column("transactional_id", STRING, "transactional.id; null: the event is of a share partition"),
-        column("producer_id", BIGINT, "Producer whose transaction was open; null: the event is of a share partition"),
-        column("producer_epoch", SMALLINT, "Producer epoch; null: the event is of a share partition"),
-        column("start_timestamp", TIMESTAMP, "When that transaction began; null: not known, or no transaction"),
-        column("timeout_ms", INT, "Its timeout; null: the event is of a share partition"),
+        column("group_id", STRING, "Share group; null: the event concerns a transactional id"),
+        column("topic_id", STRING, "Topic id; null: the event concerns a transactional id"),
+        column("partition", INT, "Partition of the topic; null: the event concerns a transactional id"),
+        column("offset_before", BIGINT, "Start offset before the event; null: unknown, not set, or no share partition"),
+        column("offset_after", BIGINT, "Start offset after the event; null: unknown, not set, or no share partition"),
+        column(
+            "state_epoch_before", INT, "State epoch before the event; null: unknown, not set, or no share partition"
+        ),
+        column("state_epoch_after", INT, "State epoch after the event; null: unknown, not set, or no share partition"),
+        column("transactional_id", STRING, "transactional.id; null: the event concerns a share partition"),
+        column(
+            "producer_id", BIGINT, "Producer whose transaction was open; null: the event concerns a share partition"
+        ),
+        column("producer_epoch", SMALLINT, "Producer epoch; null: the event concerns a share partition"),
+        column("start_timestamp", TIMESTAMP, "When that transaction began; null: unknown, or no transaction"),
+        column("timeout_ms", INT, "Timeout of the transaction; null: the event concerns a share partition"),
     ]
 )
 
@@ -124,7 +133,7 @@ SHARE_PARTITIONS = pa.schema(
         column(
             "delivery_complete_count",
             INT,
-            "Records behind the start offset that need no delivery any more (4.2 and newer); null: not known",
+            "Records after the start offset that need no more delivery (4.2 and newer); null: unknown",
         ),
         column(
             "init_state",
@@ -132,8 +141,8 @@ SHARE_PARTITIONS = pa.schema(
             "initializing, initialized, deleting, as the group's coordinator lists it (record type 15 of "
             "__consumer_offsets); null: it does not list it",
         ),
-        column("create_timestamp", TIMESTAMP, "When the state was made; null: not known"),
-        column("write_timestamp", TIMESTAMP, "When the newest snapshot was made; null: not known"),
+        column("create_timestamp", TIMESTAMP, "When the state was created; null: unknown"),
+        column("write_timestamp", TIMESTAMP, "When the newest snapshot was written; null: unknown"),
         column("log_timestamp", TIMESTAMP, "Log time of the newest record; null: none, or no state"),
         column("log_offset", BIGINT, "Newest record about it; null: no state"),
     ]
@@ -149,9 +158,9 @@ SHARE_BATCHES = pa.schema(
         required(
             "delivery_state",
             STRING,
-            "available, acknowledged, archived. Records in flight are never stored, nor is the end of the window",
+            "available, acknowledged or archived. Records in flight and the end of the window are never stored",
         ),
-        required("delivery_count", INT, "How often its records were delivered"),
+        required("delivery_count", INT, "Number of deliveries of its records"),
         column(
             "attempts_left",
             INT,
@@ -166,10 +175,10 @@ TRANSACTIONAL_IDS = pa.schema(
         AUDIT_ID,
         STATE_PARTITION.with_metadata({"comment": "Partition of __transaction_state"}),
         required("transactional_id", STRING, "transactional.id"),
-        column("producer_id", BIGINT, "Producer that has it; null: none"),
+        column("producer_id", BIGINT, "Current producer id; null: none"),
         column("producer_epoch", SMALLINT, "Producer epoch; null: none"),
-        column("previous_producer_id", BIGINT, "Producer of the last transaction, where it was another; null: none"),
-        column("next_producer_id", BIGINT, "Producer that takes over when the transaction ends; null: none"),
+        column("previous_producer_id", BIGINT, "Producer id of the last transaction, if it was different; null: none"),
+        column("next_producer_id", BIGINT, "Producer id that takes over when the transaction ends; null: none"),
         column("next_producer_epoch", SMALLINT, "Epoch of the next producer; null: none"),
         required(
             "state",
@@ -181,19 +190,19 @@ TRANSACTIONAL_IDS = pa.schema(
             "topic_partitions",
             array(
                 struct(
-                    required("topic", STRING, "Topic that the open transaction has written to"),
-                    required("partition", INT, "Its partition"),
+                    required("topic", STRING, "Topic to which the open transaction has written"),
+                    required("partition", INT, "Partition of the topic"),
                 )
             ),
-            "Partitions that the open transaction has written to, __consumer_offsets included; in order",
+            "Partitions to which the open transaction has written, __consumer_offsets included; in order",
         ),
-        column("start_timestamp", TIMESTAMP, "When the transaction began; null: none is open, or not known"),
-        column("last_update_timestamp", TIMESTAMP, "When the state was last changed; null: not known"),
+        column("start_timestamp", TIMESTAMP, "When the transaction began; null: none is open, or unknown"),
+        column("last_update_timestamp", TIMESTAMP, "When the state last changed; null: unknown"),
         column(
             "expires_at",
             TIMESTAMP,
-            "The earliest moment at which the coordinator removes the id, if nothing happens to it "
-            "(transactional.id.expiration.ms); null: not in this state",
+            "Earliest moment at which the coordinator removes an unused id (transactional.id.expiration.ms); null: "
+            "never in this state",
         ),
         required("log_offset", BIGINT, "Newest record about it"),
     ]
@@ -204,8 +213,8 @@ STATE_LOG_STATE = pa.schema(
         AUDIT_ID,
         LOG,
         STATE_PARTITION,
-        required("entry_type", STRING, "The kind of the payload; only the coordinator's save and load know"),
-        column("group_id", STRING, "Group; null: the entry is about no group"),
+        required("entry_type", STRING, "The kind of the payload; known only to the coordinator's save and load"),
+        column("group_id", STRING, "Group; null: the entry does not concern a group"),
         required("payload", STRING, "JSON text"),
     ]
 )

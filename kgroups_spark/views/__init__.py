@@ -1,14 +1,14 @@
-"""Views and functions over the tables of a lake, as SQL: a file each in `sql/`, whose head says what it is and what its
-columns are (definition.py), in DuckDB's dialect. Spark's is made of it when a session asks for it (spark_sql.py). Views
-of record types have no files: their SQL is made from Kafka's message definitions (record_views.py).
+"""Views and functions over the tables of a lake, as SQL: a file each in `sql/`, whose head describes it and its columns
+(definition.py), in DuckDB's dialect. Spark's SQL is translated from it when a session asks for it (spark_sql.py). Views
+of record types have no files: their SQL is generated from Kafka's message definitions (record_views.py).
 
     register_views(spark, lake)     temporary views of a Spark session
     duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM
 
 Both first make a view of every table, under the table's name, as the last finished audit left it: at the newest version
-to which no later audit has committed. So whoever reads the views never sees half an audit, whether one runs, was
-killed, or finishes meanwhile: then they say what they said until they are registered again. The views' own SQL reads
-nothing but these, and says nothing of versions.
+to which no later audit has committed. So a reader of the views never sees half an audit, whether one runs, was killed,
+or finishes meanwhile: the answers stay the same until the views are registered again. The views' own SQL reads only
+these, and names no versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kgroups_spark.views.record_views import RECORD_VIEWS, record_view
 
 Dialect = Literal["spark", "duckdb"]
 
-# In the order in which they are made: a view may read those before it.
+# In the order of creation: a view may read those before it.
 VIEWS = (
     "last_audit",
     "findings_audit",
@@ -54,7 +54,7 @@ VIEWS = (
     *RECORD_VIEWS,
 )
 
-# In the same order. Table functions but for the three of a group's partition, and known_as_of.
+# In the same order. Table functions except the three about a group's partition, and known_as_of.
 FUNCTIONS = (
     "java_hash",
     "offsets_partition_count",
@@ -75,11 +75,11 @@ FUNCTIONS = (
 )
 
 
-# Neither engine hands this down to the ledger's files, so that it would read them all; a number it does.
+# Neither engine pushes this down to the ledger's files, so it would read them all; a number is pushed down.
 LAST_FINISHED = "(SELECT max(audit_id) FROM audits WHERE status = 'finished')"
 
 
-# The same of the audit that decided what expiry_outcomes is about.
+# The same for the audit whose decisions expiry_outcomes shows.
 DECIDED_BY = "(SELECT max(decided_by) FROM previous_offset_expiry)"
 
 
@@ -100,10 +100,9 @@ def columns_of(name: str) -> Columns:
 
 
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
-    """The statements that make the view or function. Raises FileNotFoundError for a name that is neither's.
+    """The statements that make the view or function. Raises FileNotFoundError for an unknown name.
 
-    `audit_id`: the last finished audit of the lake that the view is made for, which then need not be looked for in the
-    whole ledger each time the view is asked.
+    `audit_id`: the last finished audit of the view's lake, so that each query need not search the whole ledger for it.
     """
     query = definition(name).query
     # Functions name the schema: in DuckDB a caller's WITH could hide the table.

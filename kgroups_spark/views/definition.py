@@ -6,13 +6,13 @@
     -- returns INT
     -- offsets_partition, group_id of committed_offsets
     -- columns of group_versions but is_removed
-    -- state: what this column says
-    -- known STRING: what this column says
+    -- state: the meaning of this column
+    -- known STRING: the meaning of this column
 
     SELECT ...
 
 Columns come in their order. Those of another table, view or function have the type and the comment that they have
-there; one that is named again stays where it is and says something else. A function that `returns` no type is a table
+there; one that is named again keeps its position and gets another comment. A function that `returns` no type is a table
 function, each of whose columns has a type.
 """
 
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """A column, or a function's argument. `type`: as Spark names it; None: it is as the query gives it. `default`: SQL
+    """A column, or a function's argument. `type`: Spark's name of it; None: the query's type. `default`: SQL
     for an argument that may be left out."""
 
     comment: str
@@ -52,9 +52,9 @@ _NAMED = re.compile(r"(.*) of (\w+)")
 
 
 def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool) -> Definition:
-    """The definition that a file holds. `columns_of`: the columns of another table, view or function.
+    """The definition in a file. `columns_of`: the columns of another table, view or function.
 
-    Raises ValueError for a line of the head that says none of these things, KeyError for a column that is not there.
+    Raises ValueError for a line of the head in none of these forms, KeyError for an unknown column.
     """
     head, query = text.split("\n\n", 1)
     lines = [line.removeprefix("--").strip() for line in head.splitlines()]
@@ -75,7 +75,7 @@ def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool
 
 
 def _inherited(line: str, columns_of: Callable[[str], Columns]) -> Iterator[tuple[str, Column]]:
-    """Columns that stand elsewhere."""
+    """Columns of another table, view or function."""
     if found := _ALL.fullmatch(line):
         columns, left_out = columns_of(found[1]), _names(found[2] or "")
         yield from ((name, column) for name, column in columns.items() if name not in left_out)
@@ -83,7 +83,7 @@ def _inherited(line: str, columns_of: Callable[[str], Columns]) -> Iterator[tupl
         columns = columns_of(found[2])
         yield from ((name, columns[name]) for name in _names(found[1]))
     else:
-        raise ValueError(f"the head of a view does not say so: {line}")
+        raise ValueError(f"no line of a view's head has this form: {line}")
 
 
 def _names(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The descriptions of tables, views and functions and of their columns: as they say themselves."""
+"""The descriptions of tables, views and functions and of their columns, from their own comments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from kgroups_spark.views.dialects import comment_of, signature
 
 
 class Description(NamedTuple):
-    """Columns in their order with what they say; of a function none. `arguments`: of a function, as DuckDB's SQL."""
+    """Columns in their order with their comments; none for a scalar function. `arguments`: a function's, as DuckDB's
+    SQL."""
 
     comment: str
     columns: dict[str, str]

@@ -1,4 +1,4 @@
-"""How DuckDB and Spark make a view or a function, each with its comments."""
+"""The statements of DuckDB and Spark that create a view or a function, with its comments."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def duckdb_statements(name: str, definition: Definition) -> str:
 
 
 def _forms(definition: Definition) -> Iterator[Definition]:
-    """The macro with all arguments, and without the last one where that may be left out. With its default inside the
-    first form, DuckDB 2.0 would take columns of what that reads for the arguments."""
+    """The macro with all arguments, and without the last one if that may be left out. With its default inside the first
+    form, DuckDB 2.0 would take columns of the default's tables for the arguments."""
     yield definition
     arguments = dict(definition.arguments or {})
     if arguments:
@@ -56,19 +56,19 @@ def _put(expression: str, name: str, query: str) -> str:
 
 
 def comment_of(definition: Definition) -> str:
-    """The comment, and what the arguments are: a macro's have no comments of their own."""
+    """The comment, with those of the arguments: a macro's arguments have no comments of their own."""
     arguments = (definition.arguments or {}).items()
     return definition.comment + "".join(f". {name}: {argument.comment}" for name, argument in arguments)
 
 
 def spark_statement(name: str, definition: Definition) -> str:
     """The statement that makes it in a session of Spark 4."""
-    # Brings sqlglot, which DuckDB does without.
+    # Imports sqlglot, which DuckDB does not need.
     from kgroups_spark.views.spark_sql import spark_sql
 
     reported, query = f"COMMENT {literal(definition.comment)}", spark_sql(_with_defaults(definition))
     if definition.arguments is None:
-        # A view's columns have the types that its query gives them.
+        # A view's columns have the types of its query.
         columns = {column: its._replace(type=None) for column, its in definition.columns.items()}
         return f"CREATE OR REPLACE TEMPORARY VIEW {name} {_spark_columns(columns)}\n{reported}\nAS\n{query}"
     head = f"CREATE OR REPLACE TEMPORARY FUNCTION {name}{_spark_columns(definition.arguments)}"
@@ -78,7 +78,7 @@ def spark_statement(name: str, definition: Definition) -> str:
 
 
 def _with_defaults(definition: Definition) -> str:
-    """The query with what an argument is that was left out: in Spark a default is a constant, null."""
+    """The query with the defaults of arguments that were left out: in Spark a default is a constant, null."""
     query = definition.query
     for name, argument in (definition.arguments or {}).items():
         if argument.default not in (None, NULL):

@@ -1,6 +1,6 @@
 """The tables, views and functions of a lake in DuckDB, which reads them through deltalake: without Spark, without Java.
 
-The extra `[read]` brings both. The lake must be a path, with tables that deltalake gives as Arrow
+The extra `[read]` installs both. The lake must be a path, with tables that deltalake gives as Arrow
 datasets (no deletion vectors, no column mapping: an audit makes none).
 """
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
-# Delta's protocol of tables that are what their files say: neither deletion vectors nor column mapping.
+# Delta's protocol of tables that are exactly their files: neither deletion vectors nor column mapping.
 PLAIN_READER = 1
 
-# Says of which columns files have statistics. Without it deltalake 1.6 takes a column that has none for one without
+# Lists the columns with file statistics. Without it, deltalake 1.6 takes a column without statistics for one without
 # values, and a condition on it finds nothing.
 STATISTICS = "delta.dataSkippingStatsColumns"
 
@@ -48,7 +48,7 @@ LEDGER_SUMS = "ledger_sums"
 IS_FINISHED = pc.field("status") == FINISHED
 
 SETTINGS = "SET TimeZone = 'UTC'"
-# Nor Python's variables, which DuckDB else takes for tables; and SQL cannot set it otherwise again.
+# Nor Python's variables, which DuckDB otherwise takes for tables; and SQL cannot change it again.
 NO_FILES = "SET python_enable_replacements = false; SET enable_external_access = false; SET lock_configuration = true"
 
 
@@ -94,8 +94,8 @@ class DuckDbLake:
         return Replaced.of(reported[0].as_py() if len(reported) else None)
 
     def table(self, name: str) -> pa.dataset.Dataset:
-        """All of the table's rows, also those that are replaced. Columns that a lake of an older layout lacks are null,
-        tables that it lacks are empty. Raises DeltaProtocolError for a table that deltalake cannot give as files."""
+        """All of the table's rows, even replaced ones. Columns missing in a lake of an older layout are null, missing
+        tables are empty. Raises DeltaProtocolError for a table that deltalake cannot give as files."""
         if name not in self._datasets:
             table, schema, older = self._tables[name], arrow_schema(name), self._older_checkpoints
             if name == CHECKPOINTS and older is not None:
@@ -107,17 +107,17 @@ class DuckDbLake:
         return self._datasets[name]
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
-        """Rows of a table, without DuckDB. Files and row groups that cannot hold one that meets the conditions are not
-        read, nor are other columns."""
+        """Rows of a table, without DuckDB. Files and row groups without a row that meets the conditions are not read,
+        nor are other columns."""
         left_out = self.replaced if name in REPLACEABLE else NOTHING
         return left_out.rows_left(name, self.table(name), columns, conditions)
 
     def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
-        """The answer of a query; its parameters stand in it as $name. Raises duckdb.Error."""
+        """The answer of a query; its parameters are written as $name. Raises duckdb.Error."""
         return self._answer(query, parameters).to_arrow_table()
 
     def batches(self, query: str, parameters: dict[str, Any] | None, rows: int) -> pa.RecordBatchReader:
-        """The same as it comes, in batches of about so many rows; another query ends it."""
+        """The same as a stream, in batches of about this many rows; another query ends it."""
         return self._answer(query, parameters).to_arrow_reader(rows)
 
     def _answer(self, query: str, parameters: dict[str, Any] | None) -> DuckDBPyRelation:
@@ -127,12 +127,12 @@ class DuckDbLake:
         try:
             return connection.sql(query, params=parameters or {})
         except duckdb.CatalogException:
-            # A name that only DuckDB can tell; and it knows the nearest name of those that are made.
+            # Only DuckDB can identify the name, and suggest the nearest of those that exist.
             self.make(NAMES)
             return connection.sql(query, params=parameters or {})
 
     def connection_for(self, query: str) -> DuckDBPyConnection:
-        """The connection, with all that the query needs."""
+        """The connection, with everything that the query needs."""
         self.make(needed_for(query))
         return self.connection
 
@@ -148,7 +148,7 @@ class DuckDbLake:
         return self._connection
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
-        """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
+        """Makes missing tables, views and functions, given in the order of NAMES."""
         for name in names:
             if name in self._made:
                 continue
@@ -183,7 +183,7 @@ class DuckDbLake:
         return text
 
     def _known_history(self) -> str:
-        """The view with its row, which stays as it is: functions of a moment ask for it each time."""
+        """The view with its row as a constant: as-of functions read it each time."""
 
         def row(query: str, **parameters: int) -> dict[str, Any]:
             [found] = self.query(known_history.inlined(query, parameters)).to_pylist()
@@ -193,7 +193,7 @@ class DuckDbLake:
         return known_history.KnownRow.of(self.audit_id, row, self.rows, begins).view_sql("duckdb")
 
     def _oldest(self, name: str) -> datetime | None:
-        """The oldest log time in a table; None: there is none. Delta's log says it of most files."""
+        """The oldest log time in a table; None: no time. Delta's log has it for most files."""
         table = self._tables[name]
         if table is None:
             return None
@@ -225,7 +225,7 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 
 
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
-    """The table's newest version; None: it is not there."""
+    """The table's newest version; None: no such table."""
     from deltalake import DeltaTable
 
     path = f"{location.rstrip('/')}/{name}"
@@ -252,7 +252,7 @@ def _last_finished(ledger: DeltaTable) -> int:
 
 
 def _require_plain_path(location: str) -> None:
-    """Raises DeltaError for a folder that deltalake (1.6) does not find, or takes another one for: it reads %20 in the
+    """Raises DeltaError for a folder that deltalake (1.6) does not find or confuses with another: it reads %20 in the
     name of a folder as a blank, and a backslash as a slash."""
     from deltalake.exceptions import DeltaError
 
@@ -264,7 +264,7 @@ def _require_plain_path(location: str) -> None:
 
 
 def _require_readable(table: DeltaTable, name: str) -> None:
-    """Raises DeltaProtocolError for a table that deltalake, as we use it, does not read rightly."""
+    """Raises DeltaProtocolError for a table that deltalake, as we use it, does not read correctly."""
     from deltalake.exceptions import DeltaProtocolError
 
     protocol = table.protocol()
@@ -276,8 +276,8 @@ def _require_readable(table: DeltaTable, name: str) -> None:
 
 
 def _go_back_to(table: DeltaTable, audit_id: int) -> None:
-    """Loads the newest version to which no later audit has committed: as LakeAsOfAudit does by Spark's means. Raises
-    KgroupsError where its log no longer has it."""
+    """Loads the newest version to which no later audit has committed, as LakeAsOfAudit does with Spark. Raises
+    KgroupsError if the table's log no longer has it."""
     from deltalake.exceptions import DeltaError
 
     while any((table.transaction_version(app_id) or 0) > audit_id for app_id in APP_IDS):

@@ -1,7 +1,7 @@
 """The moments that a lake's history covers: the row of the view known_history, at little cost.
 
 The view's own SQL reads the entries of all audits and the log times of the whole history each time. A reader stays with
-one audit: it finds the row once, in as few of the newest audits as it takes, and makes the view with that row.
+one audit: it finds the row once, in as few of the newest audits as possible, and makes the view with that row.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.views import Dialect, statements
 
 NAME = "known_history"
-# An audit found offsets missing if its new span has more offsets than records; those read once more do not count. The
-# span begins where the audit before ended. That of the first one asked for is known only if none is before it.
+# An audit found offsets missing if its new span has more offsets than records; those read again do not count. The span
+# begins at the end of the previous audit. The span of the first audit asked for is known only if no audit is before it.
 _SPANS = """
 SELECT
   max(CASE WHEN audit_id = :last THEN newest_log_timestamp END) AS newest,
@@ -53,7 +53,7 @@ FROM (
     read.start_offset
 ) AS spans
 """
-# So many of the newest audits are asked first, then always as many times more.
+# The number of newest audits asked first; then this many times more each time.
 _FIRST_LOOK = 2
 _FURTHER_LOOK = 16
 
@@ -67,11 +67,11 @@ class Spans(NamedTuple):
 
 
 def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
-    """From no more of the newest audits than it takes. `sql` gives the row of a query with parameters as :name,
+    """The row from as few of the newest audits as possible. `sql` gives the row of a query with parameters as :name,
     `audit_id` is the last finished audit.
 
     The newest time of a partition's log only rises from audit to audit: if a late audit found offsets missing, earlier
-    ones cannot have found any missing behind it.
+    ones cannot have found any missing after it.
 
         audit           7     8     9    10
         newest time    10:00 11:00 12:00 13:00

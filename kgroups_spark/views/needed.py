@@ -1,4 +1,4 @@
-"""Which tables, views and functions a query needs: so that of some eighty only these are made before it runs."""
+"""The tables, views and functions that a query needs, so that only these of some eighty are made before it runs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import cache
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import FUNCTIONS, VIEWS, definition
 
-# In the order in which they are made.
+# In the order of creation.
 NAMES = (*TABLES, *VIEWS, *FUNCTIONS)
 
 _TEXT_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
-# Statements and tables that tell what there is: they need everything.
+# Statements and tables that list the catalog: they need everything.
 _WHAT_THERE_IS = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pragma_\w+|query_table)\b")
 
 
 def needed_for(query: str) -> list[str]:
-    """Names of tables, views and functions, in the order in which they are made: every one whose name stands in the
-    query, outside of texts and comments, and what these stand on. A name that means something else costs only time.
+    """Names of tables, views and functions, in the order of creation: every one named in the query, outside of texts
+    and comments, and those that they need. A name that means something else costs only time.
     """
     text = _without_texts(query)
     if _WHAT_THERE_IS.search(text):
@@ -28,7 +28,7 @@ def needed_for(query: str) -> list[str]:
 
 
 def with_what_they_need(names: Iterable[str]) -> list[str]:
-    """The names and those that they stand on, in the order in which they are made."""
+    """The names and those that they need, in the order of creation."""
     found: set[str] = set()
     waiting = set(names)
     while waiting:

@@ -31,7 +31,7 @@ class JsonField:
     since: int | None = None
     # The layouts that have it; None: all.
     layouts: tuple[str, ...] | None = None
-    # For a blob that was read: the field that says the protocol type, and the fields of each protocol's message.
+    # For a blob that was read: the field with the protocol type, and the fields of each protocol's message.
     protocol_key: str | None = None
     protocols: tuple[tuple[str, tuple[JsonField, ...]], ...] = ()
 

@@ -2,17 +2,17 @@
 
 A view is named as its record type, in snake_case, with `_records`: consumer_group_member_metadata_records. A row is a
 row of `group_records`, tombstones included. Columns are the fields of key and value, named and nested as in Kafka's
-message files, in snake_case, and say what the record says:
+message files, in snake_case, with the contents of the record:
 
-- numbers stand as they are, int64 exact, also Kafka's -1 for none; bytes are BINARY, uuids Kafka's text;
+- numbers are unchanged, int64 exact, also Kafka's -1 for none; bytes are BINARY, uuids Kafka's text;
 - an int64 that is a time is TIMESTAMP, null at or before 1970 (none) and where no TIMESTAMP can hold it;
 - null: a tombstone, a version or layout that has no such field, or what the message file allows to be null;
-- of a type that had another layout in an early-access release under the same version (T58) the fields of both are
-  there, and `layout` says which one it was, as the decoder found it;
-- what clients tell each other inside a field is a struct for each protocol, under the field's name for consumers'. It
-  stands as bytes, under the name with `_raw`, where the protocol is another one or the bytes cannot be read.
+- of a type that had another layout in an early-access release under the same version (T58) the view has the fields of
+both, and `layout` names the one that the decoder found; - client protocol data inside a field is a struct for each
+protocol, under the field's name for consumers'. It is bytes, in the column with `_raw`, if the protocol is another one
+or the bytes cannot be read.
 
-A column that is passed on as it is (offsets_partition, log_offset, group_id, ...) can be filtered on as in
+A column that is passed through (offsets_partition, log_offset, group_id, ...) can be filtered on as in
 `group_records`: a condition on it reaches the files.
 """
 
@@ -61,8 +61,8 @@ RECORD_VIEWS: dict[str, RecordType] = {
 }
 
 BLOBS_ARE = (
-    "what clients tell each other in it is a struct for each protocol (the field's name alone: consumers'), or bytes, "
-    "with _raw behind the name, where the protocol is another one or they cannot be read"
+    "its client protocol data is a struct for each protocol (the field's name alone: consumers'), or bytes, in the "
+    "column with _raw, if the protocol is another one or they cannot be read"
 )
 
 
@@ -105,7 +105,7 @@ class _RecordView:
 
     def _layout(self) -> str:
         """As layout_from_json of messages/group_records.py tells it."""
-        # Its decoder is a third of a second of imports, for all but the few queries that ask for such a view.
+        # The decoder's imports take a third of a second, and few queries need such a view.
         from kgroups_spark.messages.group_records import EARLY_ACCESS
 
         cases = []
@@ -123,7 +123,7 @@ class _RecordView:
             name = "group_id" if field.name == "group" else snake_case(field.name)
             columns.append(_Selected(name, name, f"Field {field.name} of {self.kind.key.name}"))
         columns.append(_Selected("value_version", "value_version", "Version of the value; null: tombstone"))
-        columns.append(_Selected("is_tombstone", "value_version IS NULL", "The record removes what its key names"))
+        columns.append(_Selected("is_tombstone", "value_version IS NULL", "The record removes the entry of its key"))
         if self.has_layouts:
             layouts = ", ".join((RELEASED, *(message.layout for message in self.kind.layouts[1:])))
             reported = f"Layout of the value, of releases or of an early-access release: {layouts}; null: tombstone"
@@ -143,14 +143,14 @@ class _RecordView:
         if field.layouts is not None:
             null.append(f"another layout than {' and '.join(layout or RELEASED for layout in field.layouts)}")
         if field.type == "time":
-            null.append("none, or one that no TIMESTAMP can hold")
+            null.append("none, or outside the range of TIMESTAMP")
         elif field.may_be_null:
             null.append("none")
         blobs = f"; {BLOBS_ARE}" if field.has_blobs else ""
         return f"Field {field.key} of {self.kind.layouts[0].name}{blobs}; null: {', '.join(null)}"
 
     def _expression(self, field: JsonField, parent: str, version: str) -> str:
-        """The field of `parent`; `version` is that of the message it stands in."""
+        """The field of `parent`; `version` is that of its message."""
         at = _at(parent, field.key)
         if field.is_array and field.type in ("struct", "bytes", "time"):
             variable = f"each_{snake_case(field.key)}"
@@ -161,7 +161,7 @@ class _RecordView:
             expression = self._one(field, at, version)
         conditions = [] if field.since is None else [f"{version} >= {field.since}"]
         if field.layouts is not None and field.is_array:
-            # Other fields that a layout lacks are null in the JSON, or not there.
+            # Other fields that a layout lacks are null in the JSON, or missing.
             layouts = ", ".join(literal(layout or RELEASED) for layout in field.layouts)
             conditions.append(f"layout IN ({layouts})")
         return f"CASE WHEN {' AND '.join(conditions)} THEN {expression} END" if conditions else expression

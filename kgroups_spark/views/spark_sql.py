@@ -1,7 +1,7 @@
-"""The views' SQL in Spark's dialect: sqlglot's translation of DuckDB's, and what it does not know.
+"""The views' SQL in Spark's dialect: sqlglot's translation of DuckDB's, with its gaps filled.
 
-Spark's sessions alone pay for it, which take seconds to start: 0.1 s to import sqlglot, then some ten milliseconds a
-view. DuckDB takes the files as they are.
+Only Spark's sessions pay for it, which take seconds to start: 0.1 s to import sqlglot, then some ten milliseconds a
+view. DuckDB runs the files unchanged.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-# Functions that sqlglot does not know, which Spark has under another name.
+# Functions unknown to sqlglot, which have another name in Spark.
 RENAMED = {"ERROR": "raise_error", "MAKE_TIMESTAMPTZ": "timestamp_micros"}
-# Types in DuckDB's structure of a JSON text that Spark calls otherwise.
+# Types in DuckDB's structure of a JSON text with another name in Spark.
 TYPES = {"VARCHAR": "STRING", "INTEGER": "INT"}
 
 
 @cache
 def spark_sql(query: str) -> str:
-    """The query for Spark. Raises sqlglot's ParseError for what is no SQL of DuckDB's."""
+    """The query for Spark. Raises sqlglot's ParseError for anything that is not DuckDB's SQL."""
     tree = sqlglot.parse_one(query, dialect="duckdb").transform(_for_spark)
     return tree.sql("spark", pretty=True, comments=False)
 
 
 def _for_spark(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Table):
-        # DuckDB's functions name the schema, or a caller's WITH would hide the table. Nobody hides Spark's.
+        # DuckDB's functions name the schema, or a caller's WITH would hide the table. Spark's cannot be hidden.
         node.set("db", None)
     elif isinstance(node, exp.CTE):
         node.set("materialized", None)

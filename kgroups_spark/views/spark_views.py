@@ -15,10 +15,10 @@ from kgroups_spark.views.needed import NAMES
 
 
 def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES) -> int:
-    """Makes or replaces a temporary view for every table and every view, and every function, and answers which audit
-    they are as of (0: none has finished, all are empty). They stay as of it until they are registered again.
+    """Makes or replaces every table, view and function in the session; returns the audit that they reflect (0: none has
+    finished, all are empty). They keep reflecting it until they are registered again.
 
-    `names`: these alone, in the order in which they stand on each other (needed.py).
+    `names`: only these, in the order of their dependencies (needed.py).
     """
     tables = LakeAsOfAudit.last_finished(lake)
     for name in names:
@@ -27,7 +27,7 @@ def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES
 
 
 def make(spark: SparkSession, tables: LakeAsOfAudit, name: str) -> None:
-    """Makes a table, view or function, if what it stands on is there."""
+    """Makes a table, view or function, if everything that it needs exists."""
     if name in TABLES:
         tables.read(name).createOrReplaceTempView(name)
     elif name == known_history.NAME:

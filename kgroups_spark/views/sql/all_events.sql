@@ -1,14 +1,14 @@
--- Events of groups, in all three logs: group_events, and state_events with the groups that they are about: for a share partition its group, for a transaction that was aborted each group whose offsets were in it (a row each; none: one row without a group)
+-- Events of groups, in all three logs: group_events, and state_events with their groups: for a share partition its group, for an aborted transaction a row for each group whose offsets were in it (one row without a group if none were)
 --
 -- columns of group_events
 -- offsets_partition: Partition of __consumer_offsets; null: the event is in another log
--- event_timestamp: Commit time, where an offset moved outside transactions; else log_timestamp
+-- event_timestamp: Commit time if an offset moved outside transactions; else log_timestamp
 -- group_id: Group; null: no group had offsets in the transaction
 -- event: As in group_events and state_events
--- offset_before: Committed offset before, of offset_restarted before the removal; of a share partition its start offset; null: none
--- offset_after: Committed offset or start offset after; null: none
--- value_before: State, type, generation, topic id, state epoch before; JSON of an assignment; null: none
--- log STRING: The log that it is in: __consumer_offsets, __share_group_state or __transaction_state
+-- offset_before: Committed offset before the event (offset_restarted: before the removal); start offset of a share partition; null: none
+-- offset_after: Committed offset or start offset after the event; null: none
+-- value_before: State, type, generation, topic id or state epoch before the event; an assignment as JSON; null: none
+-- log STRING: The log of the event: __consumer_offsets, __share_group_state or __transaction_state
 -- state_partition INT: Partition of that log; null: it is __consumer_offsets
 -- transactional_id, producer_id, producer_epoch of state_events
 

@@ -1,17 +1,17 @@
--- How far each finished audit had read each partition of __consumer_offsets; a partition that it was not given stands as it stood
+-- How far each finished audit had read each partition of __consumer_offsets; a partition that it was not given keeps its earlier values
 --
 -- audit_id: The audit
 -- offsets_partition of committed_offsets
 -- topic_id: Topic id of the log; null: unknown
--- log_start_offset: First offset that the log still had; null: unknown
--- start_offset: Where the audit began to read
--- end_offset: Next offset: where the next audit begins
+-- log_start_offset: First offset in the log when it was read; null: unknown
+-- start_offset: Offset at which the audit began to read
+-- end_offset: Next offset, at which the next audit begins
 -- records: Records read
--- records_reread: Records of these that were read before and not added again
+-- records_reread: Those of these records that were read before and not added again
 -- bytes: Bytes read
 -- offsets_missing: Offsets of the span without a record: compacted away
--- lost_from: First offset that was gone before we came; null: none
--- lost_to: Offset after the last one that was gone before we came; null: none
+-- lost_from: First offset lost before this audit; null: none
+-- lost_to: Offset after the last one lost before this audit; null: none
 -- last_batch_offset: Base offset of the last batch read; null: none was ever read
 -- last_leader_epoch: Its leader epoch; null: none, or a legacy batch
 -- last_batch_crc: Its checksum, unsigned; null: no batch was ever read

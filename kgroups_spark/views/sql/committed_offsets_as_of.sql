@@ -1,6 +1,6 @@
--- Committed offsets as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used
+-- Committed offsets as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of), by the rules of Kafka 3.8 and newer, regardless of the audits' release
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of committed_offsets
 -- audit_id: The audit that read the record (table audits)
 -- is_orphan: No group of that id existed
@@ -16,7 +16,7 @@ numbered AS (
   SELECT
     commits.*,
     ends.end_offset,
-    -- Of the records in effect for one key the one with the greatest log offset is the committed offset.
+    -- Of the records in effect for a key, the one with the highest log offset is the committed offset.
     row_number() OVER (
       PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
       ORDER BY commits.log_offset DESC

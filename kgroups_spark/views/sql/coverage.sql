@@ -1,12 +1,12 @@
--- Per partition of __consumer_offsets what of its log the history tables hold
+-- The part of each partition's log of __consumer_offsets that is in the history tables
 --
 -- offsets_partition of committed_offsets
 -- first_log_offset: First record in the history tables; null: there is none
--- complete_from: From here on history has every record: none was compacted away or lost before it was read, found corrupt, or taken from history by kgroups maintain; read_to: the last one is missing
+-- complete_from: From here on history has every record: none was compacted away or lost before it was read, corrupt, or removed from history by kgroups maintain; read_to: the last one is missing
 -- read_to: Next offset: the log before it has been read
 
 WITH spans AS (
-  -- Every audit says of every partition how far it has been read.
+  -- Every audit records how far every partition has been read.
   SELECT offsets_partition, end_offset AS read_to
   FROM audit_partitions
   WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
@@ -18,11 +18,11 @@ records AS (
   UNION ALL
   SELECT offsets_partition, log_offset FROM transaction_markers
   UNION ALL
-  -- A corrupt batch is a hole; what a load would fail at, and what was decoded later, stands in a table above.
+  -- A corrupt batch is a hole; records at which a load would fail, and those decoded later, are in a table above.
   SELECT offsets_partition, log_offset FROM quarantine
   WHERE reason NOT IN ('corrupt_batch', 'load_would_fail') AND resolved_by IS NULL
 ),
--- In lots of 65,536 places: place by place only the last lot with a hole is looked at, not the whole history.
+-- In lots of 65,536 log offsets: only the last lot with a hole is searched one by one, not the whole history.
 lots AS (
   SELECT offsets_partition, log_offset // 65536 AS lot, count(*) AS records, min(log_offset) AS first_log_offset
   FROM records
@@ -35,17 +35,17 @@ bordered AS (
     lots.lot,
     lots.records,
     lots.first_log_offset,
-    -- What lies before the first record is no hole: history begins there.
+    -- The log before the first record is not a hole: history begins there.
     greatest(lots.lot * 65536, min(lots.first_log_offset) OVER (PARTITION BY lots.offsets_partition)) AS lot_from,
     least((lots.lot + 1) * 65536, spans.read_to) AS lot_to,
-    -- Where the next lot that is there begins.
+    -- The start of the next existing lot.
     coalesce(
       lead(lots.lot) OVER (PARTITION BY lots.offsets_partition ORDER BY lots.lot) * 65536, spans.read_to
     ) AS next_from
   FROM spans
   LEFT JOIN lots ON lots.offsets_partition = spans.offsets_partition
 ),
--- Each partition, and the end of its last lot with a hole, in it or right behind it (null: there is none).
+-- Each partition, and the end of its last lot with a hole in it or right after it (null: none).
 holes AS (
   SELECT
     offsets_partition,
@@ -58,7 +58,7 @@ holes AS (
   FROM bordered
   GROUP BY offsets_partition, read_to
 ),
--- The records of that lot, counted from its end: where the n-th last one lies n before the end, none is missing behind.
+-- The records of that lot, counted from its end: if the n-th last one is n before the end, none is missing after it.
 counted AS (
   SELECT
     holes.*,

@@ -1,12 +1,12 @@
--- Records of type 0 and 1, when and where each came into effect: what offset_history and the offsets as of a moment are made of
+-- Records of type 0 and 1, with the time and log offset at which each took effect; the basis of offset_history and of offsets as of a moment
 --
 -- columns of offset_commits
 -- audit_id: The audit that read the record (table audits)
--- outcome: committed, aborted or pending: the marker that ended its transaction has come, or not; null: no transaction, or a partition that was read again no longer held it. It does not say that this was the committed offset
--- marker_offset: Offset of that marker; null: no transaction, or none has come
--- effective_log_offset: Log offset at which it came into effect: a tombstone and a value without a producer at its own, a value of a transaction at the COMMIT marker; null: never, or not yet
--- effective_timestamp: Log time of the record at effective_log_offset; null: never in effect, or no time that is believed (last_audit.believed_until)
--- corrected_log_offset: Where the log had been read to when a partition that was read again no longer held it; null: nothing of the kind
+-- outcome: committed, aborted or pending: its transaction has ended, or not; null: no transaction, or a partition that was read again no longer held it. committed does not mean that it became the committed offset
+-- marker_offset: Offset of the marker that ended it; null: no transaction, or it is open
+-- effective_log_offset: Log offset at which it took effect: its own for a tombstone or a value without a producer, the COMMIT marker's for a value of a transaction; null: never, or not yet
+-- effective_timestamp: Log time of the record at effective_log_offset; null: never in effect, or no credible time (last_audit.believed_until)
+-- corrected_log_offset: End of the log read so far when a partition that was read again no longer held it; null: it was not read again, or held it
 
 WITH markers AS NOT MATERIALIZED (
   SELECT
@@ -16,7 +16,7 @@ WITH markers AS NOT MATERIALIZED (
     log_timestamp,
     outcome,
     transaction_start_offset,
-    -- The producer's marker before; -1: none.
+    -- The producer's previous marker; -1: none.
     coalesce(lag(log_offset) OVER (PARTITION BY offsets_partition, producer_id ORDER BY log_offset), -1)
       AS previous_log_offset
   FROM transaction_markers
@@ -35,8 +35,8 @@ settled AS (
     ON markers.offsets_partition = commits.offsets_partition AND markers.log_offset = commits.marker_offset
   WHERE commits.producer_id IS NOT NULL AND commits.outcome IS NOT NULL
   UNION ALL
-  -- Few: the marker was read in another range, maybe in a later night, or has not come. A record with a producer but
-  -- without the transactional bit is pending, too, until that producer's next marker (Java).
+  -- Few: the marker was read in another range, maybe by a later audit, or is still missing. A record with a producer
+  -- but without the transactional bit is pending, too, until that producer's next marker (Java).
   SELECT
     commits.* EXCLUDE (outcome, marker_offset),
     coalesce(markers.outcome, 'pending'),
@@ -53,8 +53,8 @@ settled AS (
     END
   WHERE commits.producer_id IS NOT NULL AND commits.outcome IS NULL
 ),
--- What a partition that was read again did not hold any more: of a group its committed offsets, of a producer its
--- pending ones. `held` are the records of those that it did hold. Most lakes have no such rows.
+-- Entries that a partition no longer held when it was read again: a group's committed offsets, a producer's
+-- pending ones. `held` are the records of those that it still held. Most lakes have no such rows.
 corrections AS (
   SELECT
     offsets_partition,
@@ -110,7 +110,7 @@ dropped AS (
 effective AS (
   SELECT
     * EXCLUDE (outcome, marker_offset),
-    -- A marker that came later says nothing of it any more.
+    -- A later marker no longer applies to it.
     CASE WHEN dropped_log_offset IS NULL THEN outcome END AS outcome,
     CASE WHEN dropped_log_offset IS NULL THEN marker_offset END AS marker_offset,
     CASE

@@ -1,21 +1,21 @@
--- Committed offsets of the last audit that expire as things stand, judged as of its time, for any retention; the broker removes them at its first check after expires_at
+-- Committed offsets of the last audit that expire if their groups stay as they are, judged as of its time, for any retention; the broker removes them at its first check after expires_at
 --
 -- argument until TIMESTAMP = NULL: Only those that expire then or before; null: all
--- argument retention INTERVAL DAY TO SECOND = NULL: As if offsets.retention.minutes were this; null: as the audit took it
+-- argument retention INTERVAL DAY TO SECOND = NULL: As if offsets.retention.minutes were this; null: the audit's
 -- columns of offset_expiry
--- retention_ms: Retention that the rows are judged by
--- reason: expire_timestamp_passed, before_expire_timestamp, retention_passed or within_retention: others have no time
+-- retention_ms: Retention by which the rows are judged
+-- reason: expire_timestamp_passed, before_expire_timestamp, retention_passed or within_retention(the other reasons have no time)
 -- group_type STRING: classic, consumer, share or streams
 -- state STRING: State of the group
 
--- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+-- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
 WITH kgroups_arguments AS (
   SELECT CAST(until AS TIMESTAMPTZ) AS kgroups_until, CAST(retention AS INTERVAL) AS kgroups_retention
 ),
 judged AS (
   SELECT
     expiry.*,
-    -- Before 2.1 nothing of a group mattered.
+    -- Before 2.1 the group did not matter.
     regexp_matches(replace(last_audit.release_version, 'v', ''), '^(0|1|2[.]0)([.]|$)') AS is_alone,
     groups.group_type,
     groups.state,
@@ -37,13 +37,13 @@ judged AS (
   LEFT JOIN main.groups
     ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id
 ),
--- What a client gave does not depend on the retention, nor does what keeps an offset without a time.
+-- A client's own expiry time does not depend on the retention, nor do the reasons that keep an offset without a time.
 due AS (
   SELECT
     *,
     CASE
       WHEN base = 'expire_timestamp' THEN expires_ms
-      -- Before 2.1 an offset is still there at the very millisecond at which it is due.
+      -- Before 2.1 an offset still exists at the very millisecond at which it is due.
       ELSE base_ms + new_retention_ms + greatest(least(expires_ms - base_ms - retention_ms, 1), 0)
     END AS due_ms
   FROM judged

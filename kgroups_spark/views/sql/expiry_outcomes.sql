@@ -1,12 +1,12 @@
--- The fate of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone
+-- The outcomes of the previous audit's expiry decisions: every offset that it expected to expire, and the others that are gone
 --
 -- audit_id: The audit that decided; outcomes are as of the last finished one
 -- offsets_partition, group_id, topic, partition of committed_offsets
 -- committed_offset: The committed offset then
 -- decision: expire or keep, as decided then
 -- reason: Why, as in offset_expiry
--- expires_at: When its time came or was to come, as decided then; null: not as things stood
--- outcome: removed: gone, and not before expires_at; kept_alive: committed again; still_there: neither; not_foreseen: gone before expires_at or without one, by someone's hand or by our error
+-- expires_at: When it was due to expire, as decided then; null: never, if its group stayed as it was
+-- outcome: removed: gone, and not before expires_at; kept_alive: committed again; still_there: neither; not_foreseen: gone before expires_at or without one, deleted by hand or by our error
 -- outcome_log_offset: The record of offset_commits that was the first to change it since (a transaction's when it was committed); null: still there, or gone without a trace (compacted away)
 -- outcome_timestamp: Log time of the record at outcome_log_offset; null: no such record, or it has no time
 -- removed_after_ms: removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known
@@ -41,8 +41,9 @@ committed AS (
   FROM transaction_markers
   WHERE audit_id > (SELECT max(decided_by) FROM previous_offset_expiry) AND outcome = 'committed'
 ),
--- A tombstone, whatever its transaction comes to, and a value without a producer take effect where they stand, a value
--- of a transaction at its COMMIT marker, which may have been read in another range than the value (outcome is null).
+-- A tombstone, whatever its transaction's outcome, and a value without a producer take effect at their own log offset,
+-- a value of a transaction at its COMMIT marker, which may have been read in another range than the value (outcome is
+-- null).
 events AS (
   SELECT
     commits.offsets_partition,
@@ -103,7 +104,7 @@ numbered AS (
     events.log_timestamp AS outcome_timestamp,
     row_number() OVER (
       PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
-      -- Of a transaction's values for one slot the last one counts.
+      -- Of a transaction's values for a slot, the last one counts.
       ORDER BY events.effective_log_offset, events.log_offset DESC
     ) AS number
   FROM decided
@@ -115,7 +116,7 @@ numbered AS (
     AND events.effective_log_offset >= decided.read_to
     -- A record older than the committed one changes nothing when its transaction ends.
     AND events.log_offset > decided.log_offset
-    -- Nor has anything changed where the same record still is the committed one.
+    -- Nor has anything changed if the same record is still the committed one.
     AND (decided.log_offset_now IS NULL OR decided.log_offset_now <> decided.log_offset)
 ),
 seen AS (

@@ -1,4 +1,4 @@
--- The last finished audit that looked for findings (kgroups maintain does not look): the one whose rows of findings count now; no row before the first
+-- The last finished audit that looked for findings (kgroups maintain does not look): its rows of findings are the current ones; no row before the first
 --
 -- audit_id, finished_at, as_of of audits
 

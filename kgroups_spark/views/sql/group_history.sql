@@ -1,8 +1,8 @@
--- group_versions, and until when each was so
+-- group_versions, each with the time at which it ended
 --
 -- columns of group_versions
--- valid_from: Log time of the record; null: it has none that is believed (last_audit.believed_until), or a partition was read again and found so (when it happened is not known)
--- valid_to: Log time of the record that changed the group next, or the next time that is known (in a log without times: when the last audit began); null: still
+-- valid_from: Log time of the record; null: it has no credible time (last_audit.believed_until), or it was found when a partition was read again (so the time is unknown)
+-- valid_to: Log time of the record that changed the group next, or the next known time (in a log without times: the start of the last audit); null: still
 
 WITH versions AS (
   SELECT
@@ -13,8 +13,8 @@ WITH versions AS (
 SELECT
   * EXCLUDE (believed_timestamp),
   believed_timestamp AS valid_from,
-  -- Where the next one has no time: the next time that is known, else its own, the last at which it is known to have been
-  -- so. In a log without times: when the last audit began, for by then it was no longer so.
+  -- If the next one has no time: the next known time, else its own, the last at which it is known to have been
+  -- so. In a log without times: the start of the last audit, because it was no longer so by then.
   CASE
     WHEN lead(log_offset) OVER version IS NOT NULL
       THEN coalesce(lead(believed_timestamp IGNORE NULLS) OVER version, believed_timestamp, (SELECT max(started_at) FROM last_audit))

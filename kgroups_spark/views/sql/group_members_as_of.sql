@@ -1,8 +1,8 @@
--- Members of groups as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it); topics are named as far as the last audit knows their names
+-- Members of groups as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of); topic names are those known to the last audit
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of group_member_versions but is_removed
--- log_offset: Record that made the member so
+-- log_offset: Record that put the member in this state
 -- log_timestamp: Log time of that record; null: it has none
 -- known of groups_as_of
 
@@ -22,7 +22,7 @@ numbered AS (
   LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = versions.offsets_partition
   WHERE ends.end_offset IS NULL OR versions.log_offset < ends.end_offset
 ),
--- Versions name a partition by what its record said, name or id; the other is completed as in group_members.
+-- Versions have a partition's topic by name or id, as its record did; the other is completed as in group_members.
 names AS (
   SELECT
     map_from_entries(list({'key': topic_id, 'value': topic})) AS topics,

@@ -1,7 +1,7 @@
--- Topics of every group, as of the last finished audit: a row for each thing that says so
+-- Topics of every group, as of the last finished audit: a row for each source
 --
 -- offsets_partition, group_id, topic of committed_offsets
--- source: subscribed: a member subscribes to the name; regex: it matched a member's regular expression when that was resolved last; topology: a source or repartition topic of a streams group's topology, read by its members; committed: there are committed offsets, maybe of a group that is gone (is_orphan)
+-- source: subscribed: a member subscribes to the name; regex: it matched a member's regular expression when that was last resolved; topology: a source or repartition topic of a streams group's topology, read by its members; committed: it has committed offsets, perhaps of a deleted group (is_orphan)
 
 SELECT DISTINCT offsets_partition, group_id, topic, 'subscribed' AS source
 FROM (SELECT offsets_partition, group_id, unnest(subscribed_topics) AS topic FROM group_members)

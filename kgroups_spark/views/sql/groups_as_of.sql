@@ -1,10 +1,10 @@
--- Groups that existed as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it)
+-- Groups that existed as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of)
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of group_versions but is_removed
--- log_offset: Record that made the group so
+-- log_offset: Record that put the group in this state
 -- log_timestamp: Log time of that record; null: it has none
--- known STRING: The history's knowledge of the moment, as known_as_of(ts) has it: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as from known_as_of(ts): complete, incomplete, before or after
 
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)

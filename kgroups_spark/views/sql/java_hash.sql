@@ -1,9 +1,9 @@
--- The hash code of the text, as Java's String.hashCode has it
+-- The hash code of the text, as from Java's String.hashCode
 --
 -- argument text STRING: Any text
 -- returns INT
 
--- 31 times what is there plus the next UTF-16 unit, in 32 bits: a character beyond 16 bits is two surrogates.
+-- 31 times the hash so far plus the next UTF-16 unit, in 32 bits: a character beyond 16 bits is two surrogates.
 CAST((
   list_reduce(
     flatten(list_transform(

@@ -1,9 +1,9 @@
--- The history's knowledge of a moment. complete: all there was; incomplete: offsets are missing in the log (compacted before it was read, or damaged), so that groups, members and offsets may be missing, or older ones may be shown; before, after: the moment lies outside of the history, which says nothing of it
+-- The history's knowledge of a moment. complete: nothing is missing; incomplete: offsets are missing in the log (compacted before it was read, or damaged), so that groups, members and offsets may be missing or stale; before, after: the moment is outside the history
 --
 -- argument ts TIMESTAMP: The moment; null: now, which is complete
 -- returns STRING
 
--- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+-- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
 SELECT
   CASE
     WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'

@@ -1,10 +1,10 @@
--- One row: what moments the history can say something of (known_as_of)
+-- One row: the time range that history covers (known_as_of)
 --
--- begins: Oldest log time in history: what there was before is not known; null: the log has no times
--- incomplete_to: Newest log time when an audit last found offsets missing in what was new: the log up to here had been compacted before it was read, or is damaged; null: no audit has
--- ends: Newest log time when the last audit read the log, of a live cluster also when that was: what came after is not known; null: the log has no times
+-- begins: Oldest log time in history: earlier states are unknown; null: the log has no times
+-- incomplete_to: Newest log time when an audit last found offsets missing among new records: the log up to here was compacted before it was read, or is damaged; null: no audit has
+-- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: the log has no times
 
--- What an audit read of its own: without the records that it read once more, from where the audit before had ended.
+-- The new range of an audit: without the records that it read again, from the end of the previous audit.
 WITH in_order AS (
   SELECT
     *,
@@ -18,7 +18,7 @@ spans AS (
     read.newest_log_timestamp,
     read.records - read.records_reread AS records,
     read.end_offset,
-    -- Where the log was cut back, it was read again from there on.
+    -- A log that was cut back was read again from the cut on.
     greatest(
       read.start_offset, least(coalesce(read.end_before, read.start_offset), min(replaced.from_offset))
     ) AS start_offset
@@ -50,7 +50,7 @@ SELECT
     )
   ) AS begins,
   (SELECT max(newest_log_timestamp) FROM spans WHERE end_offset - start_offset > records) AS incomplete_to,
-  -- Of a live cluster the log was known up to when it was read.
+  -- A live cluster's log is known up to the time of the read.
   (
     SELECT CASE WHEN last_ends.newest IS NOT NULL THEN greatest(last_ends.newest, last_live.as_of) END
     FROM last_ends

@@ -1,9 +1,9 @@
--- A row for each of __share_group_state and __transaction_state that was read: what moments its history can say something of (state_known_as_of)
+-- A row for each of __share_group_state and __transaction_state that was read: the time range that its history covers (state_known_as_of)
 --
 -- log: __share_group_state or __transaction_state
--- begins: Oldest log time in its history: what there was before is not known; null: it has no times
--- incomplete_to: Newest log time when an audit last found offsets missing in what was new, or gone before it: what stood there may be missing up to here; null: no audit has
--- ends: Newest log time when the last audit read it, of a live cluster also when that was: what came after is not known; null: it has no times
+-- begins: Oldest log time in its history: earlier states are unknown; null: it has no times
+-- incomplete_to: Newest log time when an audit last found offsets missing among new records, or lost before them: records up to here may be missing; null: no audit has
+-- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: it has no times
 
 WITH entries AS (
   SELECT
@@ -47,7 +47,7 @@ SELECT
   audited.log,
   oldest.begins,
   audited.incomplete_to,
-  -- Of a live cluster the log was known up to when it was read.
+  -- A live cluster's log is known up to the time of the read.
   CASE WHEN audited.newest IS NOT NULL THEN greatest(audited.newest, last_live.as_of) END AS ends
 FROM audited
 LEFT JOIN oldest ON oldest.log = audited.log

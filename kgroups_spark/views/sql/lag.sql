@@ -1,11 +1,11 @@
--- Committed offsets and the ends of their topics, as the newest audit of a live cluster found them; without such an audit nothing but the committed offsets is known
+-- Committed offsets and the log ends of their topics, from the newest audit of a live cluster; without such an audit only the committed offsets are known
 --
 -- columns of committed_offsets
--- log_start_offset: First offset that the topic's partition still had; null: not known
--- log_end_offset: High watermark of the topic's partition; null: not known
--- lag: log_end_offset - committed_offset, as Kafka's own tool has it; negative: committed beyond the end, or after seen_at; null: the end is not known, or committed_offset is -1
--- will_reset: The committed offset lies before the log's start: a consumer that resumes there begins where its auto.offset.reset says; null: the start is not known
--- seen_at: When the audit asked for the topic's partition; null: none has
+-- log_start_offset: First offset in the topic's partition; null: unknown
+-- log_end_offset: High watermark of the topic's partition; null: unknown
+-- lag: log_end_offset - committed_offset, as in Kafka's own tool; negative: committed beyond the end, or after seen_at; null: the end is unknown, or committed_offset is -1
+-- will_reset: The committed offset is below the log's start, so a consumer that resumes there is reset by auto.offset.reset; null: the start is unknown
+-- seen_at: When the audit asked for the topic's partition; null: no audit has
 
 WITH seen AS (
   SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)

@@ -1,4 +1,4 @@
--- The last finished audit: what every other view and table is as of; no row before the first
+-- The last finished audit, which every other view and table reflects; no row before the first
 --
 -- columns of audits but status, owner, partitions, replaced_ranges
 -- audit_id: Number of the audit
@@ -15,7 +15,7 @@
 -- quarantined: Rows of quarantine, by reason
 -- record_counts: Records read, by type and version; version null: tombstones
 -- notes: Notes for people
--- believed_until: Log times behind it are believed nowhere (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later
+-- believed_until: Later log times are ignored (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later
 
 SELECT
   audit_id,

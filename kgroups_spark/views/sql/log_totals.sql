@@ -1,14 +1,14 @@
--- Per partition of __consumer_offsets what all finished audits together have read of it
+-- The totals of all finished audits for each partition of __consumer_offsets
 --
 -- offsets_partition of audit_partitions
--- start_offset: Where the first audit began to read
+-- start_offset: Offset at which the first audit began to read
 -- end_offset: Next offset: the log before it has been read
 -- newest_log_timestamp of audit_partitions
 -- read_from_start_by: The last audit that read it again from its start; 0: none has
--- records: Records read by that audit and since; by all audits where none has
--- bytes: Bytes of them
+-- records: Records read by that audit and since; by all audits if none has
+-- bytes: Bytes of these records
 -- records_in_all: Records read by all audits, without those that were read again
--- offsets_lost: Offsets that were gone before an audit came; null: none
+-- offsets_lost: Offsets lost before an audit read them; null: none
 
 WITH again AS (
   SELECT offsets_partition, max(audit_id) AS audit_id
@@ -30,7 +30,7 @@ SELECT
   CAST(sum(reads.lost_to - reads.lost_from) AS BIGINT) AS offsets_lost
 FROM audit_partitions AS reads
 LEFT JOIN again ON again.offsets_partition = reads.offsets_partition
--- Every audit says of every partition how far it has been read.
+-- Every audit records how far every partition has been read.
 JOIN audit_partitions AS now
   ON now.offsets_partition = reads.offsets_partition
   AND now.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')

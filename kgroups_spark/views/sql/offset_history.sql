@@ -1,14 +1,14 @@
--- Records of type 0 and 1, and what each did: which offset it replaced, until when it stood, and the owner of the partition then. By the rules of Kafka 3.8 and newer, whatever the audits used. Filter by offsets_partition and group_id: on time alone it sorts the table
+-- Records of type 0 and 1, and the effect of each: the offset that it replaced, the time at which it was replaced itself, and the owner of the partition then. By the rules of Kafka 3.8 and newer, regardless of the audits' release. Filter by offsets_partition and group_id: on time alone it sorts the table
 --
 -- columns of effective_commits but corrected_log_offset
--- took_effect: It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record further on in the log was in effect already
+-- took_effect: It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record later in the log was already in effect
 -- previous_committed_offset: Committed offset before it took effect; null: there was none, or it took no effect
--- valid_to: When the next one took effect, or the next time that is known (in a log without times: when the last audit began); null: still, or it took no effect
--- owner_member_id: Member that the partition was assigned to then: the log does not record who committed; null: nobody, or not known (streams)
--- owner_client_id: client.id of the owner; null: no owner, not known (streams), or not logged
--- owner_client_host: Host of the owner as the broker saw it; null: no owner, not known (streams), or not logged
+-- valid_to: When the next one took effect, or the next known time (in a log without times: the start of the last audit); null: still, or it took no effect
+-- owner_member_id: Owner of the partition then (the log does not record who committed); null: no owner, or unknown (streams)
+-- owner_client_id: client.id of the owner; null: no owner, unknown (streams), or not logged
+-- owner_client_host: Host of the owner as the broker saw it; null: no owner, unknown (streams), or not logged
 
--- The slot's records, where they took effect (else where they stand), and before them who got the partition.
+-- The slot's records at the log offset where they took effect (else their own), and before them its owners' changes.
 WITH events AS (
   SELECT *, coalesce(effective_log_offset, log_offset) AS place, NULL AS owner, true AS is_record
   FROM effective_commits
@@ -36,8 +36,8 @@ WITH events AS (
 placed AS (
   SELECT
     *,
-    -- Of the records in effect the one with the greatest log offset counts. Of those that one marker puts in effect the
-    -- last comes first here, and the others take none.
+    -- Of the records in effect, the one with the highest log offset counts. Of those that one marker commits, the last
+    -- is first here, and the others take no effect.
     effective_log_offset IS NOT NULL
       AND log_offset = max(CASE WHEN effective_log_offset IS NOT NULL THEN log_offset END) OVER slot AS took_effect,
     last_value(owner IGNORE NULLS) OVER slot AS last_owner
@@ -73,8 +73,8 @@ SELECT
   CASE
     WHEN took_effect AND before.corrected_log_offset <= place IS NOT true THEN before.committed_offset
   END AS previous_committed_offset,
-  -- Where the next one has no time, or a correction ended it: the next time that is known, else its own, the last at
-  -- which it is known to have been so. In a log without times: when the last audit began, for by then it was no longer so.
+  -- If the next one has no time, or a correction ended it: the next known time, else its own, the last at which it is
+  -- known to have been so. In a log without times: the start of the last audit, because it was no longer so by then.
   CASE
     WHEN took_effect AND (next_log_offset IS NOT NULL OR corrected_log_offset IS NOT NULL)
       THEN coalesce(next_timestamp, effective_timestamp, (SELECT max(started_at) FROM last_audit))

@@ -1,4 +1,4 @@
--- How many partitions __consumer_offsets has: the only number, up to 2,000, that is more than was read and that every group of the last audit fits; null: there is none, or more than one
+-- The partition count of __consumer_offsets: the only number up to 2,000 that fits the partitions read and every group of the last audit; null: none, or more than one
 --
 -- returns INT
 
@@ -9,7 +9,8 @@ WITH known AS (
     abs(CAST(java_hash(groups.group_id) AS BIGINT) % 2147483648) AS magnitude
   FROM main.groups
 ),
--- A number that fits a group divides what its hash lies above its partition: two groups leave few numbers to try.
+-- A number that fits a group divides the difference of its hash and its partition, so two groups leave few numbers to
+-- try.
 two AS (
   SELECT min(magnitude - offsets_partition) AS least, max(magnitude - offsets_partition) AS most
   FROM known

@@ -1,14 +1,14 @@
--- To whom a partition was assigned, and when: from the members' assignments in the log. Partitions that a member has still to give up are its own until it has; streams members have tasks instead
+-- Owners of partitions over time, from the members' assignments in the log. A member owns partitions pending revocation until it has released them; streams members have tasks instead
 --
 -- offsets_partition, group_id of group_member_versions
--- topic: Topic; null: only its id stood in the log, and nothing names it
+-- topic: Topic; null: the log has only its id, and its name is unknown
 -- topic_id: Topic id; null: the log names the topic (classic groups)
 -- partition of committed_offsets
 -- member_id of group_member_versions
 -- client_id: Its client.id; null: not logged
 -- client_host of group_member_versions
--- valid_from: Log time of the record by which it got the partition; null: that has none that is believed (last_audit.believed_until)
--- valid_to: Log time of the record by which it no longer had it, or the next time that is known (in a log without times: when the last audit began); null: still
+-- valid_from: Log time of the record by which it got the partition; null: it has no credible time (last_audit.believed_until)
+-- valid_to: Log time of the record by which it no longer had it, or the next known time (in a log without times: the start of the last audit); null: still
 -- log_offset: The record by which it got the partition
 -- released_log_offset: The record by which it no longer had it; null: still
 
@@ -21,7 +21,7 @@ WITH versions AS (
     CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS log_timestamp,
     client_id,
     client_host,
-    -- What a member has still to give up is its own until it has: nobody else gets it before.
+    -- A member owns partitions pending revocation until it has released them: no other member gets them before.
     list_sort(list_distinct(list_transform(
       list_concat(coalesce(assigned_partitions, []), coalesce(pending_revocation_partitions, [])),
       lambda held: {'topic': held.topic, 'topic_id': held.topic_id, 'partition': held.partition}
@@ -37,13 +37,13 @@ compared AS (
     ) AS reported_before
   FROM versions
 ),
--- Versions that change an assignment, of each member one after the other.
+-- Versions that change an assignment, member by member in order.
 changes AS (
   SELECT
     *,
     row_number() OVER member AS number,
     lead(log_offset) OVER member AS next_log_offset,
-    -- Of a record without a time, or a correction: the next time that is known, else the last at which it was so.
+    -- For a record without a time, or a correction: the next known time, else the last at which it was so.
     coalesce(lead(log_timestamp IGNORE NULLS) OVER member, log_timestamp) AS next_timestamp
   FROM compared
   WHERE reported IS DISTINCT FROM reported_before
@@ -64,7 +64,7 @@ held AS (
     unnest(holds) AS held
   FROM changes
 ),
--- Changes that follow each other and leave the partition with the member are one span.
+-- Consecutive changes that leave the partition with the member are one span.
 numbered AS (
   SELECT
     *,

@@ -1,6 +1,6 @@
--- Offsets inside transactions that were open as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used
+-- Offsets inside transactions that were open as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of), by the rules of Kafka 3.8 and newer, regardless of the audits' release
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of pending_offsets
 -- audit_id: The audit that read the record (table audits)
 -- known of groups_as_of
@@ -29,7 +29,7 @@ numbered AS (
   WHERE (ends.end_offset IS NULL OR commits.log_offset < ends.end_offset)
     AND (
       commits.committed_offset IS NULL
-      -- Its marker has not come by then.
+      -- Its marker was not written by then.
       OR (commits.producer_id IS NOT NULL AND (commits.marker_offset IS NULL OR commits.marker_offset >= ends.end_offset))
     )
 ),

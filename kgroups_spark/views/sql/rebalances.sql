@@ -1,22 +1,22 @@
--- Rebalances of every group: each new generation (classic) or group epoch (consumer, share, streams). Which members joined or left, and why it began, follows from what changed in the log since the one before
+-- Rebalances of every group: each new generation (classic) or group epoch (consumer, share, streams). Its cause and the members that joined or left follow from the changes in the log since the previous one
 --
 -- offsets_partition, group_id of committed_offsets
 -- group_type: classic, consumer, share or streams, from this rebalance on
--- number: The generation that it led to (classic), or the group epoch that began it; a classic generation that never got as far as an assignment left no record
--- cause: The change since the one before, the first that holds: group_type_changed (conversion, or as another type than before); members_changed (some joined and some left), member_joined, member_left (its leave or its session timeout look the same); subscription_changed; assignor_changed (classic: the protocol); member_replaced (a static member under a new id, no other change); topology_changed (streams); topic_metadata_changed (what topics and partitions the subscriptions match); share_partitions_initialized (share); partitions_revoked (classic, cooperative: what members gave up in the one before is handed on); unknown (the log does not say, or the cleaner took what was before)
--- started_timestamp: When the epoch was raised; null: classic, of which the log does not say when a rebalance began
--- joined_timestamp: Classic: when all members had joined and the leader was asked for the assignment; null: not classic, no members, or not logged (before 2.1)
--- assigned_timestamp: Not classic: when the new target assignment was there; null: classic, none was made, or the record has no time
--- finished_timestamp: Classic: when the leader's assignment was logged; else when the last member had reached the epoch; without members at once; null: outcome is not finished, or the record has no time
+-- number: The generation that it led to (classic), or the group epoch that began it; a classic generation that never reached an assignment left no record
+-- cause: The change since the previous rebalance, the first that applies: group_type_changed (conversion, or created again as another type); members_changed (some joined and some left), member_joined, member_left (leaving and a session timeout look the same); subscription_changed; assignor_changed (classic: the protocol); member_replaced (a static member with a new id, no other change); topology_changed (streams); topic_metadata_changed (the topics and partitions that match the subscriptions); share_partitions_initialized (share); partitions_revoked (classic, cooperative: partitions released in the previous one get new owners); unknown (not in the log, or the cleaner removed the earlier records)
+-- started_timestamp: When the epoch was raised; null: classic, as the log does not show when a rebalance began
+-- joined_timestamp: Classic: when all members had joined and the coordinator asked the leader for the assignment; null: not classic, no members, or not logged (before 2.1)
+-- assigned_timestamp: Not classic: when the new target assignment was complete; null: classic, none was made, or the record has no time
+-- finished_timestamp: Classic: when the leader's assignment was logged; else when the last member had reached the epoch (at once without members); null: outcome is not finished, or the record has no time
 -- duration_ms: From started_timestamp to finished_timestamp; null: one of them is
--- outcome: finished; superseded: the next one began before all members had reached this epoch; removed: the group was removed or converted before; running: neither, as far as the log was read
--- slowest_member_id: Not classic: the member that was the last to reach the epoch; null: classic, no members, or not finished
--- members_before: Members after the one before, 0: it is a new group; null: the log does not say
+-- outcome: finished; superseded: the next one began before all members had reached this epoch; removed: the group was removed or converted first; running: none of these yet
+-- slowest_member_id: Not classic: the last member to reach the epoch; null: classic, no members, or not finished
+-- members_before: Members after the previous rebalance, 0 for a new group; null: not in the log
 -- members_after: Members when the epoch was raised, or in the generation's record
--- joined_member_ids: Members that came since the one before, some maybe left again; null: the log does not say
--- left_member_ids: Members that went since the one before; null: the log does not say
+-- joined_member_ids: Members that joined since the previous rebalance; some may have left; null: not in the log
+-- left_member_ids: Members that left since the previous rebalance; null: not in the log
 -- log_offset: Record that raised the epoch or holds the generation
--- finished_log_offset: Record with which it was finished; null: it was not
+-- finished_log_offset: Record that finished it; null: it was not finished
 
 -- Records that set a generation or an epoch: GroupMetadata, and the metadata of consumer, share and streams groups.
 WITH epoch_records AS (
@@ -45,7 +45,7 @@ versions AS (
   FROM group_versions
   WINDOW its AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)
 ),
--- A group begins anew after its removal, and as a group of another type. Tombstones and first records of a conversion
+-- A group starts again after its removal, and as a group of another type. Tombstones and first records of a conversion
 -- are one write of the coordinator, so that they have one time.
 lives AS (
   SELECT
@@ -81,7 +81,7 @@ steps AS (
   WINDOW its AS (PARTITION BY offsets_partition, group_id, is_epoch ORDER BY log_offset)
 ),
 -- A conversion of a group with members takes their generation over as its epoch, and the other way round: nothing is
--- handed out anew before the next one. Nor is it where a static member comes back under another id.
+-- assigned again before the next one. Nor is it when a static member returns with another id.
 started AS (
   SELECT
     *,
@@ -118,7 +118,7 @@ members AS (
       subscribed_regex := subscribed_regex,
       server_assignor := server_assignor,
       reached_epoch := CASE WHEN member_state = 'STABLE' THEN member_epoch END,
-      -- Of classic members: there a partition is named by its topic, and what nobody has tells of the protocol.
+      -- Of classic members: they name a partition by its topic, and partitions without an owner reveal the protocol.
       assigned := CASE
         WHEN member_state IS NULL
           THEN list_transform(assigned_partitions, lambda each: concat(each.topic, ':', each.partition))
@@ -126,7 +126,7 @@ members AS (
     ) AS now
   FROM group_member_versions
 ),
--- All that befell a group: its own changes, its members', and records about what they work on.
+-- All changes of a group: its own, its members', and those of its topics.
 events AS (
   SELECT
     offsets_partition,
@@ -146,7 +146,7 @@ events AS (
       ends_by_removal := ends_by_removal,
       has_changed_type := was_converted AND previous_life <> life,
       -- A group's first generation is 1, or the first after its placeholder of generation 0 (4.3); its first epoch 1 or
-      -- (4.3) 2. Behind any other the cleaner has taken what was before.
+      -- (4.3) 2. Before any other number, the cleaner has removed records.
       is_known := previous_life IS NOT NULL OR life > 0 OR coalesce(number_before, -1) = 0
         OR number <= CASE WHEN group_type = 'classic' THEN 1 ELSE 2 END,
       member_count_before := CASE
@@ -178,8 +178,8 @@ events AS (
   FROM group_records
   WHERE record_type IN (4, 9, 15, 23) AND value_version IS NOT NULL
 ),
--- What comes before a rebalance led to it (a member's record stands before the one that raises the epoch); what comes
--- after it carries it out.
+-- Changes before a rebalance caused it (a member's record is before the one that raises the epoch); changes
+-- after it carry it out.
 placed AS (
   SELECT
     *,
@@ -191,7 +191,7 @@ placed AS (
     ) AS carries_out
   FROM events
 ),
--- Members that have not reached the new epoch: all that were there when it began, then as their records change it.
+-- Members that have not reached the new epoch: at first all members, then by their records.
 reaching AS (
   SELECT
     *,
@@ -213,7 +213,8 @@ behind AS (
     END AS more_behind
   FROM reaching
 ),
--- That the last one behind has left is no end: its leaving starts the next rebalance, or another takes its place.
+-- The rebalance does not end when the last such member leaves: that starts the next rebalance, or another member
+-- replaces it.
 carried AS (
   SELECT
     *,
@@ -222,7 +223,7 @@ carried AS (
     ) = 0 AS is_finished
   FROM behind
 ),
--- Per rebalance and member what the member was before, and what it was when the rebalance began.
+-- For each rebalance and member, the member's state after the previous rebalance and when this one began.
 by_member AS (
   SELECT
     offsets_partition,
@@ -261,7 +262,7 @@ by_rebalance AS (
     log_offset,
     max(mark) AS mark,
     coalesce(list_sort(list(member_id) FILTER (WHERE has_joined)), []) AS joined,
-    -- Who came and left again meanwhile is among both.
+    -- A member that joined and left in between is in both.
     coalesce(list_sort(list(member_id) FILTER (WHERE has_left)), []) AS gone,
     coalesce(list(latest.it.group_instance_id) FILTER (WHERE has_joined AND latest.it.group_instance_id IS NOT NULL), [])
       AS joined_instances,
@@ -285,7 +286,7 @@ by_rebalance AS (
   GROUP BY offsets_partition, group_id, log_offset
   HAVING max(mark) IS NOT NULL
 ),
--- Of the whole group: what no member had before, and what none has now.
+-- For the whole group: the partitions that no member had before, and those that none has now.
 counted AS (
   SELECT
     *,

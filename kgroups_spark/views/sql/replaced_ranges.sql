@@ -1,9 +1,9 @@
--- Ranges that the log no longer has as they were read, because it was cut back: the rows that audits before audit_id have of the partition from from_offset on stay in the tables, and are in no view of theirs and in no function
+-- Ranges that were read and later cut off the log: the partition's rows from from_offset on, read before audit_id, stay in the all_ tables and are in no view or function
 --
 -- offsets_partition of committed_offsets
--- from_offset: First offset behind which the log was cut back
--- to_offset: Next offset of what had been read
--- audit_id: The audit that found it, and read from from_offset on what the log has instead
+-- from_offset: First offset that was cut off the log
+-- to_offset: Next offset after the range that had been read
+-- audit_id: The audit that found it, and read the log's new records from from_offset on
 
 SELECT
   replaced.offsets_partition,

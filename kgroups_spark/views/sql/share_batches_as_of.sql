@@ -1,6 +1,6 @@
--- Stored batches of share partitions as of a moment (column known says whether the history has all there was; of an empty answer state_known_as_of says it), by the rules of Kafka 4.4, whatever the audits used: older releases leave some equal batches that touch apart
+-- Stored batches of share partitions as of a moment (column known tells whether history is complete for it; for an empty answer, ask state_known_as_of), by the rules of Kafka 4.4, regardless of the audits' release: older releases do not merge some adjacent equal batches
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of share_batches
 -- audit_id: The newest audit that read a record of the share partition (table audits)
 -- known of share_partitions_as_of
@@ -36,7 +36,7 @@ started AS (
   FROM records
   WINDOW its AS (PARTITION BY state_partition, group_id, topic_id, partition)
 ),
--- Each update drops what is below the start offset as it then is; a snapshot stands as it was written.
+-- Each update drops batches below its start offset; a snapshot counts as it was written.
 dropped AS (
   SELECT
     *,
@@ -111,7 +111,7 @@ covered AS (
     AND batches.last_offset >= pieces.border
   GROUP BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
 ),
--- Equal ones that touch are one.
+-- Adjacent equal ones are one.
 marked AS (
   SELECT
     *,
@@ -147,7 +147,7 @@ combined AS (
   FROM counted
   GROUP BY state_partition, group_id, topic_id, partition, batch
 ),
--- group.share.delivery.count.limit, where the cluster said another than Kafka's.
+-- group.share.delivery.count.limit, if the cluster's differs from Kafka's default.
 settings AS (
   SELECT coalesce(max(from_json(payload, '["BIGINT"]')[1]), 5) AS delivery_count_limit
   FROM main.state_log_state

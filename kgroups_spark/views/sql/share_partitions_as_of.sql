@@ -1,9 +1,9 @@
--- Share partitions as of a moment (column known says whether the history has all there was; of an empty answer state_known_as_of says it), by the rules of Kafka 4.4, whatever the audits used
+-- Share partitions as of a moment (column known tells whether history is complete for it; for an empty answer, ask state_known_as_of), by the rules of Kafka 4.4, regardless of the audits' release
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of share_partitions
 -- audit_id: The audit that read the newest record (table audits)
--- known STRING: The history's knowledge of the moment, as state_known_as_of(ts) has it for __share_group_state: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as from state_known_as_of(ts) for __share_group_state: complete, incomplete, before or after
 
 WITH kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
@@ -25,7 +25,7 @@ records AS (
     row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset DESC) AS age
   FROM kgroups_records
 ),
--- An update leaves what it says -1 of, but for the count; without a snapshot the state epoch is 0, and -1 is null.
+-- An update changes no field that is -1, except the count; without a snapshot the state epoch is 0, and -1 is null.
 states AS (
   SELECT
     max(CASE WHEN age = 1 THEN audit_id END) AS audit_id,
@@ -46,7 +46,7 @@ states AS (
   FROM records
   GROUP BY state_partition, group_id, topic_id, partition
 ),
--- What each group's coordinator listed last (record type 15 of __consumer_offsets).
+-- The last list of each group's coordinator (record type 15 of __consumer_offsets).
 listings AS (
   SELECT
     audit_id,

@@ -1,13 +1,13 @@
--- Records of __share_group_state that the state of share partitions is made of as of a moment: of each its newest snapshot, and the updates behind it. A value that a coordinator's load fails at counts
+-- Records of __share_group_state that make up the state of share partitions as of a moment: the newest snapshot of each, and the updates after it. A value at which a coordinator's load fails counts
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of share_group_state_records but record_name, raw_key, raw_value
--- number INT: 1: the snapshot, or the first update where there is none; then the updates behind it
+-- number INT: 1: the snapshot, or the first update where there is none; then the updates after it
 
 WITH kgroups_ends AS (
   SELECT * FROM state_log_ends_as_of(ts)
 ),
--- What a partition that was read again no longer held, and the log offset before which that was so.
+-- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone.
 gone AS (
   SELECT
     held.state_partition,
@@ -58,5 +58,5 @@ SELECT
     row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset) AS INTEGER
   ) AS number
 FROM counted
--- A tombstone is a snapshot without a value. One of an update is never written, and removes nothing.
+-- A tombstone is a snapshot without a value. A tombstone of an update is never written, and removes nothing.
 WHERE value IS NOT NULL AND (snapshot_offset IS NULL OR log_offset >= snapshot_offset)

@@ -1,10 +1,10 @@
--- The knowledge that the histories of __share_group_state and __transaction_state have of a moment: complete, incomplete, before or after, as known_as_of says of __consumer_offsets; no row of a log that was not read
+-- The knowledge of a moment in the histories of __share_group_state and __transaction_state: complete, incomplete, before or after, as known_as_of for __consumer_offsets; no row for a log that was not read
 --
 -- argument ts TIMESTAMP: The moment; null: now, which is complete
 -- log STRING: __share_group_state or __transaction_state
--- known STRING: complete: all there was; incomplete: records were gone before they were read, so that something may be missing, or an older state shown; before, after: the moment lies outside of the history
+-- known STRING: complete: nothing is missing; incomplete: records were lost before they were read, so that entries may be missing or stale; before, after: the moment is outside the history
 
--- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+-- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
 SELECT kgroups_log AS log, kgroups_known AS known
 FROM (
   SELECT

@@ -1,12 +1,12 @@
--- Per partition of __share_group_state and __transaction_state where its log ends as of a moment; a partition without a row ended later, it counts as a whole. Fails where kgroups maintain --keep has reduced history there
+-- The end of each partition's log of __share_group_state and __transaction_state as of a moment; a partition without a row ended later and counts as a whole. Fails where kgroups maintain --keep has reduced history there
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- log STRING: __share_group_state or __transaction_state
 -- state_partition INT: Partition of that log
--- end_offset BIGINT: Its first record with a later time: this one and what follows do not count
+-- end_offset BIGINT: First record with a later time: it and the records after it do not count
 
--- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
--- Tables have their schema before them, or a WITH of the caller's would hide them.
+-- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
+-- Tables are named with their schema, or a caller's WITH could hide them.
 WITH kgroups_ends AS (
   SELECT kgroups_log, kgroups_partition, min(kgroups_log_offset) AS kgroups_end_offset
   FROM (

@@ -1,19 +1,19 @@
--- Health of each partition of __consumer_offsets: how much of what was read of it still says something, what holds back the cleaner, and how busy it is
+-- Health of each partition of __consumer_offsets: its live records, what holds back the cleaner, and its commit rate
 --
 -- offsets_partition of log_totals
--- log_start_offset: First offset that the log still had when it was read last; null: unknown
+-- log_start_offset: First offset in the log when it was last read; null: unknown
 -- end_offset of log_totals
--- span: Offsets from the first that the log still had (unknown: from the first that was read) to the end
--- records: Records that were read of it, since and when it was last read from its start: at most so many stand in it
--- bytes: Bytes of them, batches and all, as they are in the log
--- live_records: Records of them that still say something: committed offsets, values in open transactions, and the newest value of each key of groups and members
--- garbage_records: All others: what the cleaner can take, tombstones and markers after their time
--- tombstones: Tombstones among these, of offsets, groups and members; without those that were read again
--- open_transactions: Transactions that are open: the cleaner does not get beyond the oldest one
+-- span: Offsets from the first in the log (if unknown: the first that was read) to the end
+-- records: Records read since it was last read from its start, inclusive: the log has at most this number
+-- bytes: Bytes of these records in the log, including batch overhead
+-- live_records: Live records: committed offsets, values in open transactions, and the newest value of each key of groups and members
+-- garbage_records: All others: those that the cleaner can remove, tombstones and markers after delete.retention.ms
+-- tombstones: Tombstones of offsets, groups and members among these, without those that were read again
+-- open_transactions: Open transactions: the cleaner cannot pass the oldest one
 -- oldest_open_transaction_offset: First record of the oldest one; null: none is open
 -- oldest_open_since: Log time of the oldest open transaction's first record; null: none is open, or no time
 -- oldest_open_producer_id: Its producer; null: none is open
--- commits_per_hour: Offset commits, transactional ones included, an hour of log time in the last 24 of the partition (fewer where it has fewer); null: no commit has a time
+-- commits_per_hour: Offset commits for each hour of log time, transactional ones included, over the partition's last 24 hours (or fewer); null: no commit has a time
 
 WITH spans AS (
   SELECT

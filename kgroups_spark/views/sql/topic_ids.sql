@@ -1,14 +1,14 @@
--- Topic ids that were seen, topic by topic: a topic that was deleted and created again has a new one
+-- Known topic ids, topic by topic: a topic that was deleted and created again has a new one
 --
 -- topic of committed_offsets
 -- topic_id of topics
 -- number: 1: the oldest known id of the topic, 2: the next one, ...
--- is_newest: No newer one is known
--- valid_from: Log time of the first record that has it; null: only the cluster said so, or that record has no time
--- valid_to: valid_from of the next one: by then the topic had been created again; null: is_newest, or not known
+-- is_newest: No newer id is known
+-- valid_from: Log time of the first record that has it; null: only the cluster reported it, or that record has no time
+-- valid_to: valid_from of the next one: by then the topic had been created again; null: is_newest, or unknown
 -- source: The first source: offset_commit, group_record or cluster
--- seen_in_cluster_at: When a cluster was last asked and the topic had this id; null: it never was, or had no committed offsets
--- committed_offset_count: Committed offsets that were committed under it: stale ones if it is not the newest (view stale_offsets)
+-- seen_in_cluster_at: When a cluster last reported this id for the topic; null: never, or the topic had no committed offsets
+-- committed_offset_count: Committed offsets with this id: stale ones if it is not the newest (view stale_offsets)
 
 WITH in_cluster AS (
   SELECT topic, topic_id, max(seen_at) AS seen_in_cluster_at

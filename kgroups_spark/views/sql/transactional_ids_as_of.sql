@@ -1,9 +1,9 @@
--- Transactional ids as of a moment (column known says whether the history has all there was; of an empty answer state_known_as_of says it), by the rules of Kafka 4.4, whatever the audits used
+-- Transactional ids as of a moment (column known tells whether history is complete for it; for an empty answer, ask state_known_as_of), by the rules of Kafka 4.4, regardless of the audits' release
 --
--- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of transactional_ids
 -- audit_id: The audit that read the record (table audits)
--- known STRING: The history's knowledge of the moment, as state_known_as_of(ts) has it for __transaction_state: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as from state_known_as_of(ts) for __transaction_state: complete, incomplete, before or after
 
 WITH kgroups_ends AS (
   SELECT * FROM state_log_ends_as_of(ts)
@@ -11,7 +11,7 @@ WITH kgroups_ends AS (
 kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
 ),
--- What a partition that was read again no longer held, and the log offset before which that was so.
+-- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone.
 gone AS (
   SELECT
     held.state_partition,
@@ -50,7 +50,7 @@ decoded AS (
   WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
     AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
 ),
--- A value that a load fails at changes nothing.
+-- A value at which a load fails changes nothing.
 numbered AS (
   SELECT
     *,
@@ -63,7 +63,7 @@ numbered AS (
       AND coalesce(v."clientTransactionVersion", 0) BETWEEN 0 AND 2
     )
 ),
--- transactional.id.expiration.ms, where the cluster said another than Kafka's.
+-- transactional.id.expiration.ms, if the cluster's differs from Kafka's default.
 settings AS (
   SELECT coalesce(max(from_json(payload, '["BIGINT"]')[2]), 604800000) AS expiration_ms
   FROM main.state_log_state

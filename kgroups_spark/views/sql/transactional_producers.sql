@@ -1,9 +1,9 @@
--- Producers of transactional ids, as __transaction_state named them, ever
+-- All producers of transactional ids that __transaction_state has ever named
 --
 -- producer_id: Producer
--- transactional_id: transactional.id that it was given to
+-- transactional_id: transactional.id of the producer
 
--- A producer id is given to one transactional id, for good.
+-- A producer id belongs to one transactional id for ever.
 SELECT producer_id, min(transactional_id) AS transactional_id
 FROM (
   SELECT CAST(json_extract_string(value, '$.producerId') AS BIGINT) AS producer_id, transactional_id

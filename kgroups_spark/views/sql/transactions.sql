@@ -2,16 +2,16 @@
 --
 -- offsets_partition of open_transactions
 -- producer_id: Producer
--- producer_epoch: Epoch of the marker that ended it (with Kafka's transactions of version 2 one above that of its records), of an open one that of its records; null: none
--- transaction_start_offset: Its first record after the producer's marker before
+-- producer_epoch: Epoch of the marker that ended it (one above that of its records, with transactions version 2), or of the records of an open one; null: none
+-- transaction_start_offset: Its first record, after the producer's previous marker
 -- started_timestamp: Log time of that record; null: it has none, or is no longer in history (kgroups maintain --keep)
 -- ended_timestamp: Log time of its marker; null: it is open, or the marker has no time
--- duration_ms: Between the two; null: one is not known
+-- duration_ms: From started_timestamp to ended_timestamp; null: one is unknown
 -- outcome: committed or aborted; null: open
--- marker_offset: Place of its marker; null: open
+-- marker_offset: Log offset of its marker; null: open
 -- group_ids: Groups whose offsets were in it
 -- offset_count: Offsets in it
--- transactional_id: transactional.id of the producer; null: __transaction_state was not read, or says nothing of it
+-- transactional_id: transactional.id of the producer; null: __transaction_state was not read, or does not have it
 
 WITH ended AS (
   SELECT
@@ -28,7 +28,7 @@ WITH ended AS (
   -- A marker without a record before it, repeated or left over from compaction, ends nothing.
   WHERE transaction_start_offset IS NOT NULL
 ),
--- Every record that may begin one. Of what was decoded later the record stands in its own table.
+-- Every record that may begin one. A record that was decoded later is in its own table.
 records AS (
   SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE is_transactional
   UNION ALL

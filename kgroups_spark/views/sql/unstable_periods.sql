@@ -1,13 +1,13 @@
--- Spans during which an offset of a group was pending in an open transaction: consumers that asked for a stable offset (Java consumers from 2.5 on) got UNSTABLE_OFFSET_COMMIT and waited. By the rules of 3.8 and newer
+-- Spans during which an offset of a group was pending in an open transaction: consumers that asked for stable offsets (Java consumers since 2.5) got UNSTABLE_OFFSET_COMMIT and waited. By the rules of Kafka 3.8 and newer
 --
 -- offsets_partition, group_id, topic, partition of committed_offsets
 -- from: Log time of the first record that was pending; null: it has none
--- to: Log time of the marker or tombstone behind which none was pending any more; null: still so, or not known (ended_by says which)
+-- to: Log time of the marker or tombstone that ended the span; null: not ended, or unknown (see ended_by)
 -- duration_ms: From from to to; null: one of them is
--- ended_by: committed or aborted: the marker that came last; tombstone: the offset was removed, and what was pending with it; not_in_log: a partition that was read again no longer held it, so that its end is not known; null: it is still so
+-- ended_by: committed or aborted: by the last marker; tombstone: the offset was removed with its pending values; not_in_log: a partition that was read again no longer held it, so that its end is unknown; null: not ended
 -- producer_id: Producer of the first record
 -- from_log_offset: The first record that was pending
--- to_log_offset: The marker or tombstone, or (not_in_log) where the log had been read to; null: still so
+-- to_log_offset: The marker or tombstone, or (not_in_log) the end of the log read so far; null: not ended
 
 -- Values of producers, whose transactions are completed there, and tombstones.
 WITH events AS (
@@ -41,7 +41,7 @@ pending AS (
   SELECT
     followed.*,
     markers.log_timestamp AS marker_timestamp,
-    -- Of a value that came into effect and was corrected later it is the marker that ended it.
+    -- A value that took effect and was corrected later ended with its marker.
     CASE WHEN followed.marker_offset IS NULL THEN followed.corrected_log_offset END AS dropped_log_offset
   FROM followed
   LEFT JOIN transaction_markers AS markers
