@@ -1,4 +1,4 @@
-"""The package's offer to programs and notebooks: a lake opened for reading, and an audit."""
+"""The API for programs and notebooks: a lake opened for reading, and an audit."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class Lake(ABC, Generic[Answer]):
     def sql(self, query: str, **parameters: Any) -> Answer:
         """The answer to one query: a pyarrow.Table by DuckDB, a DataFrame by Spark.
 
-        A parameter `group` stands in the query as `:group`; it is a str, int, bool, None, datetime with a zone, or a
-        list of str. Raises UsageError for one that does not stand there, KgroupsError for what the engine refuses, and
-        for what is no query.
+        A parameter `group` is written in the query as `:group`; it is a str, int, bool, None, datetime with a zone, or
+        a list of str. Raises UsageError for a parameter that the query lacks, KgroupsError for a query that the engine
+        refuses.
 
             >>> lake.sql("SELECT state, member_count FROM groups WHERE group_id = :group", group=GROUP).to_pylist()
             [{'state': 'Stable', 'member_count': 1}]
@@ -91,11 +91,10 @@ class Lake(ABC, Generic[Answer]):
         known = parameters_in(query, self._reader.engine)
         for name in parameters:
             if name not in known:
-                raise UsageError(f"parameter {name} does not stand in the query as :{name}{did_you_mean(name, known)}")
+                raise UsageError(f"parameter {name} is not in the query as :{name}{did_you_mean(name, known)}")
 
     def ask(self, question: str, **parameters: Any) -> Rows:
-        """The answer to one of QUESTIONS, which the report asks. Raises UsageError for any other, and for parameters
-        that are not the question's.
+        """The answer to one of QUESTIONS, those of the report. Raises UsageError for any other question or parameter.
 
         `events`, `offsets`, `owners`, `rewound` and `states` are about one group: they take `group_id`; `offsets` and
         `rewound` take `since` and `until`, too.
@@ -104,7 +103,7 @@ class Lake(ABC, Generic[Answer]):
             'Stable'
         """
         if question not in QUESTIONS:
-            raise UsageError(f"there is no question {question}{did_you_mean(question, QUESTIONS)}")
+            raise UsageError(f"no question {question}{did_you_mean(question, QUESTIONS)}")
         text = group_query(question) if question in GROUP_NAMES else query(question)
         needed = parameters_in(text, self._reader.engine)
         if missing := [name for name in needed if name not in parameters]:
@@ -194,16 +193,16 @@ def run_audit(
     take_over: bool = False,
     progress: Callable[[str], None] = silent,
 ) -> AuditSummary:
-    """Reads what is new in the log and brings the lake's tables up to it, as `kgroups audit` does.
+    """Reads new records of the log into the lake's tables, as `kgroups audit` does.
 
     The log is that of the folders `segments`, or of the cluster at `bootstrap_servers` with Kafka's client
     `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. The other
-    arguments are the options of the command, which tells their defaults: a time is a datetime with a zone, a duration a
-    timedelta, `include` and `partitions` are lists, or each is text as there. `progress` is called with a few words at
-    each step. Answers the new row of the ledger (`.audit`), and lines for a person (`.lines()`).
+    arguments are the options of the command, whose help has their defaults: a time is a datetime with a zone, a
+    duration a timedelta, `include` and `partitions` are lists, or each is text as there. `progress` is called with a
+    few words at each step. Answers the new row of the ledger (`.audit`), and lines for a person (`.lines()`).
 
-    Raises UsageError for arguments that cannot be meant, KgroupsError for an audit that fails; what it wrote then does
-    not count. Where the command exits 3, `strict` raises a KgroupsError, too, with those lines; that audit counts.
+    Raises UsageError for invalid arguments, KgroupsError for an audit that fails; then nothing that it wrote counts.
+    Where the command exits 3, `strict` raises a KgroupsError, too, with those lines; that audit counts.
 
         >>> summary = run_audit("./new-lake", segments="./segments", retention="14d")
         >>> summary.audit.audit_id
@@ -214,7 +213,7 @@ def run_audit(
         raise UsageError("an audit reads either segments or the cluster at bootstrap_servers: give one of them")
     for name, value in (("properties", properties), ("max_bytes_per_second", max_bytes_per_second)):
         if value is not None and not bootstrap_servers:
-            raise UsageError(f"{name} is about a live cluster: give bootstrap_servers, too")
+            raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")
     options = AuditOptions(
         lake=os.fspath(lake),
         segments=[os.fspath(folder) for folder in folders],
@@ -239,7 +238,7 @@ def run_audit(
 
     summary = run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
     if strict and summary.lacks_records:
-        raise KgroupsError("the audit counts, but not all that there was could be read or used:", *summary.lines())
+        raise KgroupsError("the audit counts, but some records could not be read or used:", *summary.lines())
     return summary
 
 
@@ -264,7 +263,7 @@ def _optional(name: str, read: Callable[[str], Value], given: object) -> Value |
 
 
 def _as_typed(given: object) -> str:
-    """As it stands on a command line."""
+    """The text of a value on a command line."""
     if isinstance(given, datetime):
         return given.isoformat()
     if isinstance(given, timedelta):

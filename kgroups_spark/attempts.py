@@ -1,7 +1,7 @@
 """Work whose failure must not end an audit: looking for findings, and reporting what was done.
 
-All that an audit has read and concluded stands before it looks for findings, and the ledger's row before it is summed
-up. A defect there costs the finding or the line, and a note says which.
+An audit has committed everything before it looks for findings, and its ledger row before the summary. A defect there
+costs the finding or the line, and a note names it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def attempt(what: str, make: Callable[[], Result]) -> tuple[Result | None, str |
     except SURVIVED as error:
         if isinstance(error, (KgroupsError, OSError)):
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            return None, f"{what} failed: {reason}; all else of the audit stands"
+            return None, f"{what} failed: {reason}; the rest of the audit counts"
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
         return (
             None,
-            f"{what} failed ({where}): this is a defect of kgroups, please report it; all else of the audit stands",
+            f"{what} failed ({where}): this is a defect of kgroups, please report it; the rest of the audit counts",
         )

@@ -12,10 +12,10 @@ def parse_duration(text: str) -> int:
     """Milliseconds of `500ms`, `30s`, `15m`, `48h`, `7d`, or several in a row (`1d12h`). Raises ValueError."""
     word = text.strip().lower()
     if re.fullmatch(r"[0-9]+", word):
-        raise ValueError(f"{text!r} has no unit: say {word}ms, {word}s, {word}m, {word}h or {word}d")
+        raise ValueError(f"{text!r} has no unit: use {word}ms, {word}s, {word}m, {word}h or {word}d")
     parts = _PART.findall(word)
     if not parts or "".join(number + unit for number, unit in parts) != word:
-        raise ValueError(f"{text!r} is no duration: whole numbers with ms, s, m, h or d are, as in 15m, 48h or 7d")
+        raise ValueError(f"invalid duration {text!r}: use 15m, 48h or 7d (units ms, s, m, h, d)")
     duration_ms = sum(int(number) * UNITS_MS[unit] for number, unit in parts)
     if duration_ms > LONGEST_MS:
         raise ValueError(f"{text!r} is longer than a hundred years (36500d)")
@@ -23,7 +23,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(duration_ms: int) -> str:
-    """The two largest units that say it: `6d 23h`, `15m`, `0s`; a minus sign in front of what lies behind us."""
+    """The duration in its two largest units: `6d 23h`, `15m`, `0s`; with a minus sign for the past."""
     if duration_ms < 0:
         return "-" + format_duration(-duration_ms)
     parts = []

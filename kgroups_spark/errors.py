@@ -1,8 +1,8 @@
-"""Errors because of what was asked or given: shown as one message, never as a stack trace."""
+"""Errors due to the user's input or environment: shown as one message, never as a stack trace."""
 
 
 class KgroupsError(Exception):
-    """Something a person can act on; the text says what was read, found, expected, and what to do. Exit code 1.
+    """An error that a person can act on; the text tells what was read, found, expected, and what to do. Exit code 1.
 
     Several texts are several lines. A text may hold names as the log has them: whoever prints it spells out what a
     terminal would obey, line feeds included (terminal/output.py).
@@ -20,6 +20,6 @@ class KgroupsError(Exception):
 
 
 class UsageError(KgroupsError):
-    """A command or option that cannot be meant: found before work starts, nothing written. Exit code 2."""
+    """An invalid command or option: found before work starts, nothing written. Exit code 2."""
 
     exit_code = 2

@@ -27,7 +27,7 @@ def require_java() -> int:
     text = answer.stderr + answer.stdout
     version = major_version(text)
     if version is None:
-        raise NoJava(f"{java} -version answered {text.strip()[:80]!r}; Spark needs Java {OLDEST_JAVA} or newer")
+        raise NoJava(f"{java} -version printed {text.strip()[:80]!r}; Spark needs Java {OLDEST_JAVA} or newer")
     if version < OLDEST_JAVA:
         raise NoJava(f"{java} is Java {version}; Spark needs Java {OLDEST_JAVA} or newer: {_ADVICE}")
     return version

@@ -1,4 +1,4 @@
-"""The Spark session: our own on a laptop, whoever's it is under spark-submit or on a platform.
+"""The Spark session: our own on a laptop, the existing one under spark-submit or on a platform.
 
 Our own session is set up for many small Delta tables on one machine. Where a master was chosen already (spark-submit, a
 notebook), only what nothing works without is added: what belongs to the cluster is in conf/.
@@ -168,7 +168,7 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise KgroupsError(
-            f"Spark did not start ({error.getCondition()}): what it said stands above. The first start downloads "
+            f"Spark did not start ({error.getCondition()}): its messages are above. The first start downloads "
             f"{DELTA_JAR} and what it needs into {ivy_folder()}; later ones need no network"
         ) from error
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# The last millisecond of year 9999: what lies behind it, few readers of a table can show.
+# The last millisecond of year 9999: few readers of a table can show later times.
 LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
@@ -32,7 +32,7 @@ def _epoch_ms(text: str, number: int) -> int:
     if len(text.strip()) < 12:  # 12 digits begin in 1973, before any Kafka
         raise ValueError(f"{text!r} has too few digits for epoch milliseconds (13 today); for seconds, append 000")
     if number > LAST_MS:
-        raise ValueError(f"{text!r} has too many digits for epoch milliseconds: it lies behind the year 9999")
+        raise ValueError(f"{text!r} has too many digits for epoch milliseconds: it is later than the year 9999")
     return number
 
 

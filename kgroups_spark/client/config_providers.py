@@ -1,9 +1,9 @@
-"""Values that stand elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as Kafka's clients know them.
+"""References to other places: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as Kafka's clients know them.
 
 `config.providers` names the providers, `config.providers.<name>.class` what each is, `config.providers.<name>.param.*`
 what it may look at. Kafka's own three classes are written here in Python, and nothing of Java's runs:
 org.apache.kafka.common.config.ConfigTransformer (4.3) has the pattern.
-Kafka leaves a reference that it cannot resolve as it is; here it is an error, as it was hardly meant as a password.
+Kafka keeps a reference that it cannot resolve as it is. Here it is an error, because it is hardly a password.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Lookup = Callable[[str, str], str]
 
 @dataclass(frozen=True, repr=False)
 class Resolved:
-    """The properties with what references stand for, without those that set the providers up. `found` is what
-    providers gave: whoever keeps a value elsewhere does not want it in messages."""
+    """The properties with their references resolved, without those that configure the providers. `found` has the
+    providers' values: a value kept elsewhere does not belong in messages."""
 
     properties: dict[str, str]
     found: tuple[str, ...]
 
 
 def resolve(properties: Mapping[str, str]) -> Resolved:
-    """Raises BadClientProperty for a provider or a reference that cannot be had."""
+    """Raises BadClientProperty for a provider or a reference that cannot be resolved."""
     providers, found = _providers(properties), list[str]()
     resolved = {
         name: _resolved(name, value, providers, found)
@@ -51,15 +51,15 @@ def _resolved(name: str, value: str, providers: Mapping[str, Lookup], found: lis
             # The text may be part of a password: do not show it.
             known = f"{PROVIDERS} names {', '.join(providers)}" if providers else f"there is no {PROVIDERS}"
             raise BadClientProperty(
-                f"{name} refers to another place (${{...:...}}) by a name that is not declared: {known}; "
-                f"for the environment write {PROVIDERS}=env and {PROVIDERS}.env.class="
-                "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+                f"{name} has a reference (${{...:...}}) to an undeclared provider: {known}; for the environment write "
+                f"{PROVIDERS}=env and "
+                f"{PROVIDERS}.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider"
             )
         try:
             found.append(providers[provider](path or "", key))
             return found[-1]
         except UsageError as err:
-            raise BadClientProperty(f"{name} refers to a value that cannot be had: {err}") from err
+            raise BadClientProperty(f"the reference in {name} cannot be resolved: {err}") from err
 
     return REFERENCE.sub(one, value)
 
@@ -70,14 +70,14 @@ def _providers(properties: Mapping[str, str]) -> dict[str, Lookup]:
         class_name = properties.get(f"{PROVIDERS}.{alias}.class", "").strip()
         if class_name not in CLASSES:
             raise BadClientProperty(
-                f"{PROVIDERS}.{alias}.class is none of {', '.join(CLASSES)}: other providers are Java and cannot be "
-                "run here; write the value itself, or put it into the environment"
+                f"{PROVIDERS}.{alias}.class must be one of {', '.join(CLASSES)}: other providers are Java and cannot "
+                "run here; give the value itself, or an environment variable"
             )
         lookup, parameter = CLASSES[class_name]
         prefix = f"{PROVIDERS}.{alias}.param."
         given = {name.removeprefix(prefix): value for name, value in properties.items() if name.startswith(prefix)}
         if unknown := sorted(given.keys() - {parameter}):
-            raise BadClientProperty(f"{prefix}{unknown[0]} is no parameter of {class_name}; it has {parameter}")
+            raise BadClientProperty(f"{prefix}{unknown[0]} is not a parameter of {class_name}; it has {parameter}")
         providers[alias] = lookup(f"{prefix}{parameter}", given.get(parameter, ""))
     return providers
 
@@ -87,15 +87,15 @@ def _environment(name: str, allowed: str) -> Lookup:
     try:
         pattern = re.compile(allowed or ".*", re.DOTALL)
     except re.error as err:
-        raise BadClientProperty(f"{name} is no regular expression: {err}") from err
+        raise BadClientProperty(f"{name} is not a regular expression: {err}") from err
 
     def value_of(path: str, key: str) -> str:
         if path:
             raise UsageError("${env:...} has a name only, no path")
         if not pattern.fullmatch(key):
-            raise UsageError(f"the environment variable {key} is not one that {name} allows")
+            raise UsageError(f"{name} does not allow the environment variable {key}")
         if key not in os.environ:
-            raise UsageError(f"there is no environment variable {key}")
+            raise UsageError(f"no environment variable {key}")
         return os.environ[key]
 
     return value_of
@@ -120,7 +120,7 @@ def _folder(name: str, allowed: str) -> Lookup:
 
     def value_of(path: str, key: str) -> str:
         if "/" in key or key in ("", ".", ".."):
-            raise UsageError(f"{key!r} is no name of a file in {path}")
+            raise UsageError(f"{key!r} is not the name of a file in {path}")
         return _text(os.path.join(is_allowed(path), key))  # noqa: PTH118  # a path of the user's, as it stands
 
     return value_of
@@ -132,14 +132,14 @@ def _allowed(name: str, allowed: str) -> Callable[[str], str]:
     above = [os.path.normpath(path) for path in allowed.split(",") if allowed]
     for path in above:
         if not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH117, PTH110
-            raise BadClientProperty(f"{name}: {path} is no absolute path of something that is there")
+            raise BadClientProperty(f"{name}: {path} is not the absolute path of an existing file or folder")
 
     def checked(path: str) -> str:
         wanted = os.path.normpath(path)
         if not above:
             return path
         if not any(wanted == each or wanted.startswith(f"{each.rstrip('/')}/") for each in above):
-            raise UsageError(f"{path} is not below what {name} allows")
+            raise UsageError(f"{path} is outside the paths that {name} allows")
         return wanted
 
     return checked
@@ -149,7 +149,7 @@ def _text(path: str) -> str:
     try:
         return read_bytes(path, "the file").decode()
     except UnicodeDecodeError as err:
-        raise UsageError(f"the file {path} is no text in UTF-8") from err
+        raise UsageError(f"the file {path} is not UTF-8 text") from err
 
 
 PACKAGE = "org.apache.kafka.common.config.provider"

@@ -1,8 +1,8 @@
 """Settings of kafka-python, from the properties of Kafka's Java clients.
 
-Names and values are those of a `client.properties` as Kafka's own tools take it (--command-config). Each is used,
-passed over with a note, or refused: nothing is guessed. Files that properties name (PEM, tokens) are read where
-`client_properties` is called, so that what comes out works on other machines, in tasks.
+Names and values are those of a `client.properties` for Kafka's own tools (--command-config). Each is used, ignored with
+a note, or refused: nothing is guessed. Files that properties name (PEM, tokens) are read where `client_properties` is
+called, so that the result works on other machines, in tasks.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
 @dataclass(frozen=True, repr=False)
 class ClientProperties:
-    """How a cluster is reached, and who we are there. It can be pickled; printed it names properties, never values."""
+    """How to reach a cluster, and our credentials there. It can be pickled; its repr names properties, never values."""
 
     bootstrap_servers: str  # host:port,host:port
     names: tuple[str, ...]  # of the properties that are used, sorted
-    notes: tuple[str, ...]  # what a person should know: what is passed over, what is not checked
+    notes: tuple[str, ...]  # notes for people: ignored properties, disabled checks
     security_protocol: str
-    timeout_ms: int  # how long one question may go on trying: default.api.timeout.ms
+    timeout_ms: int  # the time limit of one request with its retries: default.api.timeout.ms
     _settings: Mapping[str, Any] = field(hash=False)
     _tls: Tls | None
     _sasl: Sasl | None
@@ -150,16 +150,16 @@ def _about_unknown(name: str) -> str:
     nearest = did_you_mean(name, [*USED, *PASSED_OVER])
     # The name of a stray line may be a piece of a value, and so of a secret.
     if nearest or (re.fullmatch(r"[a-z0-9]+([._-][a-z0-9]+)+", name) and len(name) <= 80):
-        return f"{name} is no property of Kafka's clients{nearest}"
+        return f"{name} is not a property of Kafka's clients{nearest}"
     return (
-        "there is a line that is no property of Kafka's clients (not shown, it may be a part of a value): "
-        "does the line before it lack its backslash?"
+        "a line is not a property of Kafka's clients (not shown, it may be part of a value): is a backslash missing "
+        "at the end of the previous line?"
     )
 
 
 def _notes_of_names(given: Mapping[str, str]) -> list[str]:
     over = sorted(n for n in given if n in PASSED_OVER or n.startswith(PASSED_OVER_PREFIXES))
-    return [f"passed over, as without a meaning here: {', '.join(over)}"] if over else []
+    return [f"ignored, as not used here: {', '.join(over)}"] if over else []
 
 
 def _note_what_has_no_effect(
@@ -170,7 +170,7 @@ def _note_what_has_no_effect(
         if without_effect and not is_used:
             notes.append(f"security.protocol is {protocol}: {', '.join(without_effect)} without effect")
     if found_sasl and protocol == "SASL_PLAINTEXT" and found_sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
-        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent as it is")
+        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent in clear text")
 
 
 def _plain_settings(given: Mapping[str, str]) -> dict[str, Any]:
@@ -194,10 +194,10 @@ def _addresses(bootstrap_servers: str) -> str:
     addresses = [address.strip() for address in bootstrap_servers.split(",") if address.strip()]
     if not addresses:
         raise BadClientProperty(
-            "no broker is given: --bootstrap-server or kafka.bootstrap.servers is host:port,host:port"
+            "no broker given: set --bootstrap-server or kafka.bootstrap.servers to host:port,host:port"
         )
     for address in addresses:
         match = re.fullmatch(r"(?:[A-Z_]+://)?(\[[0-9A-Fa-f:.%]+\]|[\w.-]+):([0-9]{1,5})", address)
         if not match or not 0 < int(match[2]) < 65536:
-            raise BadClientProperty(f"a broker is host:port, such as kafka.example.com:9092, not {shown(address)}")
+            raise BadClientProperty(f"invalid broker {shown(address)}: use host:port, such as kafka.example.com:9092")
     return ",".join(address.rpartition("://")[2] for address in addresses)

@@ -27,10 +27,11 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties_file(path: str) -> dict[str, str]:
-    """Names and values. Raises UsageError for a file that cannot be read, BadClientProperty for one that is no text."""
+    """Names and values. Raises UsageError for a file that cannot be read, BadClientProperty for one that is not
+    text."""
     content = read_bytes(path, "the properties file")
     if b"\0" in content:
-        raise BadClientProperty(f"the properties file {path} is no text in ISO-8859-1, as Java reads it")
+        raise BadClientProperty(f"the properties file {path} is not ISO-8859-1 text, as Java reads it")
     try:
         return parse_properties(content.removeprefix(b"\xef\xbb\xbf").decode("iso-8859-1"))
     except BadClientProperty as err:
@@ -45,7 +46,7 @@ def read_bytes(path: str, what: str) -> bytes:
     except OSError as err:
         raise UsageError(f"{what} {path} cannot be read: {os.strerror(err.errno or 0)}") from err
     except ValueError as err:
-        raise UsageError(f"{what} cannot be read: its path has a NUL in it") from err
+        raise UsageError(f"{what} cannot be read: its path contains a NUL") from err
     if len(content) > MOST_BYTES:
         raise UsageError(f"{what} {path} cannot be read: it has more than {MOST_BYTES >> 20} MiB")
     return content

@@ -1,4 +1,4 @@
-"""One property of a Kafka client: what is wrong with it, and its value as a number or a word."""
+"""One property of a Kafka client: its errors, and its value as a number or a word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgroups_spark.nearest import did_you_mean
 
 
 class BadClientProperty(UsageError):
-    """A property that is unknown, cannot be meant, or cannot be used here. The message shows no secret."""
+    """A property that is unknown, invalid, or cannot be used here. The message shows no secret."""
 
 
 def shown(value: str) -> str:
@@ -22,7 +22,7 @@ def shown(value: str) -> str:
 
 def whole_number(name: str, value: str, at_least: int) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", value) or int(value) < at_least:
-        raise BadClientProperty(f"{name} is a whole number, {at_least} or more, not {shown(value)}")
+        raise BadClientProperty(f"{name} must be a whole number, {at_least} or more, not {shown(value)}")
     return int(value)
 
 
@@ -31,13 +31,13 @@ def one_of(name: str, value: str, known: Iterable[str]) -> str:
     words = list(known)
     if value not in words:
         nearest = did_you_mean(value, words)
-        raise BadClientProperty(f"{name} is one of {', '.join(words)}, not {shown(value)}{nearest}")
+        raise BadClientProperty(f"{name} must be one of {', '.join(words)}, not {shown(value)}{nearest}")
     return value
 
 
 def truth(name: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise BadClientProperty(f"{name} is true or false, not {shown(value)}")
+        raise BadClientProperty(f"{name} must be true or false, not {shown(value)}")
     return value.lower() == "true"
 
 

@@ -1,7 +1,7 @@
-"""The names of Kafka's client properties, and what becomes of each here.
+"""The names of Kafka's client properties, and the treatment of each here.
 
-From AdminClientConfig, ConsumerConfig and ProducerConfig of Kafka 4.3.1. Those that are not listed as passed over or
-refused are used.
+From AdminClientConfig, ConsumerConfig and ProducerConfig of Kafka 4.3.1. Those not listed as ignored or refused are
+used.
 """
 
 from __future__ import annotations
@@ -163,30 +163,28 @@ PASSED_OVER = (
 )
 PASSED_OVER_PREFIXES = ("basic.auth.", "metrics.context.", "schema.registry.")
 
-_IN_JAAS = 'username and password stand in sasl.jaas.config: ...LoginModule required username="..." password="...";'
-_TRUSTSTORE = "Kafka's Java clients have ssl.truststore.location and ssl.truststore.type=PEM for it"
-_KEYSTORE = (
-    "Kafka's Java clients have ssl.keystore.location and ssl.keystore.type=PEM for certificates and key together"
-)
+_IN_JAAS = 'set username and password in sasl.jaas.config: ...LoginModule required username="..." password="...";'
+_TRUSTSTORE = "Kafka's Java clients use ssl.truststore.location and ssl.truststore.type=PEM"
+_KEYSTORE = "Kafka's Java clients use ssl.keystore.location and ssl.keystore.type=PEM for certificates and key together"
 # Name and what to do instead: of librdkafka, of options that belong into sasl.jaas.config, of another kind of client.
 REFUSED = {
-    "bootstrap.controllers": "brokers are asked, not controllers: leave it out",
-    "client_id": "it is client.id",
-    "enable.ssl.certificate.verification": "certificates are always checked: give the truststore that has them",
-    "metadata.broker.list": "brokers are given as --bootstrap-server or kafka.bootstrap.servers",
-    "password": f"{_IN_JAAS}; does the line before lack its backslash?",
-    "sasl.mechanisms": "it is sasl.mechanism",
-    "sasl.oauthbearer.client.id": "it is sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.secret": "it is sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.config": "Kafka's Java clients have options of sasl.jaas.config for it",
-    "sasl.oauthbearer.method": "Kafka's Java clients have sasl.oauthbearer.token.endpoint.url for it",
+    "bootstrap.controllers": "we ask brokers, not controllers: leave it out",
+    "client_id": "use client.id",
+    "enable.ssl.certificate.verification": "certificates are always checked: set ssl.truststore.location",
+    "metadata.broker.list": "use --bootstrap-server or kafka.bootstrap.servers",
+    "password": f"{_IN_JAAS}; is a backslash missing at the end of the previous line?",
+    "sasl.mechanisms": "use sasl.mechanism",
+    "sasl.oauthbearer.client.id": "use sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "use sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.config": "Kafka's Java clients use options of sasl.jaas.config",
+    "sasl.oauthbearer.method": "Kafka's Java clients use sasl.oauthbearer.token.endpoint.url",
     "sasl.password": _IN_JAAS,
     "sasl.username": _IN_JAAS,
     "ssl.ca.location": _TRUSTSTORE,
-    "ssl.ca.pem": "Kafka's Java clients have ssl.truststore.certificates for it",
+    "ssl.ca.pem": "Kafka's Java clients use ssl.truststore.certificates",
     "ssl.certificate.location": _KEYSTORE,
-    "ssl.certificate.pem": "Kafka's Java clients have ssl.keystore.certificate.chain for it",
+    "ssl.certificate.pem": "Kafka's Java clients use ssl.keystore.certificate.chain",
     "ssl.key.location": _KEYSTORE,
-    "ssl.key.pem": "Kafka's Java clients have ssl.keystore.key for it",
-    "username": f"{_IN_JAAS}; does the line before lack its backslash?",
+    "ssl.key.pem": "Kafka's Java clients use ssl.keystore.key",
+    "username": f"{_IN_JAAS}; is a backslash missing at the end of the previous line?",
 }

@@ -1,6 +1,6 @@
 """Brokers' answers, checked before anything else sees them.
 
-kafka-python decodes a null wherever the bytes have one; Kafka's own clients refuse it where the protocol knows none.
+kafka-python decodes a null wherever the bytes have one; Kafka's own clients reject it where the protocol has none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgroups_spark.cluster.errors import KafkaRefused, error_name
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    leader: int | None  # node id; None: there is none now
+    leader: int | None  # node id; None: no leader now
     leader_epoch: int  # -1: brokers before 2.1
     error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
 
@@ -48,7 +48,7 @@ class FetchAnswer:
     log_start_offset: int
     error: str | None
     detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
-    diverges_at: int | None = None  # the log differs from this offset on: it was truncated and written again
+    diverges_at: int | None = None  # the log differs from this offset on: it was truncated and appended to
 
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
@@ -86,7 +86,7 @@ def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
 
 
 def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata:
-    """The leaders that an answer names, but for partitions of whose leader we know more: brokers learn of a new one at
+    """The leaders that an answer names, except for partitions with a newer known leader: brokers learn of a new one at
     different times."""
     if known is None or reported.topic_id is None or known.topic_id != reported.topic_id:
         return reported
@@ -116,7 +116,7 @@ def no_records(error: str, detail: str = "") -> FetchAnswer:
 
 
 def fetch_answer(response: Any, partition: int) -> FetchAnswer:
-    """Raises KafkaRefused where the leader sends us to another replica."""
+    """Raises KafkaRefused if the leader redirects us to another replica."""
     if error := error_name(response.error_code):
         return no_records(error)
     if not response.responses and response.throttle_time_ms > 0:
@@ -129,11 +129,11 @@ def fetch_answer(response: Any, partition: int) -> FetchAnswer:
     if error := error_name(answer.error_code):
         return no_records(error)
     if answer.preferred_read_replica >= 0 and not answer.records:
-        # KIP-392: no records, because they are to be had elsewhere. We name no rack, so only a selector of the
-        # cluster's own does this; "nothing there" would be wrong.
+        # KIP-392: no records, because another replica should serve them. We name no rack, so only a custom selector of
+        # the cluster does this; "no records" would be wrong.
         raise KafkaRefused(
-            f"the leader of partition {partition} sends us to replica {answer.preferred_read_replica} instead of "
-            "answering: its replica.selector.class has to let clients without client.rack read from leaders"
+            f"the leader of partition {partition} redirects us to replica {answer.preferred_read_replica} instead of "
+            "answering: set replica.selector.class so that clients without client.rack read from the leader"
         )
     diverging = answer.diverging_epoch
     return FetchAnswer(

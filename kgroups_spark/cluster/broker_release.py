@@ -1,9 +1,9 @@
-"""Which release's rules a cluster's brokers follow, as far as they tell: data, and functions that ask nobody.
+"""The release whose rules a cluster's brokers follow, as far as they reveal it: data and pure functions.
 
 No request asks a broker for its version. Its features tell the minor release, and never the patch:
 
     features   the newest metadata.version that the *software* supports (KRaft, 3.3 and newer), not the finalized one,
-               which stays behind until somebody raises it. MetadataVersion.java, LATEST_PRODUCTION of each release
+               which stays lower until it is raised. MetadataVersion.java, LATEST_PRODUCTION of each release
     requests   the newest version of some request: with ZooKeeper, before 3.3, and where the feature is not Kafka's own
 
 3.7 to 3.9 have both coordinators, and so has 4.0: KafkaConfig.isNewGroupCoordinatorEnabled (3.7 to 4.0). With
@@ -43,7 +43,7 @@ ADD_PARTITIONS_TO_TXN, TXN_OFFSET_COMMIT, DESCRIBE_ACLS, DESCRIBE_LOG_DIRS, DESC
 API_VERSIONS = 18
 
 # A version of a request that came with the release, the newest release first. Tested against what brokers answered. A
-# broker with KRaft does not tell of LeaderAndIsr, but of its metadata.version.
+# KRaft broker does not report LeaderAndIsr, but its metadata.version.
 CAME_WITH = (
     ("4.4", TXN_OFFSET_COMMIT, 6),
     ("4.3", DESCRIBE_LOG_DIRS, 5),
@@ -84,7 +84,7 @@ WITH_BOTH_COORDINATORS = ("3.7", "3.8", "3.9", "4.0")
 class Broker:
     """A broker's own description: newest supported and finalized level by feature, newest version by request.
 
-    `configs`: those of NEW_COORDINATOR and REBALANCE_PROTOCOLS that it tells; None: we may not ask.
+    `configs`: those of NEW_COORDINATOR and REBALANCE_PROTOCOLS that it reports; None: we may not ask.
     """
 
     supported: Mapping[str, int] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Reported:
 
 
 def release_of(broker: Broker) -> Reported:
-    """Which release's rules the broker follows."""
+    """The release whose rules the broker follows."""
     minor, evidence = _software(broker)
     if minor not in WITH_BOTH_COORDINATORS:
         return Reported(minor, evidence)
@@ -115,10 +115,10 @@ def release_of(broker: Broker) -> Reported:
 
 
 def release_of_brokers(brokers: Mapping[int, Broker]) -> Reported:
-    """The one release whose rules to follow where these brokers, by node id, load offsets partitions.
+    """The one release whose rules to follow if these brokers, by node id, load offsets partitions.
 
-    The oldest of several: a rolling upgrade keeps to what it can load, as any partition may come back to it. And the
-    rules, and with them the saved state, change once, at the end, however partitions move meanwhile.
+    The oldest of several: in a rolling upgrade any partition may move back to it. So the rules, and with them the saved
+    state, change once, at the end, however partitions move meanwhile.
     """
     reported = {node: release_of(broker) for node, broker in sorted(brokers.items())}
     known = {each.release: each for each in reported.values() if each.release is not None}
@@ -128,7 +128,7 @@ def release_of_brokers(brokers: Mapping[int, Broker]) -> Reported:
     evidence = f"release {oldest}: {known[oldest].evidence}"
     if len({each.release for each in reported.values()}) > 1:
         of = "; ".join(f"broker {node}: {each.release or 'unknown'}" for node, each in reported.items())
-        evidence += f"; the brokers differ ({of}: an upgrade on its way?), the oldest one's rules are used"
+        evidence += f"; the brokers differ ({of}: an upgrade in progress?), so the rules of the oldest are used"
     return Reported(oldest, evidence + _patches(oldest))
 
 
@@ -141,19 +141,19 @@ def _software(broker: Broker) -> tuple[str | None, str]:
                 return name, f"the software supports metadata.version {level}, as Kafka {name} does"
     minor = next((name for name, key, version in CAME_WITH if broker.requests.get(key, -1) >= version), None)
     if minor is None:
-        return None, "the broker tells neither its features nor versions of requests that we know"
+        return None, "the broker reports neither its features nor request versions that we know"
     if level is None:
-        return minor, f"the software knows the requests of Kafka {minor}"
+        return minor, f"the software supports the requests of Kafka {minor}"
     if minor == NEWEST:
         return minor, f"the software supports metadata.version {level}: newer than Kafka {NEWEST}, the newest we know"
     return (
         minor,
-        f"the software knows the requests of Kafka {minor}; its metadata.version {level} is not one of Kafka's",
+        f"the software supports the requests of Kafka {minor}; its metadata.version {level} is not one of Kafka's",
     )
 
 
 def _runs_java(broker: Broker, minor: str) -> tuple[bool, str]:
-    """Whether it runs the Java coordinator, and how we know."""
+    """Whether it runs the Java coordinator, and the evidence."""
     if METADATA_VERSION not in broker.supported:
         return False, "as always with ZooKeeper"
     by_default = minor == "4.0"
@@ -165,7 +165,7 @@ def _runs_java(broker: Broker, minor: str) -> tuple[bool, str]:
     if enabled == "true" or (enabled == "false" and by_default):
         return enabled == "true", f"{NEW_COORDINATOR}={enabled}"
     protocols = broker.configs.get(REBALANCE_PROTOCOLS, "")
-    # Before 4.0 the consumer protocol brings its coordinator along.
+    # Before 4.0 the consumer protocol implies its coordinator.
     if not by_default and "consumer" in (each.strip().lower() for each in protocols.split(",")):
         return True, f"{REBALANCE_PROTOCOLS}={protocols}"
     return by_default, "its default"
@@ -182,7 +182,7 @@ def _patches(release: str) -> str:
     if not others:
         return ""
     return (
-        f"; brokers do not tell their patch release: the rules of the newest {release} are used, those of "
+        f"; brokers do not report their patch release: the rules of the newest {release} are used; those of "
         f"{' and '.join(sorted(others))} differ (--release-version)"
     )
 

@@ -1,7 +1,7 @@
-"""A live Kafka cluster: who leads what, offsets, batches as they are stored.
+"""A live Kafka cluster: leaders, offsets, stored batches.
 
-Asks one thing at a time, on connections that stay open between calls. A passing failure, such as a broker that restarts
-or a leader that moves, is asked again until time is up; everything else is an error that says what to do.
+Sends one request at a time, on connections that stay open between calls. A retriable failure, such as a broker restart
+or a leader change, is retried until time is up; any other failure is an error that tells what to do.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ EARLIEST, LATEST = -2, -1
 REQUEST_TIMEOUT_MS = 30_000
 CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
 METADATA_AGE_MS = 300_000
-# For how long we do not believe that a topic is not there: brokers that have just started know no topics.
+# The time for which a missing topic is not believed: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
 # The first version of Fetch with topic ids, not names (KIP-516): a topic created again is then another one.
 FETCH_BY_ID = 13
-# Older ones give messages converted to the formats before 0.11, or make topics by asking for them.
+# Older versions return messages converted to the formats before 0.11, or create topics on request.
 OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
-# Before 2.4 the metadata may have leader epochs of long ago (KAFKA-9212).
+# Before 2.4 the metadata may have stale leader epochs (KAFKA-9212).
 METADATA_WITH_SOUND_EPOCHS = 9
 
 
@@ -126,12 +126,12 @@ class Cluster:
     def topics(
         self, names: Sequence[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicMetadata]:
-        """By name, asked now; None: all that we may see. Makes no topics. One that is not there comes with an error."""
+        """Topics by name, requested now; None: all visible ones. Creates no topics. A missing one has an error."""
         response = self._metadata(names, timeout_ms=timeout_ms)
         has_sound_epochs = response.API_VERSION >= METADATA_WITH_SOUND_EPOCHS
         reported = {topic.name: topic_metadata(topic, has_sound_epochs) for topic in response.topics}
         if missing := sorted(set(names or ()) - reported.keys()):
-            raise KafkaRefused(f"a broker was asked for topic {missing[0]}, and its answer does not have it")
+            raise KafkaRefused(f"a broker's answer lacks topic {missing[0]}, which was requested")
         self._topics |= {name: newer(self._topics.get(name), topic) for name, topic in reported.items()}
         self._asked_at |= dict.fromkeys(reported, time.monotonic())
         return {name: self._topics[name] for name in reported}
@@ -169,8 +169,8 @@ class Cluster:
         topic_id: str | None = None,
         last_epoch: int | None = None,
     ) -> FetchAnswer:
-        """Batches from the one that holds `offset` on, those of aborted transactions, too: one request to the leader
-        known; what to try again is the caller's to decide.
+        """Batches from the one that holds `offset` on, those of aborted transactions, too: one request to the known
+        leader; the caller decides about retries.
 
         `topic_id`: the topic that is meant; brokers since 3.1 are asked by it. `last_epoch`: leader epoch of the last
         batch before `offset`, by which brokers since 2.7 tell whether their log is still the same.
@@ -263,7 +263,7 @@ class Cluster:
             if response.brokers:
                 break
             if not patience.pause():
-                raise ClusterUnreachable(f"{self._client.bootstrap_servers} know of no broker of their cluster")
+                raise ClusterUnreachable(f"{self._client.bootstrap_servers} report no broker of their cluster")
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._cluster_id = response.cluster_id
         return response
@@ -328,7 +328,7 @@ class Cluster:
         }
 
     def _candidates(self, node_id: int | None) -> list[Address]:
-        """Where to send: the node's address, if it is known; of any broker those with a connection first."""
+        """Where to send: the node's address, if it is known; for any broker, connected ones first."""
         if node_id is not None:
             return [self._nodes[node_id]] if node_id in self._nodes else []
         others = [*self._nodes.values(), *self._bootstrap_addresses()]
@@ -336,7 +336,7 @@ class Cluster:
         return list(dict.fromkeys([*self._connections, *others]))
 
     def _bootstrap_addresses(self) -> list[Address]:
-        """Those given, or every one behind them by its own name, as Kerberos wants them."""
+        """The given addresses, or every machine behind them by its own name, as Kerberos needs."""
         if self._settings.get("client_dns_lookup") != "resolve_canonical_bootstrap_servers_only":
             return self._bootstrap
         return [each for address in self._bootstrap for each in canonical_addresses(address)]
@@ -353,7 +353,7 @@ class Cluster:
         try:
             self._connections[address] = BrokerConnection(address, self._settings, patient)
         except KgroupsError as err:
-            # The broker's own words are in it, and what a token endpoint said.
+            # It has the broker's own words, and those of a token endpoint.
             raise type(err)(self._client.without_secrets(str(err))) from None
         self._failed[address] = 0
         return self._connections[address]
@@ -362,7 +362,7 @@ class Cluster:
         try:
             return connection.send(request, timeout, longest_throttle=max(self.timeout_ms / 1000, LEAST_TIME))
         except BaseException:
-            # Whatever it was, half an answer may be left on it.
+            # After any failure, half an answer may be left on it.
             self._drop(connection.address)
             raise
 
@@ -378,13 +378,13 @@ class Cluster:
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
         return ClusterUnreachable(
-            f"broker {node_id} has not answered in {elapsed:.0f} s: {said} "
-            "(the address is the one it tells clients, its advertised.listeners)"
+            f"broker {node_id} has not answered in {elapsed:.0f} s: {said} (the address is from its "
+            "advertised.listeners)"
         )
 
 
 def addresses(bootstrap_servers: str) -> list[Address]:
-    """host:port pairs of a list with commas; an IPv6 address stands in brackets."""
+    """host:port pairs of a comma-separated list; an IPv6 address is in brackets."""
     pairs = [each.strip().rpartition(":") for each in bootstrap_servers.split(",") if each.strip()]
     return [(host.strip("[]"), int(port)) for host, _, port in pairs]
 

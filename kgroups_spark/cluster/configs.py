@@ -1,4 +1,4 @@
-"""Configurations that brokers tell: their own, those of topics and of groups (DescribeConfigs, KIP-133; of groups
+"""Configurations that brokers report: their own, those of topics and of groups (DescribeConfigs, KIP-133; of groups
 KIP-848)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESOURCE_TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "group": 32}
 SET_FOR_TOPIC, SET_FOR_GROUP = 1, 8
 # The first version of ListConfigResources that lists more than client metrics (KIP-1142, 4.1).
 LISTS_GROUPS = 1
-# How long these extras may keep an audit waiting, and how many resources one request names.
+# How long these optional facts may delay an audit, and the number of resources in one request.
 TIMEOUT_MS = 15_000
 AT_ONCE = 500
 
@@ -29,7 +29,7 @@ class Configs:
     """A resource's configuration as a broker reports it: value by name (None: it is secret), and which were set for it
     alone.
 
-    `error`: Kafka's name of why it tells nothing.
+    `error`: Kafka's name of the reason for no answer.
     """
 
     values: dict[str, str | None] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def describe_configs(
 
 
 def groups_with_configs(cluster: Cluster) -> Configs | list[str]:
-    """The groups for which something is configured; Configs: why nobody tells. Raises ClusterUnreachable."""
+    """The groups with their own configuration; Configs: the reason for no answer. Raises ClusterUnreachable."""
     request = ListConfigResourcesRequest(resource_types=[RESOURCE_TYPES["group"]], min_version=LISTS_GROUPS)
     try:
         answer = cluster.send(request, timeout_ms=TIMEOUT_MS)

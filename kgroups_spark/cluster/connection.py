@@ -1,11 +1,11 @@
 """One connection to one broker: a request, then its answer.
 
 kafka-python's schema engine writes and reads the messages, its SASL mechanisms authenticate. Its connections are not
-used (3.0.12): they try a wrong password until time is up, forget why a TLS handshake failed, leave the sockets of
+used (3.0.12): they retry a wrong password until time is up, forget why a TLS handshake failed, leave the sockets of
 refused connections open, write what they send to the debug log, passwords too, and copy what they receive five times.
 
 Kafka's protocol: a frame is its length i32, then a header (correlation id i32, tagged fields in newer versions), then
-the message. After ApiVersions, which tells both sides' versions, comes SASL, if the listener wants it.
+the message. ApiVersions, which exchanges both sides' versions, is followed by SASL if the listener requires it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SESSION_SHARE = 0.85
 
 
 class Disconnected(Exception):
-    """The connection could not be made, or broke: trying again may help. The text says what happened."""
+    """The connection could not be made, or broke: a retry may help. The text tells what happened."""
 
 
 class UnknownHost(Disconnected):
@@ -61,7 +61,7 @@ class BrokerConnection:
         Raises Disconnected, AuthenticationFailed, WrongProtocol, KafkaRefused.
         """
         self.address = address
-        self._is_new = True  # nothing was answered behind ApiVersions and SASL
+        self._is_new = True  # no answer yet after ApiVersions and SASL
         self._settings = settings
         self._correlation_id = 0
         self._ready_at = 0.0  # the broker throttles us until then; time.monotonic()
@@ -96,7 +96,7 @@ class BrokerConnection:
         throttled = max(0.0, self._ready_at - time.monotonic())
         if throttled > longest_throttle:
             raise KafkaRefused(
-                f"{self} throttles us for {throttled:,.0f} s: that is longer than default.api.timeout.ms; a quota of "
+                f"{self} throttles this client for {throttled:,.0f} s, longer than default.api.timeout.ms; a quota of "
                 "this user or client.id may be exceeded, --max-bytes-per-second asks for less"
             )
         time.sleep(throttled)
@@ -165,7 +165,7 @@ class BrokerConnection:
         return secured
 
     def _negotiate(self, deadline: float) -> Any:
-        """The broker's answer to ApiVersions. One that is older than our version of the request tells its own
+        """The broker's answer to ApiVersions. A broker older than our version of the request reports its own
         (KIP-511)."""
         version: int = ApiVersionsRequest.max_version
         while True:
@@ -180,16 +180,16 @@ class BrokerConnection:
             version = older
 
     def _authenticate(self, deadline: float) -> None:
-        """SASL; raises AuthenticationFailed with what the broker says."""
+        """SASL; raises AuthenticationFailed with the broker's words."""
         name = self._settings["sasl_mechanism"]
         answer = self._exchange(SaslHandshakeRequest(version=1, mechanism=name), deadline)
         error = error_name(answer.error_code)
         if error == "ILLEGAL_SASL_STATE":
             tls = "SSL" if self._settings["security_protocol"] == "SASL_SSL" else "PLAINTEXT"
-            raise WrongProtocol(f"{self} wants no SASL on this port: security.protocol has to be {tls} there")
+            raise WrongProtocol(f"{self} has no SASL on this port: set security.protocol to {tls}")
         if error is not None:
             raise AuthenticationFailed(
-                f"{self} does not know sasl.mechanism {name} on this port; it has {', '.join(answer.mechanisms)}"
+                f"{self} does not support sasl.mechanism {name} on this port; it has {', '.join(answer.mechanisms)}"
             )
         # Without the protocol the mechanism has nothing to warn of.
         config = {key: value for key, value in self._settings.items() if key != "security_protocol"}
@@ -202,15 +202,15 @@ class BrokerConnection:
             answer = self._exchange(request, deadline)
             if error := error_name(answer.error_code):
                 said = f": {answer.error_message}" if answer.error_message else ""
-                raise AuthenticationFailed(f"{self} does not let us in by {name}: {error}{said}")
+                raise AuthenticationFailed(f"{self} rejected our {name} credentials: {error}{said}")
             if name.startswith("SCRAM-") and len(sent) == 1:
                 self._require_strong_scram(name, sent[0], answer.auth_bytes)
             try:
                 mechanism.receive(answer.auth_bytes)
             except (ValueError, KeyError) as err:
-                raise AuthenticationFailed(f"{self} does not prove by {name} that it knows the password") from err
+                raise AuthenticationFailed(f"{self} did not prove with {name} that it knows the password") from err
         if not mechanism.is_authenticated():
-            raise AuthenticationFailed(f"{self} does not let us in by {name}")
+            raise AuthenticationFailed(f"{self} rejected our {name} credentials")
         if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
             self._session_ends_at = time.monotonic() + SESSION_SHARE * lifetime_ms / 1000
 
@@ -219,8 +219,8 @@ class BrokerConnection:
             require_strong(sent, answer)
         except ValueError as err:
             raise AuthenticationFailed(
-                f"{self} asks too little by {name}: {err}, and Kafka's own clients refuse that; somebody may play the "
-                "broker to learn the password"
+                f"{self} requests too weak a {name} handshake: {err}, which Kafka's own clients refuse; an attacker "
+                "may be impersonating the broker to learn the password"
             ) from err
 
     def _require_no_sasl(self, timeout: float) -> None:
@@ -236,8 +236,8 @@ class BrokerConnection:
             if error_name(answer.error_code) != "ILLEGAL_SASL_STATE":
                 with_sasl = "SASL_SSL" if isinstance(self._socket, ssl.SSLSocket) else "SASL_PLAINTEXT"
                 raise WrongProtocol(
-                    f"{self} wants SASL on this port: security.protocol has to be {with_sasl} there, and "
-                    f"sasl.mechanism one of {', '.join(answer.mechanisms)}"
+                    f"{self} requires SASL on this port: set security.protocol to {with_sasl} and sasl.mechanism to "
+                    f"one of {', '.join(answer.mechanisms)}"
                 )
 
     def _exchange(self, request: Any, deadline: float) -> Any:
@@ -251,7 +251,7 @@ class BrokerConnection:
         except TimeoutError as err:
             raise Disconnected(f"{self} has not answered {request.name} in time") from err
         except OSError as err:
-            if _is_tls_alert(err):  # TLS 1.3 tells of a missing client certificate behind the handshake only
+            if _is_tls_alert(err):  # TLS 1.3 reports a missing client certificate only after the handshake
                 raise _refused_tls(self.address, err) from err
             raise Disconnected(f"the connection to {self} broke: {_reason(err)}") from err
         return self._decode(request, memoryview(frame))
@@ -262,23 +262,23 @@ class BrokerConnection:
         try:
             correlation_id = response_class.parse_header(head).correlation_id
             if correlation_id != self._correlation_id:
-                raise Disconnected(f"{self} answers request {correlation_id}, not {self._correlation_id}")
+                raise Disconnected(f"{self} answered request {correlation_id}, not {self._correlation_id}")
             response = response_class.decode(frame[head.tell() :])
             require_no_wrong_null(response)
             return response
         except Disconnected:
             raise
         except Exception as err:  # kafka-python's reading fails in many ways, assertions among them
-            raise WrongProtocol(f"{self} answers {request.name} with what is no answer to it: {err}") from err
+            raise WrongProtocol(f"{self} sent an invalid answer to {request.name}: {err}") from err
 
     def _receive(self, deadline: float) -> bytearray:
         """The next frame without its length."""
         prefix = self._exactly(4, deadline)
         size = int.from_bytes(prefix, "big", signed=True)
         if prefix[0] in (TLS_ALERT, TLS_HANDSHAKE) and prefix[1] == 3:
-            raise WrongProtocol(f"{_place(self.address)} speaks TLS: security.protocol has to be SSL or SASL_SSL there")
+            raise WrongProtocol(f"{_place(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
         if not 0 <= size <= LARGEST_FRAME:
-            raise WrongProtocol(f"{_place(self.address)} does not speak Kafka's protocol: it answers {bytes(prefix)!r}")
+            raise WrongProtocol(f"{_place(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}")
         return self._exactly(size, deadline)
 
     def _exactly(self, size: int, deadline: float) -> bytearray:
@@ -294,7 +294,7 @@ class BrokerConnection:
 
 
 def api_versions_request(version: int | None = None) -> Any:
-    """Asks for a broker's versions and features, and says who asks (KIP-511)."""
+    """Asks for a broker's versions and features, with the client's name (KIP-511)."""
     return ApiVersionsRequest(version=version, client_software_name=SOFTWARE, client_software_version=__version__)
 
 
@@ -314,7 +314,7 @@ def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], dea
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
-        raise UnknownHost(f"{_place(address)!r} is no address: {err}") from err
+        raise UnknownHost(f"{_place(address)!r} is not an address: {err}") from err
     except socket.gaierror as err:
         kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
         raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
@@ -326,7 +326,7 @@ def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], dea
                 plain.setsockopt(*option)
             plain.settimeout(_left(deadline))
             plain.connect(place)
-            # On one machine a connection to a port where nobody listens can be made with itself.
+            # On one machine a connection to a port without a listener can connect to itself.
             if plain.getsockname() != plain.getpeername():
                 return plain
             failures.append(ConnectionRefusedError())
@@ -359,8 +359,8 @@ def _is_tls_alert(err: OSError) -> bool:
 
 def _refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
     return AuthenticationFailed(
-        f"{_place(address)} refuses our side of the TLS handshake ({_reason(err)}): it may want a client certificate "
-        "(ssl.keystore.location), or another one"
+        f"{_place(address)} rejected our side of the TLS handshake ({_reason(err)}): it may require a client "
+        "certificate (ssl.keystore.location), or a different one"
     )
 
 
@@ -373,11 +373,11 @@ def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> Authentica
     said = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
     if err.verify_code in OUT_OF_TIME:
         return AuthenticationFailed(
-            f"{said}; it, or one of those that signed it, has to be renewed there, unless this machine's clock is wrong"
+            f"{said}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"
         )
     if err.verify_code in WRONG_NAME:
-        return AuthenticationFailed(f"{said}; brokers have to be reached by a name that is in their certificate")
-    return AuthenticationFailed(f"{said}; ssl.truststore.location has to hold the authority that signed it")
+        return AuthenticationFailed(f"{said}; use a broker name that is in its certificate")
+    return AuthenticationFailed(f"{said}; ssl.truststore.location must have the authority that signed it")
 
 
 def _reason(err: OSError) -> str:

@@ -8,23 +8,23 @@ from kgroups_spark.errors import KgroupsError
 
 
 class ClusterUnreachable(KgroupsError):
-    """No answer in the time allowed: nobody listens, a name does not resolve, connections break, brokers are silent."""
+    """No answer in the time allowed: no listener, a name does not resolve, connections break, brokers are silent."""
 
 
 class AuthenticationFailed(KgroupsError):
-    """The broker does not take our credentials, or its certificate is not one that we trust."""
+    """The broker rejected our credentials, or we do not trust its certificate."""
 
 
 class NotAuthorized(KgroupsError):
-    """An ACL is missing; the text says which."""
+    """An ACL is missing; the text names it."""
 
 
 class WrongProtocol(KgroupsError):
-    """The port speaks another protocol than security.protocol says, or none of Kafka's."""
+    """The port's protocol differs from security.protocol, or is not Kafka's."""
 
 
 class KafkaRefused(KgroupsError):
-    """A broker answered with an error that trying again does not cure."""
+    """A broker answered with an error that is not retriable."""
 
 
 # Where kafka-python 3.0.12 keeps a name that Kafka has changed (Errors.java 4.3.1).
@@ -35,7 +35,7 @@ RENAMED = {
     17: "INVALID_TOPIC_EXCEPTION",
 }
 
-# Somebody else leads the partition, or will in a moment: ask the metadata again.
+# Another broker leads the partition, or will in a moment: ask for the metadata again.
 LEADERSHIP = frozenset(
     {
         "FENCED_LEADER_EPOCH",
@@ -46,7 +46,7 @@ LEADERSHIP = frozenset(
     }
 )
 # The broker cannot answer now. KAFKA_STORAGE_ERROR: its disk has failed, and another one is about to lead.
-# UNKNOWN_SERVER_ERROR is tried again, as the Java consumer does (FetchCollector.java 4.3.1).
+# UNKNOWN_SERVER_ERROR is retried, as in the Java consumer (FetchCollector.java 4.3.1).
 PASSING = LEADERSHIP | {
     "BROKER_NOT_AVAILABLE",
     "KAFKA_STORAGE_ERROR",
@@ -55,7 +55,7 @@ PASSING = LEADERSHIP | {
     "REQUEST_TIMED_OUT",
     "UNKNOWN_SERVER_ERROR",
 }
-# The topic is not there; a broker that has just started says so of all topics for a while.
+# The topic does not exist; a broker that has just started reports this for all topics for a while.
 UNKNOWN_TOPIC = frozenset({"INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"})
 
 
@@ -71,4 +71,4 @@ def error_name(code: int) -> str | None:
 
 def not_authorized(operation: str, resource: str) -> NotAuthorized:
     """The error that names the ACL: `not_authorized("READ", "topic __consumer_offsets")`."""
-    return NotAuthorized(f"not authorized: an ACL that allows {operation} on {resource} is needed")
+    return NotAuthorized(f"not authorized: grant {operation} on {resource}")

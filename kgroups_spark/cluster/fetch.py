@@ -1,7 +1,7 @@
-"""A stretch of one live partition's log, fetched from its leader as it is read: a binary file of whole batches.
+"""A range of one live partition's log, fetched from its leader as it is read: a binary file of whole batches.
 
-The answer is what lies in the log: control batches, aborted transactions, batches of any format, compressed or not.
-Leadership is followed. Passing failures are tried again as long as there is progress; others are errors.
+The answer is the log as stored: control batches, aborted transactions, batches of any format, compressed or not.
+Follows changes of the leader. Retriable failures are retried as long as there is progress; others are errors.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kgroups_spark.sources.partition_log import LeaderLost
 
 RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10
-# For how long a topic that was there when the reading was planned may be missing: brokers that start know no topics.
+# The time for which a topic that existed at planning may be missing: brokers that start know no topics.
 UNKNOWN_TOPIC_SECONDS = 15.0
-# For how many times the time without progress a broker may throttle us before it has given anything.
+# The number of times without progress that a broker may throttle us before its first records.
 LONGEST_THROTTLED = 10
 
 
@@ -45,8 +45,7 @@ class FetchLimits:
 
 
 class Pace:
-    """Keeps what is fetched to so many bytes a second; None: no limit. Several logs that are read one after the other
-    may share one."""
+    """Limits fetched bytes a second; None: no limit. Logs that are read one after the other may share one."""
 
     def __init__(self, rate: float | None = None) -> None:
         self._rate = rate
@@ -67,7 +66,7 @@ class Pace:
 
 
 class LogStartMoved(KgroupsError):
-    """Records that were to be read are no longer there: retention, or somebody deleted them."""
+    """Planned records are no longer in the log: retention or DeleteRecords removed them."""
 
     def __init__(self, message: str, log_start_offset: int) -> None:
         super().__init__(message)
@@ -75,16 +74,15 @@ class LogStartMoved(KgroupsError):
 
 
 class LogTruncated(KgroupsError):
-    """The log lost its end, and may have been written again since: an unclean leader election, or disks that were
-    lost."""
+    """The log lost its end, and may have been appended to since: an unclean leader election, or lost disks."""
 
 
 class TopicGone(KgroupsError):
-    """The topic was there when the reading was planned, and is no more, or is another one of the same name."""
+    """The topic existed at planning and no longer exists, or is another one of the same name."""
 
 
 class UnreadableLog(KgroupsError):
-    """The broker has bytes there that are no batches, and cannot go past them."""
+    """The broker has bytes that are not batches, and cannot read past them."""
 
 
 class FetchedLog:
@@ -176,11 +174,11 @@ class FetchedLog:
             )
             self._pace.note(len(answer.records))
             if answer.error is None and answer.diverges_at is not None:
-                raise self._truncated(f"its leader has another history from offset {answer.diverges_at} on")
+                raise self._truncated(f"its leader's log differs from offset {answer.diverges_at} on")
             if answer.error is None and (answer.records or answer.high_watermark >= self._end_offset):
                 return answer
             if answer.error == "THROTTLING_QUOTA_EXCEEDED" and throttled.pause():
-                patience = Patience(self._limits.timeout_ms)  # the broker is there, and makes us wait
+                patience = Patience(self._limits.timeout_ms)  # the broker answers, and throttles us
                 continue
             self._require_passing(answer, patience.elapsed)
             if not patience.pause():
@@ -188,7 +186,7 @@ class FetchedLog:
             self._require_same_topic()
 
     def _require_passing(self, answer: FetchAnswer, elapsed: float) -> None:
-        """Raises the error for what trying again does not cure."""
+        """Raises the error for failures that are not retriable."""
         error = answer.error
         if error is None or error in PASSING or error == "THROTTLING_QUOTA_EXCEEDED":
             return
@@ -196,24 +194,24 @@ class FetchedLog:
             self._find_range()
         elif error in UNKNOWN_TOPIC:
             if elapsed >= UNKNOWN_TOPIC_SECONDS:
-                raise TopicGone(f"{self._place} is no longer there: the cluster answers {error}")
+                raise TopicGone(f"{self._place} no longer exists: the cluster answered {error}")
         elif error == "TOPIC_AUTHORIZATION_FAILED":
             raise not_authorized("READ", f"topic {self._topic}")
         elif error == "CORRUPT_MESSAGE":
             raise UnreadableLog(
                 f"{self._place}: the leader cannot read its own log at offset {self._next_offset} (CORRUPT_MESSAGE): "
-                "let another replica lead, or restore the segment"
+                "move the leader to another replica, or restore the segment"
             )
         else:
             raise KafkaRefused(f"{self._place} cannot be fetched from offset {self._next_offset} on: {error}")
 
     def _require_same_topic(self) -> None:
-        """Learns who leads now; raises TopicGone if the name has become another topic's."""
+        """Learns the current leader; raises TopicGone if the name now belongs to another topic."""
         found = self._cluster.topics([self._topic])[self._topic].topic_id
         self._topic_id = self._topic_id or found
         if found is not None and found != self._topic_id:
             raise TopicGone(
-                f"topic {self._topic} was deleted and created again: its id was {self._topic_id}, and is {found}"
+                f"topic {self._topic} was deleted and created again: its id was {self._topic_id} and is now {found}"
             )
 
     def _find_range(self) -> None:
@@ -227,17 +225,17 @@ class FetchedLog:
         if self._next_offset < start:
             if not self._skip_lost:
                 raise LogStartMoved(
-                    f"{self._place} starts at offset {start}: what was to be read from offset {self._next_offset} on "
-                    "has been deleted",
+                    f"{self._place} starts at offset {start}: the records to read from offset {self._next_offset} on "
+                    "have been deleted",
                     start,
                 )
             self.lost.append((self._next_offset, min(start, self._end_offset)))
             self._next_offset, self._last_epoch = start, None
         elif self._next_offset > end:
-            raise self._truncated(f"it ends before offset {end}, and was read up to offset {self._next_offset}")
+            raise self._truncated(f"it ends before offset {end}, but was read up to offset {self._next_offset}")
         else:
-            # The offset is there: it is the epoch that the leader does not know, as of a log that was restored, or of
-            # damage, for no CRC covers it.
+            # The offset exists, but the leader does not know the epoch: the log was restored, or the epoch is damaged,
+            # as no CRC covers it.
             self._tells_epoch, self._last_epoch = False, None
 
     def _truncated(self, found: str) -> LogTruncated:
@@ -248,16 +246,16 @@ class FetchedLog:
     def _gave_up(self, answer: FetchAnswer, elapsed: float) -> KgroupsError:
         if answer.error is None:
             return self._truncated(
-                f"for {elapsed:.0f} s its leader has had nothing behind offset {self._next_offset}; its high watermark "
-                f"is {answer.high_watermark}, and was {self._end_offset} before"
+                f"for {elapsed:.0f} s its leader has returned nothing after offset {self._next_offset}; its high "
+                f"watermark is {answer.high_watermark}, and was {self._end_offset} before"
             )
         said = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
         return LeaderLost(
-            f"{self._place} has given nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said}"
+            f"{self._place} has returned nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said}"
         )
 
     def _batches(self, answer: FetchAnswer) -> memoryview:
-        """The wanted part of an answer; moves on behind it."""
+        """The wanted part of an answer; moves on past it."""
         doubtful, self._doubtful = self._doubtful, b""
         if not answer.records:
             self._is_done = True
@@ -311,17 +309,16 @@ class FetchedLog:
         return offset if offset <= follows.base_offset(0) <= found.last_offset(0) else None
 
     def _step_over(self, found: FetchedBatches, is_all_there_is: bool) -> None:
-        """Moves on behind an answer that is nothing but damage: an answer ends where a segment does.
+        """Moves on past an answer that is all damage: an answer ends where a segment does.
 
-        Behind the damage the last batch's own claim is followed if it can be; without one we are done if there is
-        nothing sound at the end of the range either. Raises UnreadableLog.
+        Past the damage, we follow the last batch's own claim if it is possible. Without a claim we are done, unless
+        there is a sound batch at the end of the range. Raises UnreadableLog.
         """
         claimed = found.claimed_next() if is_all_there_is else None
         if claimed is None and not (is_all_there_is and self._ends_damaged()):
             raise UnreadableLog(
-                f"{self._place}: what the leader has at offset {self._next_offset} is no sound batch "
-                f"({found.diagnosis}), and does not tell where the next one is: let another replica lead, or restore "
-                "the segment"
+                f"{self._place}: the leader's batch at offset {self._next_offset} is damaged ({found.diagnosis}), and "
+                "the next one cannot be located: move the leader to another replica, or restore the segment"
             )
         self._next_offset = self._end_offset if claimed is None else claimed
         self._last_epoch = None

@@ -1,4 +1,4 @@
-"""The batches of one answer of a broker, and by which of them the reading can go on."""
+"""The batches of one answer of a broker, and those after which the read can go on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgroups_spark.records.damage import diagnose, find_batch, in_order
 from kgroups_spark.records.headers import big_endian, checksum, walk
 from kgroups_spark.records.segment import read_segment
 
-LOOK_BACK = 8  # batches at the end of an answer whose CRC and order are checked before the reading goes on behind them
+LOOK_BACK = 8  # batches at the end of an answer whose CRC and order are checked before the read goes on after them
 
 _CRC_AT = (12, 12, 17)  # by magic
 _read_i64 = struct.Struct(">q").unpack_from
@@ -23,8 +23,8 @@ _read_u32 = struct.Struct(">I").unpack_from
 class FetchedBatches:
     """The whole batches of an answer, and the damage between them, by number.
 
-    `trusted`: how many come before and with the last one by which the reading can go on: sound, and with an offset
-    that can be. A damaged one may claim an offset far behind its own, and what lies between would be skipped.
+    `trusted`: the number of batches up to the last one after which the read can go on: sound, with a possible offset. A
+    damaged batch may claim an offset far beyond its own, and the records between would be skipped.
     """
 
     def __init__(self, records: bytes, next_offset: int, high_watermark: int) -> None:
@@ -54,13 +54,13 @@ class FetchedBatches:
         return self.trusted
 
     def look_behind(self) -> int:
-        """`trusted`, if the batch that seems to be cut at the end is none: its length is too large."""
+        """`trusted`, if the batch that seems cut at the end is not a batch: its length is too large."""
         if self._may_go_on and self._find_next():
             self.trusted = self._count_trusted()
         return self.trusted
 
     def claimed_next(self) -> int | None:
-        """The offset behind the last whole batch, if its header says one that can be."""
+        """The offset after the last whole batch, if its header has a possible one."""
         number = len(self._edges) - 2
         if number < 0 or number in self._damage or self._view[self._edges[number] + 16] > 2:
             return None
@@ -125,7 +125,7 @@ class FetchedBatches:
             first = np.array([self._reported_offset(i) if i else self._next_offset for i in sound], np.int64)
             last = np.array([self.last_offset(i) for i in sound], np.int64)
             if len(sound) > 1 and first[-1] <= last[-2]:
-                # Nothing lies behind the two that would tell which of them is the odd one.
+                # No batch after the two can tell which of them is wrong.
                 first, last = first[:-2], last[:-2]
             if (kept := np.flatnonzero(in_order(first, last, self._next_offset - 1))).size:
                 self._before_last = sound[int(kept[-2])] if kept.size > 1 else None
@@ -134,7 +134,7 @@ class FetchedBatches:
         return 0
 
     def _find_next(self) -> bool:
-        """Goes on at the next sound batch behind a header that none can have."""
+        """Goes on at the next sound batch after an impossible header."""
         pos = self._edges[-1]
         above = self.last_offset(len(self._edges) - 2) if len(self._edges) > 1 else self._next_offset - 1
         data = np.frombuffer(self._view, np.uint8)
@@ -147,7 +147,7 @@ class FetchedBatches:
         return True
 
     def _is_sound(self, i: int) -> bool:
-        """Whether it has its CRC, and lies before the high watermark."""
+        """Whether its CRC is correct, and it is before the high watermark."""
         start, end = self._edges[i], self._edges[i + 1]
         if i in self._damage or self._view[start + 16] > 2 or self.last_offset(i) >= self._high_watermark:
             return False

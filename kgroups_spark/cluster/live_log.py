@@ -1,4 +1,4 @@
-"""A partition's log as brokers give it: fixed where it is planned, fetched later and elsewhere."""
+"""A live partition's log: fixed at planning, fetched later and elsewhere."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, Partitio
 
 # Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
-# How many partitions are asked for the newest batch.
+# The number of partitions that are asked for the newest batch.
 APPENDED_ASKED = 3
-# Less than most batches have: what is asked for where one batch is enough.
+# Less than most batches have: the request size if one batch is enough.
 ONE_BATCH = 4096
-# So many offsets are looked at first where a log may have been cut back.
+# The number of offsets searched first if a log may have been cut back.
 FIRST_LOOK_BACK = 4096
-# How long a task waits for a partition's leader once it has lost another one.
+# The time that a task waits for a partition's leader once it has lost another one.
 AFTER_A_LOSS_MS = 5_000
 
 
@@ -97,7 +97,7 @@ class LiveLog(PartitionLog):
             end, width = start, width * 4
 
     def missing_from(self, offset: int) -> None:
-        """That would be fetching everything twice."""
+        """Not cheap: it would fetch everything twice."""
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[FetchPiece, ...]:
         return self.pieces(start_offset, self.high_watermark)
@@ -106,15 +106,15 @@ class LiveLog(PartitionLog):
         return self.pieces(self.start, start_offset)
 
     def pieces(self, start: int, end: int) -> tuple[FetchPiece, ...]:
-        """All of start .. end - 1 as one piece; none, if that is nothing."""
+        """All of start .. end - 1 as one piece; none, if it is empty."""
         if start >= end:
             return ()
         leader = self.topic.partitions[self.number].leader
         return (FetchPiece(self.topic.name, self.number, self.topic_id, start, end, True, leader, BYTES_PER_OFFSET),)
 
     def _header(self, offset: int) -> BatchColumns:
-        """The header of the batch that holds the offset. A broker gives at least one whole batch, however little is
-        asked for."""
+        """The header of the batch that holds the offset. A broker returns at least one whole batch, however small the
+        request."""
         return scan_batches(self._fetched(offset, offset + 1, keep_first=True, response_bytes=ONE_BATCH))
 
     def _fetched(self, start: int, end: int, *, keep_first: bool, response_bytes: int | None = None) -> FetchedLog:
@@ -134,7 +134,7 @@ class LiveLog(PartitionLog):
 
 @dataclass(frozen=True)
 class LiveLogs:
-    """The logs of a topic's partitions, by number; `notes` says which could not be asked for."""
+    """The logs of a topic's partitions, by number; `notes` names those that did not answer."""
 
     topic: TopicMetadata
     logs: list[LiveLog]
@@ -179,8 +179,8 @@ def live_logs(
 
 
 def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:
-    """Times (ms) of what brokers appended to the logs since these were planned, from the last batch of each of the few
-    partitions that got the most."""
+    """Times (ms) of records that brokers appended since planning, from the last batch of each of the few partitions
+    that got the most."""
     starts = {(log.topic.name, log.number): log for log in logs}
     found = cluster.list_offsets(starts, LATEST, timeout_ms=AFTER_A_LOSS_MS)
     ends = {place: answer.offset for place, answer in found.items() if answer.offset is not None}
@@ -199,10 +199,10 @@ def _topic(cluster: Cluster, name: str) -> TopicMetadata:
         raise not_authorized("DESCRIBE", f"topic {name}")
     if topic.error == "UNKNOWN_TOPIC_OR_PARTITION" or (topic.error is None and not topic.partitions):
         raise NoOffsetsTopic(
-            f"the cluster has no topic {name}: Kafka makes it when the first consumer group joins or commits"
+            f"the cluster has no topic {name}: Kafka creates it when the first consumer group joins or commits"
         )
     if topic.error is not None:
-        raise KgroupsError(f"the cluster says {topic.error} of topic {name}: try again")
+        raise KgroupsError(f"the cluster reports {topic.error} for topic {name}: try again")
     return topic
 
 
@@ -211,7 +211,7 @@ def _wanted(topic: TopicMetadata, partitions: Collection[int] | None) -> list[in
     if partitions is None:
         return there
     if missing := sorted(set(partitions) - set(there)):
-        raise UsageError(f"{topic.name} has no partition {missing[0]}; there are partitions {number_ranges(there)}")
+        raise UsageError(f"{topic.name} has no partition {missing[0]}; found partitions {number_ranges(there)}")
     return sorted(set(partitions))
 
 
@@ -251,7 +251,7 @@ class PieceOpener:
         except ClusterUnreachable as err:
             raise LeaderLost(str(err)) from err
         if answer.offset is None:
-            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader that says where it ends: {answer.error}")
+            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader to report its end: {answer.error}")
         return answer.offset
 
     def lose_patience(self) -> None:

@@ -1,10 +1,10 @@
-"""Trying again for a while."""
+"""Retries for a limited time."""
 
 import random
 import time
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
-# Even the last attempt gets this much: a broker that answers at all does so in less.
+# Even the last attempt gets this time: a broker that answers at all needs less.
 LEAST_TIME = 1.0
 
 

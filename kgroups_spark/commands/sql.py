@@ -190,7 +190,7 @@ class Session:
         elif word in (".help", "\\?"):
             say_lines(HELP.splitlines())
         else:
-            nearest = did_you_mean(word, POINTED) or f"; there are {', '.join(POINTED)}"
+            nearest = did_you_mean(word, POINTED) or f"; use {', '.join(POINTED)}"
             raise UsageError(f"{word} is unknown{nearest}")
 
     def _describe(self, name: str) -> None:

@@ -19,7 +19,7 @@ def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> No
     """Raises BadOption for a name that is not known, whatever its case."""
     names = {name.lower(): name for name in known}
     if unknown := sorted(name for name in given if name.lower() not in names):
-        nearest = did_you_mean(unknown[0], list(names.values())) or f"; there are {', '.join(names.values())}"
+        nearest = did_you_mean(unknown[0], list(names.values())) or f"; use {', '.join(names.values())}"
         raise BadOption(f"{source} has no option {', '.join(unknown)}{nearest}")
 
 

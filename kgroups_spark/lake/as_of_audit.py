@@ -1,4 +1,4 @@
-"""The lake as one finished audit left it, whatever another one has written since, is writing now, or left behind.
+"""The lake as one finished audit left it, without the rows that others have written since then.
 
 Every table's log remembers the newest audit that wrote it. Its tables are at the newest version to which no later
 one has committed: a version of its own, so that readers never see half an audit, whether it rewrote the table, appended

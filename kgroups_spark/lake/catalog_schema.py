@@ -5,7 +5,7 @@ Kernel as those of a path lake: which transaction came last, which files there a
 metastore, Glue, or Unity Catalog's external tables allow that. In a table with the feature `catalogManaged` the log in
 storage is not the whole truth: such tables are refused.
 
-The schema must be there: who may use it and where it lies is for those to say who keep the catalog.
+The schema must exist: the catalog's administrators decide about its users and its location.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kgroups_spark.tables.schemas import Table
 
 
 class CatalogSchema:
-    """The place of a catalog lake; `uri` is where the schema keeps its tables.
+    """The location of a catalog lake; `uri` is the folder of the schema's tables.
 
     Raises UsageError where there is no such schema, KgroupsError where the catalog does not say where it lies.
     """
@@ -39,7 +39,7 @@ class CatalogSchema:
         self._paths: dict[str, str] = {}
 
     def path(self, name: str) -> str:
-        """Where the catalog says that the table lies. Raises AnalysisException if there is no such table."""
+        """The table's location in the catalog. Raises AnalysisException if there is no such table."""
         if name not in self._paths:
             described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.identifier(name)}")
             # Names of columns are all small letters.
@@ -109,9 +109,7 @@ class CatalogSchema:
             ) from error
         folder = {row[0]: row[1] for row in described}.get("Location")
         if not folder:
-            raise KgroupsError(
-                f"--lake {self.location}: the catalog does not say where that schema lies; take a folder"
-            )
+            raise KgroupsError(f"--lake {self.location}: the catalog has no location for that schema; use a folder")
         # Reported as a URI, unlike the places of tables.
         return unquote(str(folder)).rstrip("/")
 
@@ -119,7 +117,7 @@ class CatalogSchema:
         if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).features()):
             raise KgroupsError(
                 f"table {name} of schema {self.location} is managed by its catalog (feature catalogManaged), which "
-                "keeps part of its log to itself: take a schema whose tables are not, or a folder"
+                "keeps part of its log to itself: use a schema whose tables are not, or a folder"
             )
 
 

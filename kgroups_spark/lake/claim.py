@@ -3,11 +3,10 @@
 A claim is a row `running` of the ledger, appended in a Delta transaction whose version rises with the number: of two
 that claim the same, one is refused, and so is the row `finished` of one that was taken over. It is read back, because
 Spark's writer leaves a repeated transaction out without a word, and again before each commit, because a store that
-looks and then writes lets two write the same version of a log, of which the later one stays. Numbers are never used
-again.
+looks and then writes lets two write the same version of a log, of which the later one stays. Numbers are never reused.
 
-A claim whose audit has not finished is in the way until its process is known to be gone: at once on this machine
-(owner.py), of another machine only when someone says so (`--take-over`) or six hours after its last heartbeat.
+An unfinished claim blocks others until its process is known to have ended: at once on this machine (owner.py), on
+another machine only by `--take-over` or six hours after its last heartbeat.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class Claim:
         try:
             ledger.append(row)
         except AlreadyWritten as taken:
-            raise ClaimLost(f"another audit of {lake.location} claimed number {row.audit_id} just now") from taken
+            raise ClaimLost(f"another audit of {lake.location} has just claimed number {row.audit_id}") from taken
         # Only now nobody else can finish any more: one that was about to may have done so in between.
         earlier = [each for each in ledger.newest() if each.audit_id < row.audit_id]
         before = last_finished(earlier)
@@ -156,7 +155,7 @@ class Claim:
         try:
             self.ledger.append(row)
         except AlreadyWritten as already:
-            raise ClaimLost(f"audit {self.audit_id} stops: a later one has claimed the lake just now") from already
+            raise ClaimLost(f"audit {self.audit_id} stops: a later audit has just claimed the lake") from already
         self._require_held(FINISHED)
         return row
 
@@ -166,8 +165,8 @@ class Claim:
         if others:
             raise self._lost_to(others[-1])
         if not ours or ours[-1].status != status:
-            said = f"is {ours[-1].status}" if ours else "has gone from the ledger"
-            raise ClaimLost(f"audit {self.audit_id} stops: it {said}")
+            said = f"is {ours[-1].status}" if ours else "is no longer in the ledger"
+            raise ClaimLost(f"audit {self.audit_id} stops: its claim {said}")
 
     def _rows_since(self) -> tuple[list[AuditRow], list[AuditRow]]:
         """The ledger's rows from this claim's number on: its own, and those of others."""
@@ -176,9 +175,7 @@ class Claim:
         return ours, [row for row in rows if row.owner != self.row.owner]
 
     def _lost_to(self, other: AuditRow) -> ClaimLost:
-        return ClaimLost(
-            f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake since"
-        )
+        return ClaimLost(f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake")
 
     def beat(self) -> None:
         """Says in the ledger that the audit is at work. Raises ClaimLost if another one has taken over."""
@@ -200,8 +197,8 @@ def _require_given_up(ledger: Ledger, running: AuditRow, take_over: bool) -> Non
         raise ClaimLost(f"audit {running.audit_id} is running ({_who(running)}): wait for it, or end that process")
     if alive is None and not take_over and _now() - ledger.heard_of(running) < GIVEN_UP_AFTER:
         raise ClaimLost(
-            f"audit {running.audit_id} is running or was killed ({_who(running)}), which cannot be seen from here: "
-            "if it no longer runs, say --take-over; 6 hours after its last heartbeat it is taken to be gone"
+            f"audit {running.audit_id} is running or was killed ({_who(running)}), which cannot be checked from here: "
+            "if it no longer runs, use --take-over; 6 hours after its last heartbeat it counts as dead"
         )
 
 

@@ -65,7 +65,7 @@ class Fence:
     def _attempt(self, log: TableLog, write: Callable[[Transaction], Answer]) -> Answer:
         newest = log.last_transaction(UPKEEP_APP_ID) or 0
         if newest >= first_change_of(self.audit_id + 1):
-            raise AlreadyWritten(f"audit {newest >> CHANGE_BITS} has changed {log.path} since")
+            raise AlreadyWritten(f"audit {newest >> CHANGE_BITS} has changed {log.path}")
         return write((UPKEEP_APP_ID, max(newest + 1, first_change_of(self.audit_id))))
 
     def _run(self, name: str, statement: str, transaction: Transaction) -> None:

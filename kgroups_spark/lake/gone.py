@@ -1,4 +1,4 @@
-"""Tables that somebody has deleted: which can be rebuilt, and which nothing brings back."""
+"""Deleted tables: those that can be rebuilt, and those that cannot."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def gone_tables(lake: Lake) -> list[str]:
     lost = [name for name in gone if name in NOT_MADE_AGAIN]
     if lost:
         raise KgroupsError(
-            f"the lake at {lake.location} has no table {lost[0]} any more, and nothing makes it again: "
-            "bring it back, or audit into a new lake"
+            f"the lake at {lake.location} has lost table {lost[0]}, which cannot be rebuilt: restore it, or audit into "
+            "a new lake"
         )
     return gone
 

@@ -47,7 +47,7 @@ def repetition_refused() -> Iterator[None]:
     except (Py4JJavaError, PySparkException) as error:
         if "DELTA_CONCURRENT_TRANSACTION" not in str(error):
             raise
-        raise AlreadyWritten("somebody else has just written it") from error
+        raise AlreadyWritten("another process has just written it") from error
 
 
 DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
@@ -322,7 +322,7 @@ class KernelTable(TableLog):
             read = self._snapshot(delta_transaction.getReadTableVersion())
             removals = self._removals(read, remove, changes_rows)
             if removes is not None and removals.size() != removes:
-                raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced are still there")
+                raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced still exist")
             actions = actions.combine(self._iterator(removals))
         result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
         for hook in items_of(result.getPostCommitHooks()):

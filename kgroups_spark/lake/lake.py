@@ -74,7 +74,7 @@ class Lake:
         lake = cls(spark, location)
         with reported_in_one_line(f"the lake at {location} cannot be opened"):
             if not lake.exists():
-                raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
+                raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit creates one")
             require_known_version(location, lake.version)
         return lake
 
@@ -86,7 +86,7 @@ class Lake:
         holds something else, KgroupsError as `open`.
         """
         lake = cls(spark, location)
-        with reported_in_one_line(f"no lake can be made at {location}"):
+        with reported_in_one_line(f"no lake can be created at {location}"):
             if lake.exists():
                 require_known_version(location, lake.version)
             else:
@@ -232,8 +232,8 @@ class Lake:
         """Raises KgroupsError for a table that the lake's layout does not have."""
         if not self.has(name):
             raise KgroupsError(
-                f"the lake at {self.location} has no table {name} yet: "
-                f"run kgroups audit once, it brings the lake from layout {self.version} to {LAKE_VERSION}"
+                f"the lake at {self.location} has no table {name} yet: run kgroups audit once to migrate the lake from "
+                f"layout {self.version} to {LAKE_VERSION}"
             )
 
     def _require_nothing_else_there(self) -> None:

@@ -99,6 +99,6 @@ def version_gone(table_path: str, audit_id: int) -> KgroupsError:
     """
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(
-        f"table {name}: the version that audit {audit_id} left has gone from the table's log, because an audit that "
-        "did not finish wrote a checkpoint: run kgroups audit"
+        f"table {name}: the version of audit {audit_id} is no longer in the table's log, because an unfinished audit "
+        "wrote a checkpoint: run kgroups audit"
     )

@@ -38,7 +38,7 @@ def require_file_system(location: str) -> None:
             f"spark-submit --packages {JARS[scheme]}, or name it as spark.jars.packages in $SPARK_CONF_DIR"
         )
     known = (*S3, *OF_SPARK, *JARS)
-    nearest = did_you_mean(scheme, known) or f"; there are {', '.join(known)}"
+    nearest = did_you_mean(scheme, known) or f"; use {', '.join(known)}"
     raise UsageError(f"--lake {location}: no file system is known for {scheme}://{nearest}")
 
 
@@ -52,5 +52,5 @@ def require_readable(folders: Iterable[str]) -> None:
         scheme, colon, _ = folder.partition("://")
         known = (*S3, *OF_PYARROW)
         if colon and scheme not in known:
-            nearest = did_you_mean(scheme, known) or f"; there are {', '.join(known)}"
+            nearest = did_you_mean(scheme, known) or f"; use {', '.join(known)}"
             raise UsageError(f"--segments {folder}: no file system is known for {scheme}://{nearest}")

@@ -139,5 +139,5 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
             raise KgroupsError(f"no topic {topic!r} {where}{nearest}")
     for topic, partitions in topics:
         if missing := sorted(set(partitions) - found[topic]):
-            there = f"there are partitions {number_ranges(sorted(found[topic]))}"
+            there = f"found partitions {number_ranges(sorted(found[topic]))}"
             raise KgroupsError(f"no partition {missing[0]} of topic {topic!r} {where}; {there}")

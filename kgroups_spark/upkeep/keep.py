@@ -1,7 +1,7 @@
-"""`--keep`: the state at H is saved, then what lies below H is reduced, table by table, each in one commit.
+"""`--keep`: the state at H is saved, then the history below H is reduced, table by table, each in one commit.
 
-A kept state counts once its audit has finished; only then is history reduced to it, by the next audit number. Whatever
-is killed in between, nothing is gone that a rebuild needs, and the next maintenance reduces what is left over.
+A kept state counts once its audit has finished; only then is history reduced to it, by the next audit number. A kill at
+any time loses nothing that a rebuild needs, and the next maintenance reduces the rest.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from kgroups_spark.upkeep.reduce_stage import (
     reduce_packed,
 )
 
-# The tables in the order of their commits: markers stay with what is left of the others, and the ledger, which says
-# which audits are old, comes last.
+# The tables in the order of their commits: markers stay with the remaining records of the others, and the ledger, which
+# tells which audits are old, is last.
 IN_ORDER = (
     *("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions", "group_events"),
     *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, CHECKPOINTS, "findings", "audits"),
 )
-# Kinds of tables of which a person should know how many rows went.
+# Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")
 # A night's state is the next one's to replace.
 NOT_OF_NIGHT = f"reason <> '{NIGHT}'"
@@ -129,7 +129,7 @@ class Reduction:
         return removed
 
     def foreseen(self) -> dict[str, int]:
-        """How many rows would go, by table, if only those of finished audits are there."""
+        """The number of rows that would be removed, by table, counting only those of finished audits."""
         outcomes = self._by_parts(None) if self.by_parts else self._by_spark()
         return {name: table.gone for name, table in outcomes if table.gone and TABLES[name].kind in COUNTED}
 

@@ -1,4 +1,4 @@
-"""The ledger that `maintain --keep` leaves: of old audits what later audits, readers and rebuilds still ask.
+"""The ledger after `maintain --keep`: the rows of old audits that later audits, readers and rebuilds still need.
 
 An audit is old if it judged before the moment and is not the last one. Its entry of a partition (column `partitions`)
 is old if it ends at or below H: every record that it read lies where history is reduced. Old entries that follow each
@@ -11,11 +11,11 @@ other become one, with their sums, which stands in the row of the last of them:
       4        150   170      20                   4        150   170      20    the last one that read something
       5        170   170       0
 
-Alone stay, because somebody asks for just these: the first one of a partition that was empty; the last old entry that
-read something (since when is the last read? R6); the last one that read the partition from its start again
-(log_totals); those that lost offsets (report). The last one that found offsets missing ends what is added up (up to
-when was the log compacted?). A row of which no entry is left goes, but for the last audit that looked for findings.
-Each rule can be applied again to what it has left.
+These entries stay separate, because they are asked for one by one: the first one of a partition that was empty; the
+last old entry that read something (since when is the last read? R6); the last one that read the partition from its
+start again (log_totals); those that lost offsets (report). The last one that found offsets missing ends what is added
+up (up to when was the log compacted?). A row of which no entry is left goes, but for the last audit that looked for
+findings. Each rule can be applied again to what it has left.
 """
 
 from __future__ import annotations

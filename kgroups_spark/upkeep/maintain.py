@@ -3,8 +3,8 @@
     claim a number -> clear up -> [save the state at H -> ledger -> claim the next number] -> reduce history below H
     -> optimize -> vacuum, old versions of logs -> ledger
 
-The state that `keep` needs to go on rebuilding is saved before anything is reduced: a reduction that was killed has
-lost nothing, and the next one ends it.
+The state that rebuilds need after `keep` is saved before anything is reduced: a killed reduction has lost nothing, and
+the next one completes it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class MaintainSummary:
     def lines(self) -> Iterator[str]:
         """Lines for people."""
         yield (
-            "nothing was done (--dry-run); this is what would be:"
+            "nothing was done (--dry-run); a run would do this:"
             if self.audit is None
             else (f"audit {self.audit.audit_id}: maintenance")
         )
@@ -88,7 +88,7 @@ class MaintainSummary:
             if each.bytes_after is not None:
                 size += f" to {sized(each.bytes_after)}"
             yield f"{each.table}: {counted(each.files_before, 'file')} to {each.files_after:,} ({size})"
-        yield f"{sized(self.bytes_freed)} of files deleted that no version needed"
+        yield f"{sized(self.bytes_freed)} of unneeded files deleted"
         if self.versions_removed:
             yield f"{counted(self.versions_removed, 'old version')} removed from the tables' logs"
         yield from self.notes
@@ -125,7 +125,7 @@ def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
     if claim.unfinished:
         if left_undone(claim, _audit_before(claim)):
             raise KgroupsError(
-                f"the lake at {lake.location} has a rebuild that did not finish: run kgroups audit or kgroups rebuild"
+                f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
             )
         clear_up(lake, claim)
         _restore_current_tables(writer, claim)
@@ -157,11 +157,11 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     of_states = new_state_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
     if not of and not of_states:
         return False
-    options.progress(f"saving the state of {len(of)} partitions where old history ends")
+    options.progress(f"saving the state of {len(of)} partitions at the end of old history")
     save_states(writer, before, of, of_states)
-    note = f"--keep: the state of {len(of)} partitions where old history ends"
+    note = f"--keep: saved the state of {len(of)} partitions at the end of old history"
     if of_states:
-        note += f", and where that of {counted(len(of_states), 'partition')} of share-group and transaction state ends"
+        note += f", and of {counted(len(of_states), 'partition')} of share-group and transaction state"
     claim.finish(**_carried_over(before, (note,)))
     return True
 

@@ -69,7 +69,7 @@ class DuckDbLake:
         self._reaches_files = reaches_files
         ledger = _table(location, "audits", storage_options)
         if ledger is None:
-            raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
+            raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit creates one")
         layout = lake_version_in(ledger.metadata().configuration)
         require_known_version(location, layout)
         _require_readable(ledger, "audits")

@@ -177,7 +177,7 @@ def test_a_fault_of_the_machine_is_no_defect_of_kgroups(error: Exception, monkey
         raise error
 
     reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
-    assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; all else of the audit stands")
+    assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; the rest of the audit counts")
 
 
 def test_groups_that_are_gone_still_tell_how_many_partitions_there_are():

@@ -169,7 +169,8 @@ def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, pr
 
 
 NO_TOPIC = (
-    f"kgroups: the cluster has no topic {OFFSETS_TOPIC}: Kafka makes it when the first consumer group joins or commits"
+    f"kgroups: the cluster has no topic {OFFSETS_TOPIC}: Kafka creates it when the first consumer group joins or "
+    "commits"
 )
 
 

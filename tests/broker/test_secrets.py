@@ -140,7 +140,7 @@ def test_the_program_did_what_it_is_for(folder: Path) -> None:
     assert (folder / "stdout").read_text().rstrip().endswith("exit codes [0, 1]")
     last = (folder / "stderr").read_text().rstrip().rpartition("\n")[2]
     reported = "kgroups: the audit failed; nothing that it wrote counts: the broker at "
-    assert last.startswith(reported) and " does not let us in by SCRAM-SHA-512: SASL_AUTHENTICATION_FAILED" in last
+    assert last.startswith(reported) and " rejected our SCRAM-SHA-512 credentials: SASL_AUTHENTICATION_FAILED" in last
     (events,) = (folder / "events").rglob("events_*")
     for said in ("SparkListenerSQLExecutionStart", "MapInArrow", "AuthenticationFailed"):
         assert said in events.read_text()

@@ -180,26 +180,26 @@ def test_a_token_that_the_broker_refuses(secured: Brokers) -> None:
     with token_server({"access_token": "bm90LWEtdG9rZW4.bm90LWEtdG9rZW4."}) as server:
         properties = properties_of("SASL_SSL", secured) | oauth(server.url)
         said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
-    assert "does not let us in by OAUTHBEARER" in said
+    assert "rejected our OAUTHBEARER credentials" in said
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password(secured: Brokers, mechanism: str) -> None:
     properties = properties_of("SASL_SSL", secured) | password(mechanism, password="wr0ng-password")
     said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
-    assert f"does not let us in by {mechanism}: SASL_AUTHENTICATION_FAILED" in said
+    assert f"rejected our {mechanism} credentials: SASL_AUTHENTICATION_FAILED" in said
 
 
 def test_a_mechanism_that_the_port_does_not_have(secured: Brokers) -> None:
     properties = properties_of("SASL_PLAINTEXT", secured) | password("PLAIN")
     said = refusal(AuthenticationFailed, secured.addresses("SASL_PLAINTEXT"), properties)
-    assert "does not know sasl.mechanism PLAIN on this port; it has SCRAM-SHA-512" in said
+    assert "does not support sasl.mechanism PLAIN on this port; it has SCRAM-SHA-512" in said
 
 
-TLS = "speaks TLS: security.protocol has to be SSL or SASL_SSL there"
+TLS = "uses TLS: set security.protocol to SSL or SASL_SSL"
 NO_TLS = "speaks Kafka's protocol without TLS: security.protocol has to be PLAINTEXT or SASL_PLAINTEXT there"
-NO_SASL = "wants no SASL on this port: security.protocol has to be {port} there"
-IS_SASL = "wants SASL on this port: security.protocol has to be {port} there, and sasl.mechanism one of "
+NO_SASL = "has no SASL on this port: set security.protocol to {port}"
+IS_SASL = "requires SASL on this port: set security.protocol to {port} and sasl.mechanism to one of "
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_client_without_a_certificate_or_with_a_strange_one(secured: Brokers) 
     for properties in (without, {**without, "ssl.enabled.protocols": "TLSv1.2"}, with_strange):
         said = refusal(AuthenticationFailed, secured.addresses("SSL"), properties)
         assert re.search(
-            r"refuses our side of the TLS handshake .* client certificate \(ssl\.keystore\.location\)", said
+            r"rejected our side of the TLS handshake .* client certificate \(ssl\.keystore\.location\)", said
         )
 
 
@@ -247,7 +247,7 @@ def test_a_certificate_of_an_authority_that_is_not_trusted(secured: Brokers) -> 
     properties = {**properties_of("SASL_SSL", secured), **other}
     properties.pop("ssl.truststore.location")
     said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
-    assert "is not trusted: unable to get local issuer certificate; ssl.truststore.location has to hold" in said
+    assert "is not trusted: unable to get local issuer certificate; ssl.truststore.location must have" in said
 
 
 def test_a_name_that_is_not_in_the_certificate(secured: Brokers) -> None:

@@ -31,7 +31,7 @@ BAD_USAGE = [
     ("expiring now", "kgroups: unknown argument now"),
     ("expiring --within", "kgroups: --within: expected one argument"),
     ("expiring --within 48", "kgroups: --within: '48' has no unit: say 48ms, 48s, 48m, 48h or 48d"),
-    ("expiring --retention 2weeks", "kgroups: --retention: '2weeks' is no duration: "),
+    ("expiring --retention 2weeks", "kgroups: --retention: invalid duration '2weeks': "),
     ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
     ("expiring --until tomorrow", "kgroups: --until: invalid time 'tomorrow': use "),
     (
@@ -72,7 +72,7 @@ BAD_USAGE = [
         "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
         "kgroups: --max-bytes-per-second: invalid number of bytes 'fast': use 5000000, 5000k or 5m, which are the same",
     ),
-    ("audit --lake ./new --bootstrap-server b", "kgroups: a broker is host:port, such as "),
+    ("audit --lake ./new --bootstrap-server b", "kgroups: invalid broker "),
     ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
     ("audit --segments .", "kgroups: no lake given"),
     (
@@ -332,7 +332,7 @@ def test_as_a_process_the_exit_code_and_the_streams_are_the_same():
     [
         (None, "kgroups: no Java found; Spark needs Java 17 or newer"),
         ('openjdk version "11.0.22" 2024-01-16', "is Java 11; Spark needs Java 17 or newer"),
-        ("not a java", "answered 'not a java'; Spark needs Java 17 or newer"),
+        ("not a java", "printed 'not a java'; Spark needs Java 17 or newer"),
     ],
     ids=["no Java", "Java 11", "something else"],
 )

@@ -117,7 +117,7 @@ def test_newer_lakes_and_others_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a lake: its table audits has no property"):
         opened(str(tmp_path / "other"))
     (tmp_path / "folder" / "audits").mkdir(parents=True)
-    with pytest.raises(UsageError, match=r"no lake at .*folder: it has no table audits; kgroups audit makes one"):
+    with pytest.raises(UsageError, match=r"no lake at .*folder: it has no table audits; kgroups audit creates one"):
         opened(str(tmp_path / "folder"))
 
 

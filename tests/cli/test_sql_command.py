@@ -140,11 +140,11 @@ def test_what_is_no_text_is_one_message(
     file = tmp_path / "queries.sql"
     file.write_bytes(b"SELECT 1\xff;")
     assert main(["sql", "--lake", lake, "--file", str(file)]) == 2
-    assert capsys.readouterr().err == f"kgroups: {file} is no text in UTF-8: byte 8 is 0xff\n"
+    assert capsys.readouterr().err == f"kgroups: {file} is not UTF-8 text: byte 8 is 0xff\n"
     with open(file, encoding="utf-8") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         assert main(["sql", "--lake", lake]) == 2
-    assert capsys.readouterr().err == "kgroups: stdin is no text in UTF-8: byte 8 is 0xff\n"
+    assert capsys.readouterr().err == "kgroups: stdin is not UTF-8 text: byte 8 is 0xff\n"
 
 
 def test_lines_with_a_point_work_as_at_the_prompt(

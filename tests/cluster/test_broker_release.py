@@ -36,7 +36,7 @@ def test_a_broker_without_features_is_reported_by_its_requests(version: tuple[in
     reported = release_of(Broker(requests=requests(*version), configs={}))
     name = ".".join(map(str, version))
     assert reported.release == (name if name != "4.0" else "3.9")
-    assert f"knows the requests of Kafka {name}" in reported.evidence
+    assert f"supports the requests of Kafka {name}" in reported.evidence
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_broker_that_tells_nothing_we_know() -> None:
     reported = release_of_brokers({1: Broker()})
     assert (reported.release, reported.evidence) == (
         None,
-        "the release is unknown: the broker tells neither its features nor versions of requests that we know",
+        "the release is unknown: the broker reports neither its features nor request versions that we know",
     )
     assert release_of_brokers({}).evidence == "the release is unknown: no broker has answered"
 
@@ -134,7 +134,7 @@ def test_a_broker_that_tells_nothing_we_know() -> None:
 def test_of_different_brokers_the_oldest_counts() -> None:
     reported = release_of_brokers({1: kraft(30), 2: kraft(29), 3: Broker()})
     assert reported.release == "4.2"
-    assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade on its way?)" in reported.evidence
+    assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade in progress?)" in reported.evidence
     assert release_of_brokers({1: kraft(25), 2: Broker(requests=requests(0, 11))}).release == "0.11"
     # A new coordinator is rolled out broker by broker, too.
     assert release_of_brokers({1: kraft(21, configs=JAVA), 2: kraft(21, configs={})}).release == "3.9"

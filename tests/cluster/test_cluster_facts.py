@@ -152,7 +152,7 @@ def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it
     )
     reported = cluster_facts.cluster_facts(brokers)
     assert reported.release_version == "4.2"
-    assert "(broker 2: 4.3; broker 3: 4.2: an upgrade on its way?)" in reported.release_evidence
+    assert "(broker 2: 4.3; broker 3: 4.2: an upgrade in progress?)" in reported.release_evidence
     assert reported.offsets_retention_ms == 7 * 60_000
     assert reported.notes == (
         "offsets.retention.minutes differs: 9 on broker 2, 7 on broker 3; the shortest is used for all partitions",

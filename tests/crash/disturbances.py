@@ -178,7 +178,7 @@ class Disturbances:
             assert _commits(lake) == left, f"{lake}: {tried} changed something"
             return False
         except KgroupsError as refused:
-            assert "a rebuild that did not finish" in str(refused), f"{lake}: {tried}: {refused}"
+            assert "an unfinished rebuild" in str(refused), f"{lake}: {tried}: {refused}"
             assert tried.run == "maintain", f"{lake}: {tried}: {refused}"
         # Before its claim it was nobody's audit: it goes on behind the other one.
         assert not left or operation(tried.struck) == "create", f"{lake}: {tried} did not notice"

@@ -95,7 +95,7 @@ def test_a_schema_that_is_not_there_is_named_with_advice(spark):
 
 def test_an_empty_schema_is_no_lake_yet(spark, empty_schema):
     with pytest.raises(
-        UsageError, match=rf"no lake at {empty_schema}: it has no table audits; kgroups audit makes one"
+        UsageError, match=rf"no lake at {empty_schema}: it has no table audits; kgroups audit creates one"
     ):
         Lake.open(spark, empty_schema)
 

@@ -98,7 +98,7 @@ def test_old_versions_go_but_none_that_readers_go_back_to(lake):
     assert old_versions(lake, "groups", 7) == 0
     # Audit 12 finishes: the next clean-up goes further.
     assert remove_old_versions(lake, "groups", 12) == 3
-    with pytest.raises(KgroupsError, match="the version that audit 7 left has gone"):
+    with pytest.raises(KgroupsError, match="the version of audit 7 is no longer"):
         reopened.version_as_of(APP_ID, 7)
 
 

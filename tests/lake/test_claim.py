@@ -186,7 +186,7 @@ def test_an_audit_that_is_taken_over_while_it_finishes_does_not_count(lake, monk
 
     with Claim.take(lake) as slept:
         monkeypatch.setattr(Ledger, "append", slow)
-        with pytest.raises(ClaimLost, match="audit 1 stops: a later one has claimed the lake just now"):
+        with pytest.raises(ClaimLost, match="audit 1 stops: a later audit has just claimed the lake"):
             slept.finish()
     with taken_over[0] as claim:
         assert (claim.before, claim.unfinished) == (None, (1,))

@@ -70,7 +70,7 @@ def test_two_creations_at_once_give_one_lake(spark, tmp_path):
 
 
 def test_no_lake_is_named_with_advice(spark, tmp_path):
-    with pytest.raises(UsageError, match=r"no lake at .*: it has no table audits; kgroups audit makes one"):
+    with pytest.raises(UsageError, match=r"no lake at .*: it has no table audits; kgroups audit creates one"):
         Lake.open(spark, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

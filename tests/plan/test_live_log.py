@@ -195,7 +195,7 @@ class TestRefused:
 
 class TestTopic:
     def test_that_is_not_there(self) -> None:
-        with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka makes it when"):
+        with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka creates it when"):
             logs(FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"))
 
     def test_that_we_may_not_see(self) -> None:
@@ -211,7 +211,7 @@ class TestTopic:
         assert (partition.new, partition.start_offset) == (None, 0)
 
     def test_without_the_partition_asked_for(self) -> None:
-        with pytest.raises(UsageError, match="t has no partition 7; there are partitions 0"):
+        with pytest.raises(UsageError, match="t has no partition 7; found partitions 0"):
             live_logs(FakeCluster(LOG).as_cluster(), "t", [0, 7])
 
     def test_whose_leaders_do_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:

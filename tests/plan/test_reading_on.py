@@ -284,7 +284,7 @@ class TestReadAgainAfterLong:
 class TestLeaderLost:
     def lost(self, plan: AuditPlan, *partitions: int) -> list[RangeProgress]:
         return [
-            RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has given nothing")
+            RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has returned nothing")
             if p in partitions
             else RangeProgress(p, 0, 0, 6, records=6)
             for p in (each.offsets_partition for each in plan.partitions)
@@ -294,7 +294,7 @@ class TestLeaderLost:
         cluster = CleanedCluster([])
         plan = planned(cluster)
         cluster.always = "NOT_LEADER_OR_FOLLOWER"
-        with pytest.raises(LeaderLost, match=r"t-0 has given nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
+        with pytest.raises(LeaderLost, match=r"t-0 has returned nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
             read(cluster, plan)
 
     def test_while_reading_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +302,7 @@ class TestLeaderLost:
         plan = planned(cluster)
         no_leader = OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")
         monkeypatch.setattr(cluster, "list_offsets", lambda places, at, **_: dict.fromkeys(places, no_leader))
-        with pytest.raises(LeaderLost, match=r"t-0 has no leader that says where it ends: LEADER_NOT_AVAILABLE"):
+        with pytest.raises(LeaderLost, match=r"t-0 has no leader to report its end: LEADER_NOT_AVAILABLE"):
             read(cluster, plan)
 
     def two_partitions(self) -> AuditPlan:
@@ -317,12 +317,13 @@ class TestLeaderLost:
         settled = plan.settled(self.lost(plan, 1))
         assert ([p.offsets_partition for p in settled.partitions], settled.given_up) == ([0], (1,))
         assert settled.notes == [
-            "left to the next audit, their leaders were lost while they were read: partition 1: t-1 has given nothing"
+            "left to the next audit, their leaders were lost while they were read: partition 1: t-1 has returned "
+            "nothing"
         ]
 
     def test_of_all_that_was_to_be_read_is_an_error(self) -> None:
         plan = self.two_partitions()
-        with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has given nothing"):
+        with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):
             plan.settled(self.lost(plan, 0, 1))
 
     def test_whoever_lost_one_waits_less_for_others(self) -> None:
@@ -372,7 +373,7 @@ class TestLeaderLost:
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]
         assert sorted(read) == [(p, offset) for p in (0, 2) for offset in range(36)]
         given_up = {payload["offsets_partition"]: payload["given_up"] for kind, payload in lines if kind == FACT}
-        assert given_up == {0: None, 1: "t-1 has given nothing", 2: None}
+        assert given_up == {0: None, 1: "t-1 has returned nothing", 2: None}
         passed_on = [payload for kind, payload in lines if kind == PASSED_ON]
         counts = [pq.read_table(tmp_path / "work" / part["table"] / part["path"]) for part in passed_on]
         assert {row["offsets_partition"] for table in counts for row in table.to_pylist()} == {0, 2}
@@ -391,5 +392,5 @@ class LosesItsLeader:
     def readinto(self, buffer: memoryview) -> int:
         self._reads += 1
         if self._reads > 20:
-            raise LeaderLost("t-1 has given nothing")
+            raise LeaderLost("t-1 has returned nothing")
         return int(self._log.readinto(buffer[:ONE_BATCH]))

@@ -1,4 +1,4 @@
-"""Which versions of TLS and which cipher suites are spoken: Java's names as properties have them, and OpenSSL's."""
+"""The TLS versions and cipher suites to use: Java's names, as in properties, and OpenSSL's."""
 
 from __future__ import annotations
 
@@ -42,15 +42,17 @@ def _versions(properties: Mapping[str, str], notes: list[str]) -> tuple[str, str
         one_of(name, version, [*VERSIONS, *OUTDATED])
     enabled = [version for version in VERSIONS if version in asked]
     if not enabled:
-        raise BadClientProperty(f"{name} has outdated ones only, which are not spoken here: {', '.join(VERSIONS)} are")
+        raise BadClientProperty(
+            f"{name} has only outdated versions, which are not supported: use {', '.join(VERSIONS)}"
+        )
     if len(enabled) < len(set(asked)):
-        notes.append(f"{name}: of these only {', '.join(enabled)} will be spoken")
+        notes.append(f"{name}: only {', '.join(enabled)} will be used")
     protocol = one_of("ssl.protocol", properties.get("ssl.protocol", "TLSv1.3"), ["TLS", *VERSIONS, *OUTDATED])
     if protocol in OUTDATED:
-        raise BadClientProperty(f"ssl.protocol {protocol} is outdated and not spoken here: leave it out")
+        raise BadClientProperty(f"ssl.protocol {protocol} is outdated and not supported: leave it out")
     # With ssl.protocol=TLSv1.2 Java does not speak 1.3, whatever is enabled.
     if protocol == "TLSv1.2" and "TLSv1.2" not in enabled:
-        raise BadClientProperty("ssl.protocol TLSv1.2 and ssl.enabled.protocols TLSv1.3 leave nothing to speak")
+        raise BadClientProperty("ssl.protocol TLSv1.2 and ssl.enabled.protocols TLSv1.3 have no version in common")
     return enabled[0], "TLSv1.2" if protocol == "TLSv1.2" else enabled[-1]
 
 

@@ -47,13 +47,13 @@ def login_module(config: str) -> LoginModule:
     tokens = _tokens(config)
     kind, class_name = next(tokens, ("sign", ""))
     if kind == "sign":
-        raise BadClientProperty(f"{NAME} names no login module: it is {_example()}")
+        raise BadClientProperty(f"{NAME} names no login module: use {_example()}")
     kind, flag = next(tokens, ("sign", ""))
     if kind == "sign" or flag.lower() not in FLAGS:
-        raise BadClientProperty(f"{NAME} has none of {', '.join(FLAGS)} after the class: it is {_example()}")
+        raise BadClientProperty(f"{NAME} has none of {', '.join(FLAGS)} after the class: use {_example()}")
     options = _options(tokens)
     if next(tokens, None):
-        raise BadClientProperty(f"{NAME} goes on after its semicolon: a client has one login module")
+        raise BadClientProperty(f"{NAME} continues after its semicolon: a client has one login module")
     return LoginModule(class_name.removeprefix(SHADED), options)
 
 
@@ -70,7 +70,7 @@ def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, str]:
                 '(in a properties file \\\\" or \\\\\\\\), and a semicolon ends the whole'
             )
         options[name] = value[1]
-    raise BadClientProperty(f"{NAME} does not end with a semicolon: it is {_example()}")
+    raise BadClientProperty(f"{NAME} does not end with a semicolon: use {_example()}")
 
 
 def _tokens(config: str) -> Iterator[tuple[str, str]]:

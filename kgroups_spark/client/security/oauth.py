@@ -45,9 +45,9 @@ def token_source(properties: Mapping[str, str], options: Mapping[str, str], note
     if parts.scheme.lower() == "file" and parts.path:
         return token_file(unquote(parts.path))
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-        raise BadClientProperty(f"{URL} is https://host/path, http://... or file:/path, not {shown(url)}")
+        raise BadClientProperty(f"{URL} must be https://host/path, http://... or file:/path, not {shown(url)}")
     if parts.scheme.lower() == "http":
-        notes.append(f"{URL} is http: the client's secret is sent there as it is")
+        notes.append(f"{URL} is http: the client's secret is sent in clear text")
     return _endpoint(url, properties, options, notes)
 
 
@@ -105,8 +105,8 @@ def _require_known_classes(properties: Mapping[str, str]) -> None:
     for name, known in ((HANDLER, HANDLERS), (RETRIEVER, RETRIEVERS)):
         if properties.get(name, known[0]).removeprefix(SHADED) not in known:
             raise BadClientProperty(
-                f"{name} is Java and cannot be run here, but for {', '.join(known)}, which are done in Python"
+                f"{name} is Java and cannot run here, except {', '.join(known)}, which are implemented in Python"
             )
     for name in ASSERTIONS:
         if name in properties:
-            raise BadClientProperty(f"{name}: tokens for signed assertions are not supported, clientSecret is")
+            raise BadClientProperty(f"{name}: tokens for signed assertions are not supported; use clientSecret")

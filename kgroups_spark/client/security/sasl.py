@@ -1,6 +1,6 @@
-"""SASL as `sasl.*` properties say it, for kafka-python: who we are, and how that is shown.
+"""SASL from `sasl.*` properties, for kafka-python: our identity and its proof.
 
-A mechanism fits one login module of sasl.jaas.config, whose options say who we are. Kafka 4.3:
+A mechanism fits one login module of sasl.jaas.config, whose options hold our identity. Kafka 4.3:
 org.apache.kafka.common.config.SaslConfigs, org.apache.kafka.common.security.*.
 """
 
@@ -100,7 +100,7 @@ def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets
         found = Sasl(mechanism, tokens=source, extensions=tuple(extensions(options).items()))
     elif mechanism == "GSSAPI":
         found = Sasl(mechanism, kerberos_service_name=_service_name(properties, options))
-        notes.append("Kerberos tickets are taken from the credential cache, on each machine that runs tasks: see kinit")
+        notes.append("Kerberos tickets come from the credential cache on each machine that runs tasks: see kinit")
     else:
         found = _msk(options, notes)
     return found, _secrets(options)
@@ -126,19 +126,19 @@ def _misfit(mechanism: str, module: LoginModule, is_given: bool) -> str:
     said = f"sasl.mechanism is {mechanism}" if is_given else f"there is no sasl.mechanism, which means {mechanism}"
     known = [name for names in MODULES.values() for name in names]
     if module.class_name not in known:
-        return f"{said}, which needs {MODULES[mechanism][0]} in {jaas.NAME}: the class there is none of Kafka's"
+        return f"{said}, which needs {MODULES[mechanism][0]} in {jaas.NAME}: its class is not Kafka's"
     fitting = " or ".join(name for name, modules in MODULES.items() if module.class_name in modules)
-    return f"{said}, but {jaas.NAME} has {module.simple_name}, which is for {fitting}: say sasl.mechanism={fitting}"
+    return f"{said}, but {jaas.NAME} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
 
 
 def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:
     if mechanism != "OAUTHBEARER" and HANDLER in properties:
-        raise BadClientProperty(f"{HANDLER} is Java and cannot be run here: leave it out")
+        raise BadClientProperty(f"{HANDLER} is Java and cannot run here: leave it out")
     name = "sasl.client.callback.handler.class"
     if name in properties and (mechanism, properties[name]) != ("AWS_MSK_IAM", MSK_HANDLER):
-        raise BadClientProperty(f"{name} is Java and cannot be run here: leave it out")
+        raise BadClientProperty(f"{name} is Java and cannot run here: leave it out")
     if "sasl.login.class" in properties:
-        raise BadClientProperty("sasl.login.class is Java and cannot be run here: leave it out")
+        raise BadClientProperty("sasl.login.class is Java and cannot run here: leave it out")
 
 
 def _require_package(mechanism: str) -> None:
@@ -156,7 +156,7 @@ def _with_password(mechanism: str, options: Mapping[str, str]) -> Sasl:
             raise BadClientProperty(f"{jaas.NAME} has no {option} for {mechanism}")
     if options.get("tokenauth", "").lower() == "true":
         raise BadClientProperty(
-            f"{jaas.NAME}: delegation tokens (tokenauth) are not supported, username and password are"
+            f"{jaas.NAME}: delegation tokens (tokenauth) are not supported; use username and password"
         )
     return Sasl(mechanism, options["username"], options["password"])
 
@@ -166,7 +166,7 @@ def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> 
     if options.get("useKeyTab", "").lower() == "true":
         raise BadClientProperty(
             f"{jaas.NAME}: key tables (useKeyTab) are not read here: kinit -k -t <keyTab> <principal> puts a ticket "
-            "into the credential cache, on each machine that runs tasks; then say useTicketCache=true"
+            "into the credential cache, on each machine that runs tasks; then set useTicketCache=true"
         )
     name = "sasl.kerberos.service.name"
     given = {value for value in (properties.get(name), options.get("serviceName")) if value}
@@ -180,9 +180,9 @@ def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> 
 def _msk(options: Mapping[str, str], notes: list[str]) -> Sasl:
     if set(options) & {"awsRoleArn", "awsProfileName"}:
         raise BadClientProperty(
-            f"{jaas.NAME}: profiles and roles are said by the environment here: AWS_PROFILE, or a role of the machine"
+            f"{jaas.NAME}: profiles and roles come from the environment: AWS_PROFILE, or a role of the machine"
         )
-    notes.append("AWS credentials and the region are found by botocore, on each machine that runs tasks")
+    notes.append("botocore finds AWS credentials and the region, on each machine that runs tasks")
     return Sasl("AWS_MSK_IAM")
 
 

@@ -1,7 +1,7 @@
 """The demands of a server on a client in SCRAM, as Kafka's Java client has it (ScramSaslClient, ScramMechanism 4.3.1).
 
-kafka-python's client takes one iteration, no salt and no nonce of the server: whoever plays a broker would get a proof
-that is guessed thousands of times faster.
+kafka-python's client accepts one iteration, no salt and no nonce of the server: an attacker impersonating a broker
+would get a proof that can be guessed thousands of times faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SERVER_FIRST = re.compile(
 
 
 def require_strong(client_first: bytes, server_first: bytes) -> None:
-    """Raises ValueError with what is too weak in the server's first message (RFC 5802 section 5.1).
+    """Raises ValueError with the weakness of the server's first message (RFC 5802 section 5.1).
 
     An error (`e=`) is left to the mechanism, which sends no proof after it.
     """
@@ -28,9 +28,9 @@ def require_strong(client_first: bytes, server_first: bytes) -> None:
         return
     message = _SERVER_FIRST.fullmatch(server_first)
     if message is None:
-        raise ValueError("it is no such message of RFC 5802")
+        raise ValueError("it is not such a message of RFC 5802")
     iterations, nonce, sent = int(message["iterations"]), message["nonce"], client_first.rpartition(b"r=")[2]
     if iterations < LEAST_ITERATIONS:
-        raise ValueError(f"it asks for {iterations} iterations, fewer than {LEAST_ITERATIONS}")
+        raise ValueError(f"it requests {iterations} iterations, fewer than {LEAST_ITERATIONS}")
     if not nonce.startswith(sent) or nonce == sent:
         raise ValueError("it adds nothing to our nonce")

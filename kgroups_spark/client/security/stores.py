@@ -1,6 +1,6 @@
 """Truststores and keystores of a Kafka client as PEM texts.
 
-Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) takes JKS, PKCS12 and PEM. JKS only Java reads:
+Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) takes JKS, PKCS12 and PEM. Only Java reads JKS:
 it is refused with the command that converts it.
 """
 
@@ -72,7 +72,7 @@ def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str
         return None
     if text is not None:
         if kind != "PEM":
-            raise BadClientProperty(f"{name_of_text} is PEM: say {kind_name}=PEM")
+            raise BadClientProperty(f"{name_of_text} is PEM: set {kind_name}=PEM")
         source = name_of_text
     else:
         assert location is not None
@@ -84,7 +84,7 @@ def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str
         text = content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
     if has_password:
         raise BadClientProperty(
-            f"ssl.{store}.password is for JKS and PKCS12, a PEM {store} has none: leave it out"
+            f"ssl.{store}.password is for JKS and PKCS12; a PEM {store} has no password: leave it out"
             + (" (ssl.key.password is that of the key)" if store == "keystore" else "")
         )
     return source, text
@@ -101,7 +101,7 @@ def _readable_kind(store: str, path: str, content: bytes, kind: str | None) -> s
     if found is None:
         raise BadClientProperty(f"ssl.{store}.location {path} is neither PEM, with -----BEGIN ...-----, nor PKCS12")
     if kind is not None and (found == "PEM") != (kind == "PEM"):
-        raise BadClientProperty(f"ssl.{store}.location {path} is {found}, not {kind}: say ssl.{store}.type={found}")
+        raise BadClientProperty(f"ssl.{store}.location {path} is {found}, not {kind}: set ssl.{store}.type={found}")
     return found
 
 
@@ -130,5 +130,5 @@ def _convert(store: str, path: str) -> str:
     p12 = f"{path.rpartition('.')[0] or path}.p12"
     return (
         f"Convert it: keytool -importkeystore -srckeystore {shlex.quote(path)} -destkeystore {shlex.quote(p12)} "
-        f"-deststoretype PKCS12 and say ssl.{store}.type=PKCS12 and ssl.{store}.location={p12}"
+        f"-deststoretype PKCS12 and set ssl.{store}.type=PKCS12 and ssl.{store}.location={p12}"
     )

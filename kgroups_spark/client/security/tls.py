@@ -1,7 +1,7 @@
-"""TLS as `ssl.*` properties say it, for Python's ssl.
+"""TLS from `ssl.*` properties, for Python's ssl.
 
-Files are read where `tls` is called: what comes out is plain values that travel to other machines, and an SSLContext is
-built of them there. The rules are those of Kafka 4.3: org.apache.kafka.common.security.ssl.DefaultSslEngineFactory.
+Files are read where `tls` is called. The result is plain values that travel to other machines, where an SSLContext is
+built from them. The rules are those of Kafka 4.3: org.apache.kafka.common.security.ssl.DefaultSslEngineFactory.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Tls:
 def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
     """TLS of the `ssl.*` properties; `notes` is added to. Raises BadClientProperty, UsageError for unreadable files."""
     if properties.get("ssl.engine.factory.class", ENGINE) != ENGINE:
-        raise BadClientProperty("ssl.engine.factory.class is Java and cannot be run here: leave it out")
+        raise BadClientProperty("ssl.engine.factory.class is Java and cannot run here: leave it out")
     oldest, newest, ciphers = spoken(properties, notes)
     wanted = Tls(
         trusted=trusted_certificates(properties),
@@ -97,9 +97,11 @@ def _checks_host_name(properties: Mapping[str, str], notes: list[str]) -> bool:
     name = "ssl.endpoint.identification.algorithm"
     algorithm = properties.get(name, "https")
     if algorithm.lower() not in ("https", ""):
-        raise BadClientProperty(f"{name} is https, or empty for no check of host names, not {shown(algorithm)}")
+        raise BadClientProperty(f"{name} must be https, or empty for no check of host names, not {shown(algorithm)}")
     if not algorithm:
-        notes.append(f"{name} is empty: host names are not checked, any trusted certificate is taken for any broker's")
+        notes.append(
+            f"{name} is empty: host names are not checked, so any trusted certificate is accepted for any broker"
+        )
     return algorithm != ""
 
 
@@ -114,7 +116,7 @@ def _require_that_it_loads(wanted: Tls) -> None:
         wanted.load_own(context)
     except ssl.SSLError as err:
         if err.reason == "KEY_VALUES_MISMATCH":
-            what = "the private key is not that of the first certificate: a keystore has the client's certificate first"
+            what = "the private key does not fit the first certificate, which must be the client's"
         elif is_encrypted(wanted.own or ""):
             what = f"the private key cannot be read: ssl.key.password is wrong, or the key is damaged ({_reason(err)})"
         else:

@@ -45,7 +45,7 @@ class TokenEndpoint:
     retry_backoff_max_ms: int = 10_000  # all attempts together
 
     def new_token(self) -> Token:
-        """Asks until there is a token, the endpoint refuses, or the time for attempts is over. Raises NoToken."""
+        """Retries until there is a token, the endpoint refuses, or time is up. Raises NoToken."""
         end = time.monotonic() + self.retry_backoff_max_ms / 1000
         backoff_s = self.retry_backoff_ms / 1000
         while True:
@@ -115,7 +115,7 @@ class TokenEndpoint:
 
 
 class TooSlow(Exception):
-    """An endpoint that goes on saying something, but does not come to an end."""
+    """An endpoint whose answer does not end."""
 
 
 class _Watch:

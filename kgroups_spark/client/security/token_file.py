@@ -27,7 +27,7 @@ class TokenFile:
         try:
             newer = token_file(self.path).text
         except UsageError as err:
-            raise NoToken(f"the token of {self.path} as it was read first has expired, and now {err}") from err
+            raise NoToken(f"the token first read from {self.path} has expired, and now {err}") from err
         return Token(newer, expires_at_s(newer))
 
     def secrets(self) -> Secrets:

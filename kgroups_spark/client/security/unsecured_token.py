@@ -1,4 +1,4 @@
-"""Unsecured tokens (JSON Web Tokens that nobody signed) of `unsecuredLogin...` options, for development.
+"""Unsecured tokens (unsigned JSON Web Tokens) of `unsecuredLogin...` options, for development.
 
 Kafka 4.3: org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler.
 """
@@ -51,8 +51,8 @@ def unsecured_token(options: Mapping[str, str]) -> UnsecuredToken:
     principal = options.get(f"{PREFIX}PrincipalClaimName", "").strip() or "sub"
     if not isinstance(claims.get(principal), str) or not claims[principal]:
         raise BadClientProperty(
-            f"{NAME} says of no token: for one of an OAuth endpoint give sasl.oauthbearer.token.endpoint.url, clientId "
-            f'and clientSecret, for an unsecured one (development) {PREFIX}StringClaim_{principal}="name"'
+            f"{NAME} names no token: for a token from an OAuth endpoint set sasl.oauthbearer.token.endpoint.url, "
+            f'clientId and clientSecret, for an unsecured one (development) {PREFIX}StringClaim_{principal}="name"'
         )
     lifetime = options.get(f"{PREFIX}LifetimeSeconds", "3600")
     if not lifetime.isdecimal() or not 0 < int(lifetime) <= 10**9:

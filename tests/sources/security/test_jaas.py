@@ -44,7 +44,7 @@ def test_class_and_options(config, class_name, options):
         ("a.B required password=s3cret/x;", "does not end with a semicolon"),
         ('a.B required password="s3"cret";', 'option 2 is not name="value"'),
         ('a.B required password="s3cret;', 'option 1 is not name="value"'),
-        ('a.B required x="1"; a.C required password="s3cret";', "goes on after its semicolon"),
+        ('a.B required x="1"; a.C required password="s3cret";', "continues after its semicolon"),
     ],
 )
 def test_a_broken_text_is_refused_and_not_shown(config, problem):

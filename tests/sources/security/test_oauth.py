@@ -208,7 +208,7 @@ def test_a_file_holds_a_token(tmp_path, monkeypatch):
     assert current_token(source) == second
     monkeypatch.setattr(time, "time", lambda: 1300.0)
     file.unlink()
-    with pytest.raises(NoToken, match=r"as it was read first has expired, and now the file .* cannot be read: No such"):
+    with pytest.raises(NoToken, match=r"has expired, and now the file .* cannot be read: No such"):
         current_token(source)
 
 
@@ -247,15 +247,15 @@ def test_an_unsecured_token_has_the_claims_of_the_options(monkeypatch):
 @pytest.mark.parametrize(
     ("properties", "options", "problem"),
     [
-        ({}, {}, "says of no token: for one of an OAuth endpoint give"),
-        ({}, {"unsecuredLoginStringClaim_sub": ""}, "says of no token"),
-        ({}, {"unsecuredLoginNumberClaim_sub": "1"}, "says of no token"),
+        ({}, {}, "names no token: for a token from an OAuth endpoint set"),
+        ({}, {"unsecuredLoginStringClaim_sub": ""}, "names no token"),
+        ({}, {"unsecuredLoginNumberClaim_sub": "1"}, "names no token"),
         ({}, {"unsecuredLoginStringClaim_exp": "1"}, "the claims iat and exp cannot be given"),
         ({}, {"unsecuredLoginNumberClaim_x": "hu:sh"}, "NumberClaim_... is a number"),
         ({}, {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginLifetimeSeconds": "1h"}, "is a number of seconds"),
-        ({URL: "idp.example.com/token"}, OPTIONS, r"is https://host/path, .* not 'idp\.example\.com/token'"),
+        ({URL: "idp.example.com/token"}, OPTIONS, r"must be https://host/path, .* not 'idp\.example\.com/token'"),
         ({URL: "https://me:hu:sh@idp.example.com"}, OPTIONS, "not a value of 32 characters that is not shown"),
-        ({URL: "https:///token"}, OPTIONS, "is https://host/path"),
+        ({URL: "https:///token"}, OPTIONS, "must be https://host/path"),
         (
             {URL: "https://idp"},
             {"clientSecret": "hu:sh"},
@@ -265,9 +265,9 @@ def test_an_unsecured_token_has_the_claims_of_the_options(monkeypatch):
         (
             {URL: "https://idp", "sasl.login.read.timeout.ms": "1s"},
             OPTIONS,
-            r"sasl\.login\.read\.timeout\.ms is a whole",
+            r"sasl\.login\.read\.timeout\.ms must be a whole",
         ),
-        ({URL: "https://idp", "sasl.oauthbearer.header.urlencode": "yes"}, OPTIONS, "is true or false, not 'yes'"),
+        ({URL: "https://idp", "sasl.oauthbearer.header.urlencode": "yes"}, OPTIONS, "must be true or false, not 'yes'"),
         ({URL: "https://idp", "sasl.oauthbearer.assertion.file": "x"}, OPTIONS, "signed assertions are not supported"),
         (
             {URL: "https://idp"},
@@ -282,12 +282,12 @@ def test_an_unsecured_token_has_the_claims_of_the_options(monkeypatch):
         (
             {"sasl.login.callback.handler.class": "io.x.Handler"},
             OPTIONS,
-            r"handler\.class is Java and cannot be run here",
+            r"handler\.class is Java and cannot run here",
         ),
         (
             {"sasl.oauthbearer.jwt.retriever.class": f"{KAFKA}.JwtBearerJwtRetriever"},
             OPTIONS,
-            r"retriever\.class is Java and cannot be run here",
+            r"retriever\.class is Java and cannot run here",
         ),
     ],
 )
@@ -308,7 +308,7 @@ def test_extensions_that_would_break_the_message_are_refused(options):
 def test_a_secret_sent_in_the_clear_is_noted():
     notes = []
     token_source({URL: "http://idp/token"}, OPTIONS, notes)
-    assert notes == ["sasl.oauthbearer.token.endpoint.url is http: the client's secret is sent there as it is"]
+    assert notes == ["sasl.oauthbearer.token.endpoint.url is http: the client's secret is sent in clear text"]
 
 
 def test_kafka_python_takes_the_tokens():

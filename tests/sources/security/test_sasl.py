@@ -74,7 +74,7 @@ def test_kerberos_needs_the_name_of_the_service():
 def test_msk_takes_credentials_of_the_environment():
     handler = {"sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler"}
     assert found("AWS_MSK_IAM", f"{MSK};", **handler).settings() == {"sasl_mechanism": "AWS_MSK_IAM"}
-    with pytest.raises(BadClientProperty, match="profiles and roles are said by the environment here: AWS_PROFILE"):
+    with pytest.raises(BadClientProperty, match="profiles and roles come from the environment: AWS_PROFILE"):
         found("AWS_MSK_IAM", f'{MSK} awsProfileName="x";')
 
 
@@ -87,16 +87,16 @@ def test_a_mechanism_whose_package_is_missing_says_how_to_have_it(mechanism, pac
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [
-        ({"sasl.mechanism": "SCRAM-SHA512"}, r"sasl\.mechanism is one of .*; did you mean SCRAM-SHA-512"),
+        ({"sasl.mechanism": "SCRAM-SHA512"}, r"sasl\.mechanism must be one of .*; did you mean SCRAM-SHA-512"),
         ({"sasl.mechanism": "PLAIN"}, rf"PLAIN needs sasl\.jaas\.config={KAFKA}\.plain\.PlainLoginModule required"),
         (
             {"sasl.jaas.config": SCRAM},
             r"there is no sasl\.mechanism, which means GSSAPI, but sasl\.jaas\.config has ScramLoginModule, which is "
-            "for SCRAM-SHA-256 or SCRAM-SHA-512: say sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512$",
+            "for SCRAM-SHA-256 or SCRAM-SHA-512: set sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512$",
         ),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'com.hush.Login required password="hush";'},
-            rf"sasl\.mechanism is PLAIN, which needs {KAFKA}\.plain\.PlainLoginModule in sasl\.jaas\.config: the class",
+            rf"sasl\.mechanism is PLAIN, which needs {KAFKA}\.plain\.PlainLoginModule in sasl\.jaas\.config: its class",
         ),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{KAFKA}.plain.PlainLoginModule required username=x;"},
@@ -115,7 +115,7 @@ def test_a_mechanism_whose_package_is_missing_says_how_to_have_it(mechanism, pac
         ),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, "sasl.login.callback.handler.class": "x.Y"},
-            r"^sasl\.login\.callback\.handler\.class is Java and cannot be run here: leave it out$",
+            r"^sasl\.login\.callback\.handler\.class is Java and cannot run here: leave it out$",
         ),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, "sasl.client.callback.handler.class": "x.Y"},

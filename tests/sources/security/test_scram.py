@@ -23,25 +23,25 @@ def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4
 @pytest.mark.parametrize(
     ("reported", "why"),
     [
-        (answer(iterations=b"1"), "it asks for 1 iterations, fewer than 4096"),
-        (answer(iterations=b"4095"), "it asks for 4095 iterations, fewer than 4096"),
-        (answer(iterations=b"0"), "it asks for 0 iterations, fewer than 4096"),
+        (answer(iterations=b"1"), "it requests 1 iterations, fewer than 4096"),
+        (answer(iterations=b"4095"), "it requests 4095 iterations, fewer than 4096"),
+        (answer(iterations=b"0"), "it requests 0 iterations, fewer than 4096"),
         (answer(nonce=b"abc"), "it adds nothing to our nonce"),
         (answer(nonce=b"xyzabc"), "it adds nothing to our nonce"),
-        (answer(iterations=b"+1"), "it is no such message of RFC 5802"),
-        (answer(iterations=b" 1"), "it is no such message of RFC 5802"),
-        (answer(iterations=b"0_1"), "it is no such message of RFC 5802"),
-        (answer(iterations=b"x"), "it is no such message of RFC 5802"),
-        (answer(iterations="\u0661".encode()), "it is no such message of RFC 5802"),
-        (answer(iterations=b"1,i=4096"), "it is no such message of RFC 5802"),
-        (answer(iterations=b"4096,i=1"), "it is no such message of RFC 5802"),
-        (answer(iterations=b"4096\n"), "it is no such message of RFC 5802"),
-        (answer(salt=b""), "it is no such message of RFC 5802"),
-        (answer(salt=b"!"), "it is no such message of RFC 5802"),
-        (answer(salt=b"!c2FsdA=="), "it is no such message of RFC 5802"),
-        (answer(salt=b"c2FsdA"), "it is no such message of RFC 5802"),
-        (b"i=4096", "it is no such message of RFC 5802"),
-        (b"", "it is no such message of RFC 5802"),
+        (answer(iterations=b"+1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b" 1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"0_1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"x"), "it is not such a message of RFC 5802"),
+        (answer(iterations="\u0661".encode()), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"1,i=4096"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"4096,i=1"), "it is not such a message of RFC 5802"),
+        (answer(iterations=b"4096\n"), "it is not such a message of RFC 5802"),
+        (answer(salt=b""), "it is not such a message of RFC 5802"),
+        (answer(salt=b"!"), "it is not such a message of RFC 5802"),
+        (answer(salt=b"!c2FsdA=="), "it is not such a message of RFC 5802"),
+        (answer(salt=b"c2FsdA"), "it is not such a message of RFC 5802"),
+        (b"i=4096", "it is not such a message of RFC 5802"),
+        (b"", "it is not such a message of RFC 5802"),
     ],
 )
 def test_what_kafkas_clients_refuse_is_refused(reported: bytes, why: str) -> None:
@@ -71,6 +71,8 @@ def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration() -> None:
         "sasl.jaas.config": f'{module} required username="ali" password="hush";',
     }
     with FakeBroker(answers) as broker, Cluster(client_properties(broker.address, properties)) as cluster:
-        with pytest.raises(AuthenticationFailed, match=r"asks too little by SCRAM-SHA-256: it asks for 1 iterations"):
+        with pytest.raises(
+            AuthenticationFailed, match=r"requests too weak a SCRAM-SHA-256 handshake: it requests 1 iterations"
+        ):
             cluster.brokers()
         assert len(broker.named("SaslAuthenticate")) == 1

@@ -88,10 +88,10 @@ def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
         (
             AUTHORITY.issue_cert("localhost", not_after=datetime(2020, 1, 1, tzinfo=UTC)),
             "localhost",
-            "to be renewed there",
+            "renew it",
         ),
-        (SERVER, "kafka.example.com", "reached by a name that is in their certificate"),
-        (trustme.CA().issue_cert("localhost"), "localhost", r"ssl\.truststore\.location has to hold the authority"),
+        (SERVER, "kafka.example.com", "use a broker name that is in its certificate"),
+        (trustme.CA().issue_cert("localhost"), "localhost", r"ssl\.truststore\.location must have the authority"),
     ],
 )
 def test_what_is_wrong_with_a_certificate_is_reported(server, host, advice):
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_certificate_is_reported(server, host, advice):
 
 def test_host_names_that_are_not_checked_are_noted():
     name = "ssl.endpoint.identification.algorithm"
-    note = f"{name} is empty: host names are not checked, any trusted certificate is taken for any broker's"
+    note = f"{name} is empty: host names are not checked, so any trusted certificate is accepted for any broker"
     assert note in client_properties("b:9092", {**TRUST, "security.protocol": "SSL", name: ""}).notes
     assert not any(name in each for each in client_properties("b:9092", {**TRUST, "security.protocol": "SSL"}).notes)
 
@@ -201,7 +201,7 @@ def test_older_cipher_suites_are_only_those_of_the_list():
 @pytest.mark.parametrize(
     ("properties", "note"),
     [
-        ({"ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}, "ssl.enabled.protocols: of these only TLSv1.2 will be"),
+        ({"ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}, "ssl.enabled.protocols: only TLSv1.2 will be"),
         (
             {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
             "Python chooses among all suites of TLS 1.3, not only TLS_AES",
@@ -222,10 +222,10 @@ def test_what_cannot_be_done_in_full_is_noted(properties, note):
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [
-        ({"ssl.enabled.protocols": "TLSv1.1"}, "has outdated ones only"),
-        ({"ssl.enabled.protocols": "TLS1.3"}, r"ssl\.enabled\.protocols is one of .* did you mean TLSv1\.3"),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "has only outdated versions"),
+        ({"ssl.enabled.protocols": "TLS1.3"}, r"ssl\.enabled\.protocols must be one of .* did you mean TLSv1\.3"),
         ({"ssl.protocol": "SSLv3"}, r"ssl\.protocol SSLv3 is outdated"),
-        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "leave nothing to speak"),
+        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "have no version in common"),
         (
             {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"},
             "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA",
@@ -236,14 +236,14 @@ def test_what_cannot_be_done_in_full_is_noted(properties, note):
         ),
         (
             {"ssl.endpoint.identification.algorithm": "ldaps"},
-            "is https, or empty for no check of host names, not 'ldaps'",
+            "must be https, or empty for no check of host names, not 'ldaps'",
         ),
         ({"ssl.engine.factory.class": "com.x.Engine"}, r"ssl\.engine\.factory\.class is Java"),
         ({"ssl.truststore.password": "hush"}, r"but no ssl\.truststore\.location"),
-        ({**TRUST, "ssl.truststore.password": "hush"}, r"a PEM truststore has none: leave it out"),
-        ({**TRUST, "ssl.truststore.type": "JKS"}, r"certificates is PEM: say ssl\.truststore\.type=PEM"),
-        ({"ssl.truststore.certificates": TRUSTED}, r"certificates is PEM: say ssl\.truststore\.type=PEM"),
-        ({**TRUST, "ssl.truststore.type": "BKS"}, r"ssl\.truststore\.type is one of JKS, PKCS12, PEM, not 'BKS'"),
+        ({**TRUST, "ssl.truststore.password": "hush"}, r"a PEM truststore has no password: leave it out"),
+        ({**TRUST, "ssl.truststore.type": "JKS"}, r"certificates is PEM: set ssl\.truststore\.type=PEM"),
+        ({"ssl.truststore.certificates": TRUSTED}, r"certificates is PEM: set ssl\.truststore\.type=PEM"),
+        ({**TRUST, "ssl.truststore.type": "BKS"}, r"ssl\.truststore\.type must be one of JKS, PKCS12, PEM, not 'BKS'"),
         ({**TRUST, "ssl.truststore.location": "x"}, "are both given: give one of them"),
         ({**TRUST, "ssl.truststore.certificates": "hush"}, r"ssl\.truststore\.certificates has no certificate"),
         (
@@ -267,7 +267,7 @@ def test_keystores_that_cannot_be_used_are_refused(tmp_path):
         (chain(CLIENT), None, "has no private key: one is needed"),
         (chain(CLIENT) + key + other, None, "has 2 private keys: one is needed"),
         (key, None, "has no certificate: a PEM keystore has the certificate chain and its private key"),
-        (chain(CLIENT) + other, None, "the private key is not that of the first certificate"),
+        (chain(CLIENT) + other, None, "the private key does not fit the first certificate"),
         (chain(CLIENT) + encrypted, None, r"is encrypted: give ssl\.key\.password"),
         (chain(CLIENT) + encrypted, "wr0ng", r"ssl\.key\.password is wrong, or the key is damaged"),
         (chain(CLIENT) + key.replace(key[40:60], "A" * 20), None, "the private key or its certificates cannot be read"),
@@ -290,14 +290,14 @@ def test_stores_that_cannot_be_read_are_refused_with_what_to_do(tmp_path, monkey
         (
             {"ssl.truststore.location": "my trust.jks", "ssl.truststore.password": "hush"},
             "ssl.truststore.location my trust.jks is a JKS store, which only Java reads. Convert it: keytool "
-            "-importkeystore -srckeystore 'my trust.jks' -destkeystore 'my trust.p12' -deststoretype PKCS12 "
-            "and say ssl.truststore.type=PKCS12 and ssl.truststore.location=my trust.p12",
+            "-importkeystore -srckeystore 'my trust.jks' -destkeystore 'my trust.p12' -deststoretype PKCS12 and set "
+            "ssl.truststore.type=PKCS12 and ssl.truststore.location=my trust.p12",
         ),
         (
             {"ssl.keystore.location": "key.jks"},
             "ssl.keystore.location key.jks is a JKS store, which only Java reads. Convert it: keytool "
-            "-importkeystore -srckeystore key.jks -destkeystore key.p12 -deststoretype PKCS12 "
-            "and say ssl.keystore.type=PKCS12 and ssl.keystore.location=key.p12",
+            "-importkeystore -srckeystore key.jks -destkeystore key.p12 -deststoretype PKCS12 and set "
+            "ssl.keystore.type=PKCS12 and ssl.keystore.location=key.p12",
         ),
         (
             {"ssl.keystore.location": "key.p12", "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hush"},
@@ -305,7 +305,7 @@ def test_stores_that_cannot_be_read_are_refused_with_what_to_do(tmp_path, monkey
         ),
         (
             {"ssl.truststore.location": "key.p12", "ssl.truststore.type": "PEM"},
-            "ssl.truststore.location key.p12 is PKCS12, not PEM: say ssl.truststore.type=PKCS12",
+            "ssl.truststore.location key.p12 is PKCS12, not PEM: set ssl.truststore.type=PKCS12",
         ),
         (
             {"ssl.truststore.location": "x.pem", "ssl.truststore.type": "JKS"},
