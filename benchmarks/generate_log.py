@@ -182,7 +182,7 @@ class PartitionLog:
         return self._offset
 
     def write_live(self, names: Sequence[str], with_members: bool) -> None:
-        """Writes a commit of each offset of these groups, and behind them who they are."""
+        """Writes a commit of each offset of these groups, and after them who they are."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / f"{self._offset:020d}.log", "wb") as segment:
             for name in names:

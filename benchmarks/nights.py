@@ -31,7 +31,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class NightSeconds:
-    """CPU seconds: of each night, of audits with nothing new, and of a session alone (one behind each of those)."""
+    """CPU seconds: of each night, of audits with nothing new, and of a session alone (one after each of those)."""
 
     nights: list[float]
     nothing_new: list[float]

@@ -47,7 +47,7 @@ VARINTS = [varint(n) for n in range(1 << 15)]
 
 
 def with_length(content: bytes | None) -> bytes:
-    """The content of a record's key or value behind its length; None is null."""
+    """The content of a record's key or value after its length; None is null."""
     return b"\x01" if content is None else varint(len(content)) + content
 
 

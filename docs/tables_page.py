@@ -27,14 +27,14 @@ _HEAD = """\
 
 Everything here but the internal tables is **contract**:
 
-- Names are Kafka's, in snake_case. Kafka's "-1: none" is null. Uuids stand in Kafka's text form.
+- Names are Kafka's, in snake_case. Kafka's "-1: none" is null. Uuids are in Kafka's text form.
 - `offsets_partition` is the partition of `__consumer_offsets`, `log_offset` the offset of a record in it.
   `committed_offset` is the offset that a group committed.
 - `..._timestamp` is a time from Kafka or its log, `..._at` a time of ours. Both are TIMESTAMP in UTC, exact to the
   millisecond. `..._ms` is a duration.
 - `audit_id` names the audit that wrote the row.
 - Keys are unique. A column is NOT NULL where it says so; else its comment says what null means.
-- Join on `offsets_partition` and `group_id`: one group can stand in two partitions after someone raised the number of
+- Join on `offsets_partition` and `group_id`: one group can be in two partitions after someone raised the number of
   partitions of `__consumer_offsets`.
 """
 

@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 def cell_text(text: str) -> str:
     r"""The text for a table's cell: two different texts never look alike.
 
-    As `printable`; blanks at an end, and those behind a blank, are `\x20`; where one of these forms stands in the
+    As `printable`; blanks at an end, and those behind a blank, are `\x20`; where one of these forms is in the
     result, backslashes of the text itself are doubled. A name of ordinary characters stays as it is.
     """
     if text.isprintable() and not _HIDDEN_BLANK.search(text) and not _LOOKS_ESCAPED.search(text):

@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM: the work in hand ends by an exception in the main thread, and a second signal ends the process.
 
 Nothing but the standard library is imported here, so that this is in force before the rest is loaded. PySpark puts a
-handler of its own in place, which talks to the JVM inside whatever call was interrupted: ours goes back behind it
+handler of its own in place, which talks to the JVM inside whatever call was interrupted: ours goes back after it
 (session.py).
 """
 
@@ -99,7 +99,7 @@ def _watch(pipe: int) -> None:
 
 def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
     """The result of the work, or its exception. It runs in a thread, because no handler runs while the main thread is
-    in C: where a signal comes, `interrupt` ends the work, and the signal's exception is raised behind it."""
+    in C: where a signal comes, `interrupt` ends the work, and the signal's exception is raised after it."""
     if not is_in_force() or threading.current_thread() is not threading.main_thread():
         return work()
     results: list[T] = []

@@ -19,7 +19,7 @@ from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
 from tests.spark_classes import with_shared_classes
 
 # Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
-# last lets the others wait for it. Whatever is not named here comes behind.
+# last lets the others wait for it. Whatever is not named here comes after.
 LONG_FILES = (
     "platforms/test_standalone.py",
     "broker/test_coordinators.py",

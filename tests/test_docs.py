@@ -70,7 +70,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_are_named_are_there(page: Path) -> None:
-    """`audit/run.py` of the package, `tests/views`, or `run.py` wherever it stands; capitals stand for a name."""
+    """`audit/run.py` of the package, `tests/views`, or `run.py` wherever it is; capitals stand for a name."""
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     named = re.findall(r"`([a-z_][\w./-]*(?:\.(?:py|sql|json|md|conf|toml|ipynb|txt)|/))`", prose)
     places = (ROOT, ROOT / "kgroups_spark", page.parent)

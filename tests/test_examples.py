@@ -125,7 +125,7 @@ class Dag(SimpleNamespace):
 
 @pytest.fixture
 def tasks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Operator]:
-    """The DAG's tasks by id. Airflow itself is hundreds of packages: its two names stand in here."""
+    """The DAG's tasks by id. Airflow itself is hundreds of packages: its two names are in here."""
     Operator.made = []
     for name, contents in {
         "airflow.sdk": {"DAG": Dag},

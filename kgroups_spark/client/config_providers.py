@@ -121,7 +121,7 @@ def _folder(name: str, allowed: str) -> Lookup:
     def value_of(path: str, key: str) -> str:
         if "/" in key or key in ("", ".", ".."):
             raise UsageError(f"{key!r} is not the name of a file in {path}")
-        return _text(os.path.join(is_allowed(path), key))  # noqa: PTH118  # a path of the user's, as it stands
+        return _text(os.path.join(is_allowed(path), key))  # noqa: PTH118  # a path of the user's, as it is
 
     return value_of
 

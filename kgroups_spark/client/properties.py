@@ -199,5 +199,5 @@ def _addresses(bootstrap_servers: str) -> str:
     for address in addresses:
         match = re.fullmatch(r"(?:[A-Z_]+://)?(\[[0-9A-Fa-f:.%]+\]|[\w.-]+):([0-9]{1,5})", address)
         if not match or not 0 < int(match[2]) < 65536:
-            raise BadClientProperty(f"invalid broker {shown(address)}: use host:port, such as kafka.example.com:9092")
+            raise BadClientProperty(f"a broker must be host:port, such as kafka.example.com:9092, not {shown(address)}")
     return ",".join(address.rpartition("://")[2] for address in addresses)

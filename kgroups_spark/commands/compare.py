@@ -55,7 +55,7 @@ FAILED_IF_ANY = 4
 
 
 def columns(release_a: str, release_b: str) -> list[Column]:
-    """Those of a difference; on the screen its values stand below the names of the releases."""
+    """Those of a difference; on the screen its values are below the names of the releases."""
     return [
         Column("difference", "DIFFERENCE"),
         Column("offsets_partition", "OFFSETS-PARTITION"),

@@ -1,7 +1,7 @@
 """Two releases over one offsets partition's log: where the one would hold something else than the other.
 
 Both have replayed the same records. A partition whose load fails serves nothing, so nothing but its groups is
-compared then: each of them is gone for as long as the record stands in the log.
+compared then: each of them is gone for as long as the record is in the log.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LoadFailures:
     _without_key: int = 0
 
     def failed(self, failure: LoadFailure, key: Hashable | None = None, count: int = 1) -> None:
-        """Takes in a failing record (`count`: and others behind it), key None where it cannot be read."""
+        """Takes in a failing record (`count`: and others after it), key None where it cannot be read."""
         if self.first is None or failure.log_offset < self.first.log_offset:
             self.first = failure
         self.count += count

@@ -38,7 +38,7 @@ RULES: dict[str, str] = {
     "strict_partition_epochs": "two owners of a partition end a load before 4.0.2 and 4.1.2 (KAFKA-19862)",
     "checks_partition_epochs": "two owners of a partition end a load since 3.8",
     "checks_assignment_metadata": "4.3 refuses assignment epochs below -1 and negative timestamps",
-    "has_metadata_hash": "a hash of the topics' metadata stands in groups' records since 4.1",
+    "has_metadata_hash": "a hash of the topics' metadata is in groups' records since 4.1",
     "share_member_keeps_state": "members of share groups keep their state since 4.2",
     "unset_topology_epoch": "a streams group whose metadata record is missing has validated no topology since "
     "4.4, and that of epoch 0 before",

@@ -71,7 +71,7 @@ class ClassicGroup:
 
     @property
     def member_numbers(self) -> dict[str, int]:
-        """By member id where the member stands in the value; of an id that comes twice the last one counts."""
+        """By member id where the member is in the value; of an id that comes twice the last one counts."""
         if self._numbers is None:
             members = self.members_on_demand
             all_members = [] if self.value is None else self.value["members"]

@@ -4,7 +4,7 @@ Offsets. Each tombstone is an event with what it removes, and its cause. Moves o
 columns: offsets/moves.py).
 
 Groups. The records of one act of a coordinator are one change: an upgrade to the consumer protocol deletes a group and
-creates it again, a first member comes in five records. The events stand at the last record of the act that changed the
+creates it again, a first member comes in five records. The events are at the last record of the act that changed the
 group. An act is the records of types 2 to 23 and the offset tombstones of one batch: both coordinators append what they
 do to a group at once (Java: CoordinatorRuntime, Scala: GroupMetadataManager), the cleaner keeps batches apart, and no
 audit ends within one. Where history does not have the batch (message formats 0 and 1, lakes before layout 9), an act is
@@ -156,7 +156,7 @@ class _Unknown(NamedTuple):
 
 
 class HeldOffsets(Protocol):
-    """Which groups hold offsets, behind the record that was replayed last."""
+    """Which groups hold offsets, after the record that was replayed last."""
 
     def has_committed(self, group_id: str) -> bool: ...
     def has_pending(self, group_id: str) -> bool: ...

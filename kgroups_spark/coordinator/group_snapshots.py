@@ -33,7 +33,7 @@ _ROW_BYTES = 256  # of a record without its value, roughly
 
 _KEY_AND_VERSION = ("record_type", "group_id", "member_id", "regular_expression", "value_version")
 Member = dict[str, Any]
-# A quote in a text of JSON has a backslash before it: so this stands nowhere but where a member begins.
+# A quote in a text of JSON has a backslash before it: so this is nowhere but where a member begins.
 _MEMBER = b'{"memberId":'
 
 

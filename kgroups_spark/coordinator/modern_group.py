@@ -2,7 +2,7 @@
 
 Their records each say one thing about the group or a member (KIP-848), so that the state is the sum of them. `state`
 is computed when a record has changed something it depends on, as Kafka's own does, not when it is asked for: a record
-that fails half way leaves the state that stood before.
+that fails half way leaves the state that was before.
 """
 
 from __future__ import annotations

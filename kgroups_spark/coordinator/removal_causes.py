@@ -1,4 +1,4 @@
-"""Why committed offsets and groups went: what stands in the log, and which explanations it leaves.
+"""Why committed offsets and groups went: what is in the log, and which explanations it leaves.
 
 The tombstones that a coordinator writes in one batch are one *act* (group_events.py). Each explanation needs:
 

@@ -127,7 +127,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 def check_hash_as_tags(metadata_hash: int | None) -> None:
     """Raises ReplayFailure where 4.0 fails on a type-11 value of 4.1 or newer.
 
-    4.0's layout has no hash, so it takes the hash's bytes, and the tag count behind them, for its own tag section:
+    4.0's layout has no hash, so it takes the hash's bytes, and the tag count after them, for its own tag section:
     count, then tag, size and bytes each, all numbers uvarints. None: the value is in 4.0's layout.
     """
     if metadata_hash is None:

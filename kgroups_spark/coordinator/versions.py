@@ -39,7 +39,7 @@ _of_member = _shared(MemberRow._fields, MemberVersion._fields)
 class MemberVersions(NamedTuple):
     """Version rows of several members of a classic group whose members are made on demand, at one place.
 
-    `numbers`: those of `group` that came or changed, by where they stand in its value; `gone`: ids of those that left.
+    `numbers`: those of `group` that came or changed, by where they are in its value; `gone`: ids of those that left.
     """
 
     offsets_partition: int

@@ -43,7 +43,7 @@ NEWEST = 16
 CLOCKS_AGREE_MS = UNITS_MS["m"]
 # offsets.retention.check.interval.ms: no expiry is finer.
 CHECK_MS = 10 * UNITS_MS["m"]
-# In place of a partition and an offset: the time stands in the ledger, and was not read now.
+# In place of a partition and an offset: the time is in the ledger, and was not read now.
 NOT_READ = -1
 
 # (ms, log offset) of the newest record of a batch that counts.
@@ -230,7 +230,7 @@ def _impossible_note(partition: int, times: LogTimes) -> str:
     ms, offset = times.impossible
     others = _others(times.impossible_records, "record")
     return (
-        f"the record at offset {offset} of partition {partition}{others} is stamped {ms} ms, which lies behind the "
+        f"the record at offset {offset} of partition {partition}{others} is stamped {ms} ms, which is after the "
         "year 9999: no time goes by it"
     )
 

@@ -1,7 +1,7 @@
 """The work of one reading task: its ranges, partition by partition.
 
 A live log is cleaned while it is read. A record that was there at planning may be gone when its turn comes, because a
-newer record of its key lies behind the planned end: who stops there has neither. So a task reads on. When everything
+newer record of its key is after the planned end: who stops there has neither. So a task reads on. When everything
 of a partition that was planned has been read, it asks for the high watermark of that moment and reads up to it, and so
 on, until a span comes without a gap. Then what was read is a state that the log really had, at the end of that span:
 
@@ -53,7 +53,7 @@ class PartitionReading(Generic[Decoder]):
     def decoders(self) -> Iterator[Decoder]:
         """A decoder for each range, to be read to its end before the next one is asked for.
 
-        Ranges that are read on behind the planned ones have the next numbers. Raises what the log raises, among others
+        Ranges that are read on after the planned ones have the next numbers. Raises what the log raises, among others
         LeaderLost.
         """
         piece = self.ranges[-1].pieces[-1]

@@ -45,7 +45,7 @@ class ReadContext:
     end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
     lose_patience: Callable[[], None] = no_leader_lost  # a leader is lost: what else it led is not waited for as long
     chunk_bytes: int = CHUNK_BYTES
-    latest_ms: int = LAST_MS  # log times behind it are ahead of the audit's clock
+    latest_ms: int = LAST_MS  # log times after it are ahead of the audit's clock
 
     @contextmanager
     def connected(self) -> Iterator[ReadContext]:
@@ -89,7 +89,7 @@ class RangeProgress:
         return max(0, self.next_offset - self.start_offset - self.records)
 
     # Only for segments: the log's end when its files were listed again because some had changed; whether a batch
-    # stood at or above the high watermark; the corrupt batches.
+    # was at or above the high watermark; the corrupt batches.
     listed_to: int | None = None
     is_cut_short: bool = False
     unconfirmed: str | None = None  # where the log's last batch stands and what is odd about it, if it was held back

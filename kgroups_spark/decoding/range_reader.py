@@ -66,7 +66,7 @@ class RangeReader:
         self.progress.next_offset = max(self.progress.next_offset, piece.end_offset)
 
     def place_of(self, batch: CorruptBatch, path: str | None) -> int | None:
-        """The log offset under which a corrupt batch is quarantined; None: it stands there already."""
+        """The log offset under which a corrupt batch is quarantined; None: it is there already."""
         progress = self.progress
         log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
         log_offset = self._free_place(log_offset)

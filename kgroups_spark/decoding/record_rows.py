@@ -129,7 +129,7 @@ class HistoryRows:
         return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
 
     def load_failures(self, misread: list[tuple[int, GroupRecord]], release: Release) -> pa.RecordBatch:
-        """Records that stand in group_records and that a coordinator of the release cannot read, as its layout of the
+        """Records that are in group_records and that a coordinator of the release cannot read, as its layout of the
         same version is another one (T58)."""
         rows = [
             (
@@ -199,7 +199,7 @@ def is_misread(record: GroupRecord, release: Release) -> bool:
 def corrupt_batch_rows(
     audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
 ) -> pa.RecordBatch:
-    """The row of quarantine for a batch that cannot be read; its bytes stand in raw_value. `path`: None, from a
+    """The row of quarantine for a batch that cannot be read; its bytes are in raw_value. `path`: None, from a
     cluster."""
     unknown = dict.fromkeys(
         (

@@ -30,7 +30,7 @@ DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
 COLUMNS = ["log_offset", "log_timestamp", "producer_id", "is_transactional", "raw_key", "raw_value"]
 
 ROWS_AT_ONCE = 10_000
-# Behind any start 32 bytes are readable (RecordColumns.data).
+# After any start 32 bytes are readable (RecordColumns.data).
 PADDING = 32
 
 
@@ -79,7 +79,7 @@ def _without_epoch(commits: pa.Table) -> pa.Table:
 
 
 def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
-    """The records as if each stood in a batch of its own."""
+    """The records as if each was in a batch of its own."""
     key_start, key_length, value_start, value_length = (np.zeros(len(rows), np.int64) for _ in range(4))
     data = bytearray()
     for at, row in enumerate(rows):

@@ -18,7 +18,7 @@ A group goes in the same pass when it has no members and nothing is left of it. 
 counted. Releases differ: coordinator/expiry_rules.py has what in which, and Kafka's classes it comes from.
 
 The tables are those of one or of several coordinator shards: a group and all that is of it lie in one. Rows are found
-and judged by whole columns; only what stands in a map or in JSON is read group by group.
+and judged by whole columns; only what is in a map or in JSON is read group by group.
 
 Nothing here reads a clock: `as_of` may lie in the future ("if nobody comes back until then"), `retention_ms` may be one
 that nobody has set yet. A state that no record tells (a rebalance that is going on, a session that ran out without a

@@ -66,7 +66,7 @@ def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
 
 
 def _places(wanted: Rows, known: Rows) -> Rows:
-    """Where the numbers stand in `known`, which rises."""
+    """Where the numbers are in `known`, which rises."""
     if not len(known):
         return np.full(len(wanted), NOWHERE)
     places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)

@@ -36,7 +36,7 @@ def first_known(*times: Ms) -> Ms:
 
 
 def later(times: Ms, by_ms: int) -> Ms:
-    """So much later; NONE stays. A time that no number holds becomes a time far behind the year 9999."""
+    """So much later; NONE stays. A time that no number holds becomes a time far after the year 9999."""
     return np.where(times == NONE, NONE, times + storable(by_ms))
 
 
@@ -46,7 +46,7 @@ def storable(ms: int) -> int:
 
 
 def timestamps(times: Ms) -> pa.Array:
-    """The TIMESTAMPs; null where NONE. A time behind the year 9999 becomes its last millisecond: few readers of a
+    """The TIMESTAMPs; null where NONE. A time after the year 9999 becomes its last millisecond: few readers of a
     table can show more, and a sum of two times would not fit at all."""
     is_none = times == NONE
     micros = np.where(is_none, 0, np.minimum(times, LAST_MS) * 1000)

@@ -38,7 +38,7 @@ def known_times(lake: Lake, audit: AuditRow | None, clock_ms: int) -> dict[int, 
 
 
 def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms: int) -> dict[int, int]:
-    """By offsets partition the newest log time that is not behind `latest_ms`, ms; without those that have none."""
+    """By offsets partition the newest log time that is not after `latest_ms`, ms; without those that have none."""
     stored = Stored.of(lake)
     of_logs = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
     tasks = task_shards(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.runner.slots)
@@ -48,7 +48,7 @@ def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms
 
 @dataclass(frozen=True)
 class NewestTask:
-    """The newest log time of a shard that is not behind `latest_ms`."""
+    """The newest log time of a shard that is not after `latest_ms`."""
 
     stored: StoredHistory
     latest_ms: int

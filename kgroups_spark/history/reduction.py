@@ -224,7 +224,7 @@ def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _from_last_base_on(rows: pa.Table) -> Flags:
-    """Which rows stand at the last base of their key or behind it."""
+    """Which rows are at the last base of their key or behind it."""
     if not len(rows):
         return np.zeros(0, np.bool_)
     log_offset, key = numbers(rows["log_offset"]), _key_numbers(rows)

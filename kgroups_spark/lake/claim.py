@@ -101,7 +101,7 @@ class Claim:
     def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None, **meant: Any) -> Claim:
         """The claim on the next number, of a lake of today's layout.
 
-        `meant`: columns of its row `running` that say what the audit is about to do, for whoever clears up behind it.
+        `meant`: columns of its row `running` that say what the audit is about to do, for whoever clears up after it.
         Raises ClaimLost if another audit runs, or claimed the number first.
         """
         ledger = Ledger(lake)
@@ -184,7 +184,7 @@ class Claim:
 
     def _beat_until_released(self) -> None:
         # While tasks run the main thread waits for hours. A beat is a commit of its own, which Delta puts before or
-        # behind the main thread's; one that fails is not missed before six hours.
+        # after the main thread's; one that fails is not missed before six hours.
         while not self._released.wait(BEAT_EVERY.total_seconds()):
             with suppress(Exception):
                 self.beat()

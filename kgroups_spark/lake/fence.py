@@ -26,7 +26,7 @@ Transaction = tuple[str, int]
 
 ATTEMPTS = 5
 
-# An audit may change a table many times: its number stands above so many bits, and its changes are counted in them.
+# An audit may change a table many times: its number is above so many bits, and its changes are counted in them.
 CHANGE_BITS = 20
 
 # Delta's settings for the transaction of a DELETE or an UPDATE.

@@ -79,7 +79,7 @@ def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordC
 class AuditRow:
     """A row of `audits`; what only a finished audit knows is None before. Times are datetimes in UTC.
 
-    The column `partitions` stands in two fields: the entries of __consumer_offsets, and those of other logs.
+    The column `partitions` is in two fields: the entries of __consumer_offsets, and those of other logs.
     """
 
     audit_id: int
@@ -112,7 +112,7 @@ class AuditRow:
         return Replaced(self.replaced_ranges or ())
 
     def of_state_log(self, topic: str) -> AuditRow:
-        """The row as one of another log's audit: its entries stand in `partitions`."""
+        """The row as one of another log's audit: its entries are in `partitions`."""
         return replace(self, partitions=tuple(each for each in self.state_partitions if each.topic == topic))
 
     def progress(self, offsets_partition: int) -> PartitionProgress | None:

@@ -56,7 +56,7 @@ def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> lis
     """Which files of a log (name: time of its last change, ms) no version from `wanted` on is read from, nor any that
     is younger than `last_ms`; oldest versions first.
 
-    A version is read from a checkpoint that is not behind it and from the commits since then: what lies before the
+    A version is read from a checkpoint that is not after it and from the commits since then: what lies before the
     newest such checkpoint that is old enough goes.
     """
     start = max((v for v in _whole_checkpoints(files, last_ms) if v <= wanted), default=0)

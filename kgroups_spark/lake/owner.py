@@ -87,7 +87,7 @@ def process_start(pid: int) -> str | None:
     """When the process was started, as text without blanks in the system's own form; None: it has ended, or is not
     shown to us (`is_hidden`)."""
     try:
-        # proc(5): behind the name in brackets the state, and as the 20th word clock ticks since the system's start.
+        # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if words[0] in ("Z", "X") else words[19]
     except OSError:

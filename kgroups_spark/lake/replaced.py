@@ -1,4 +1,4 @@
-"""Rows of history that the log no longer bears out: it was cut back behind them, and went on with other records.
+"""Rows of history that the log no longer bears out: it was cut back after them, and went on with other records.
 
 History is only appended to, so these rows stay where they are. The ledger says which they are (`replaced_ranges`, all
 that were ever found), and every reader leaves them out in one place: `Lake.read` and `Lake.rows`, and what DuckDB is
@@ -35,7 +35,7 @@ _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_even
 # Rows of these tables are replaced, too. A checkpoint belongs to the records before it, a decision to the audit
 # `decided_by`.
 REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry")
-# Columns of offset_commits that tell of the marker behind the row, which may be replaced where the row is not.
+# Columns of offset_commits that tell of the marker after the row, which may be replaced where the row is not.
 _OF_MARKER = ("outcome", "marker_offset")
 
 

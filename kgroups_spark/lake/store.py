@@ -110,7 +110,7 @@ class TableLog(Protocol):
     ) -> int:
         """The version that now holds the parts, and of the files before them only those that `remove` does not name.
 
-        One transaction; `by` stands in its commit info. `removes`: so many files must be there to remove (None: any
+        One transaction; `by` is in its commit info. `removes`: so many files must be there to remove (None: any
         number). `changes_rows=False` says that the same rows only lie in other files (Delta's dataChange): who follows
         the table as a stream then sees nothing. Raises AlreadyWritten when the application has committed this
         transaction version or a later one, ChangedMeanwhile when files were to be removed and someone else committed.

@@ -2,7 +2,7 @@
 
 A blob is an int16 version and a message that is never flexible. Readers take a version above the highest they know as
 the highest and ignore the rest; a negative version is an error (ConsumerProtocol.checkSubscriptionVersion 2.4+,
-IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, what later versions added stands behind the
+IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, what later versions added is after the
 fields of version 0, the base; members of one group mostly have the same base.
 """
 
@@ -26,7 +26,7 @@ _CACHED_BYTES = 16 << 20
 
 @cache
 def _readers(name: str) -> list[tuple[MessageReader, MessageReader | None]]:
-    """By version, of the base and of what is behind it. Compiled once a process: that takes as long as to read a
+    """By version, of the base and of what is after it. Compiled once a process: that takes as long as to read a
     thousand blobs, and each range of a log has texts of its own."""
     message = definition(name)
     base = [field for field in message.fields if 0 in field.versions]

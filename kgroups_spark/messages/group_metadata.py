@@ -17,7 +17,7 @@ from kgroups_spark.messages.schema import base64_text
 
 
 class ProtocolTexts:
-    """The texts of blobs of every protocol, and how they stand in a record's fields."""
+    """The texts of blobs of every protocol, and how they are in a record's fields."""
 
     def __init__(self) -> None:
         self._texts = {name: BlobTexts(name) for names in PROTOCOLS.values() for name in names}

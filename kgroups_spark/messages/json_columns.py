@@ -68,7 +68,7 @@ class _Rows(LockStep):
     """Rows whose fields are read as JSON texts."""
 
     def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> pa.Array:
-        """The JSON object of the fields; moves the position behind them."""
+        """The JSON object of the fields; moves the position after them."""
         pieces: list[str | pa.Array] = [first]
         for field in fields:
             if field.name in _BLOBS:

@@ -3,7 +3,7 @@
 Building Python objects for hundreds of members costs more than everything else about a log. Here a position per row
 moves over one field of all rows at a time.
 
-Only plain rows are read: text of printable ASCII without quotes and backslashes (what JSON has as it stands), lengths
+Only plain rows are read: text of printable ASCII without quotes and backslashes (what JSON has as it is), lengths
 that can be, -1 for null. Equal plain bytes give equal results, and different ones differ somewhere.
 """
 
@@ -74,7 +74,7 @@ class LockStep:
         return raw.cast(pa.string())
 
     def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
-        """Where each element begins, and its row; moves the position behind the last."""
+        """Where each element begins, and its row; moves the position after the last."""
         first = np.cumsum(count) - count
         limit = self.data.size - SPARE
         at = np.full(int(count.sum()), limit, np.int64)
@@ -110,7 +110,7 @@ class LockStep:
 
 
 def _skip(data: NDArray[np.uint8], steps: list[Step], position: Positions, limit: int) -> Positions:
-    """The positions behind one element each. A length that cannot be counts as 0: reading will find it."""
+    """The positions after one element each. A length that cannot be counts as 0: reading will find it."""
     for skipped, _, width, scale in steps:
         position = np.minimum(position + skipped, limit)
         length = unaligned(data, f">i{width}")[position].astype(np.int64)

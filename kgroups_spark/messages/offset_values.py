@@ -6,7 +6,7 @@
     v4       offset @2, leaderEpoch @10, metadata uvarint(length + 1) @14 + text, commitTimestamp, tags
              (none: one byte 0; a topic id: 01 00 10 and 16 bytes)
 
-Nearly all values are v3 or v4 with empty metadata, and then everything stands in the first 26 bytes: one gather of 26
+Nearly all values are v3 or v4 with empty metadata, and then everything is in the first 26 bytes: one gather of 26
 bytes a row, seen through a packed struct for each version. A row counts as read only if its layout fills the value to
 the last byte; all others (other tags, bytes left over, what is malformed) are `irregular` and are read one by one.
 """
@@ -157,7 +157,7 @@ def _read_two_byte_lengths(rows: _Rows, length: NDArray[np.int64], start: NDArra
 
 
 def _read_times(rows: _Rows, length: NDArray[np.int64], start: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-    """The commit timestamps that stand behind a metadata that is not empty, in place."""
+    """The commit timestamps that are after a metadata that is not empty, in place."""
     long = np.flatnonzero(length)
     if long.size:
         time[long] = rows.gather(">i8", start[long] + length[long])

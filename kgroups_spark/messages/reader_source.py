@@ -111,7 +111,7 @@ class ReaderSource:
         length: str | None = None,
         length_code: str = "",
     ) -> None:
-        """The fields of `run`, and perhaps a length behind them, by one unpack; empties the run."""
+        """The fields of `run`, and perhaps a length after them, by one unpack; empties the run."""
         names = [self._name() for _ in run] + ([length] if length else [])
         if not names:
             return

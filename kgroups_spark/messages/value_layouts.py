@@ -156,7 +156,7 @@ def early_access(record_types: Mapping[int, RecordType]) -> dict[int, EarlyAcces
 def layout_of_json(layouts: EarlyAccess | None, text: str) -> str:
     """The early-access layout of which Content.json() made the text; "" for any other.
 
-    Fields that such a layout lacks stand behind those that it has, with the value that says so.
+    Fields that such a layout lacks are after those that it has, with the value that says so.
     """
     if layouts is None:
         return ""

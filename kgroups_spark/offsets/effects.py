@@ -113,7 +113,7 @@ def _chain(slot: I64, is_tombstone: Flags, takes_effect: Flags) -> tuple[I64, Fl
     rows = len(slot)
     number = np.arange(rows)
     starts = starts_of(slot)
-    # The last row of the slot that took effect counts, unless a tombstone came behind it.
+    # The last row of the slot that took effect counts, unless a tombstone came after it.
     last = np.maximum.accumulate(np.where(takes_effect, number, -1))
     emptied = np.where(is_tombstone, number, np.where(starts, number - 1, -1))
     holds = np.where(last > np.maximum.accumulate(emptied), last, -1)

@@ -1,4 +1,4 @@
-"""The input of the replay of offsets from the history tables: rows of one offsets partition behind its saved state."""
+"""The input of the replay of offsets from the history tables: rows of one offsets partition after its saved state."""
 
 from __future__ import annotations
 

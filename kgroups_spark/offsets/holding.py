@@ -33,7 +33,7 @@ class Holdings:
         return len(self.group)
 
     def at(self, group: I64, log_offset: I64) -> tuple[Flags, Flags]:
-        """Whether groups have committed, and pending, offsets behind the record at a log offset."""
+        """Whether groups have committed, and pending, offsets after the record at a log offset."""
         if not len(self):
             return np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
         owners = int(max(self.group.max(), group.max(initial=0))) + 1
@@ -65,7 +65,7 @@ def holdings(folded: Fold) -> Holdings:
 
 
 def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
-    """Records that are a group's first value in the log, or the first behind one of its `ends` (group, log offset). The
+    """Records that are a group's first value in the log, or the first after one of its `ends` (group, log offset). The
     first `saved_rows` records do not count: the saved state has their groups.
 
     Ends are the tombstones of types 2 to 23: where the group may have gone. Values that the release does not read make
@@ -88,7 +88,7 @@ def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
 
 
 def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:
-    """Records behind which a group holds its first offset, or none any more, but for the first `saved_rows`."""
+    """Records after which a group holds its first offset, or none any more, but for the first `saved_rows`."""
     has_any = found.has_committed | found.has_pending
     had_any = np.concatenate([[False], has_any[:-1]]) & ~starts_of(found.group)
     places = found.since[has_any != had_any]

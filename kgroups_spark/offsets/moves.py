@@ -61,7 +61,7 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class Quiet:
-    """Times in which groups that have members at times had none: behind the record at `since` that emptied the group,
+    """Times in which groups that have members at times had none: after the record at `since` that emptied the group,
     up to the next record about it (NEVER: still). Rows by group (number in Slots) and `since`."""
 
     group: I64
@@ -131,7 +131,7 @@ def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, firs
 def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.Array, *, restarts: bool) -> pa.Table:
     """Events (MOVES) of effects and what their slots had before; `restarts`: before the offset was removed.
 
-    8 of topic id B behind 9 of A  ->  topic_recreated from A to B, offset_rewound from 9 to 8 (cause topic_recreated)
+    8 of topic id B after 9 of A  ->  topic_recreated from A to B, offset_rewound from 9 to 8 (cause topic_recreated)
     """
     if not len(placed):
         return MOVES.empty_table()

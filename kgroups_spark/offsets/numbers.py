@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-# A place behind every log offset: something that has not happened.
+# A place after every log offset: something that has not happened.
 NEVER = int(np.iinfo(np.int64).max)
 # A marker's outcome. NEITHER: a control record of another type.
 COMMIT, ABORT, NEITHER = 1, 0, -1

@@ -19,7 +19,7 @@ OFFSET_RECORDS = pa.schema(
     [
         ("log_offset", pa.int64()),
         ("log_timestamp", pa.int64()),  # null: none
-        ("offset_delta", pa.int32()),  # behind the base offset of its batch; null: not known
+        ("offset_delta", pa.int32()),  # after the base offset of its batch; null: not known
         ("group_id", TEXT),
         ("topic", TEXT),
         ("partition", pa.int32()),

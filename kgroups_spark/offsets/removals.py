@@ -40,7 +40,7 @@ class Removals:
 @dataclass(frozen=True, eq=False)
 class Remembered:
     """The meaning of a shard's removals: numbers index the tombstones and births that `remember` was given, tombstones
-    behind those of the state.
+    after those of the state.
 
     reports       of each tombstone whether it removed something nobody knew to be gone
     restarts      of each birth the tombstone that had removed the slot's offset; -1: none that is remembered

@@ -47,7 +47,7 @@ from kgroups_spark.offsets.transactions import (
 )
 
 ALL_GROUPS = (GroupRange(),)
-# Records by which the coordinator's groups know whether offsets stand there.
+# Records by which the coordinator's groups know whether offsets are there.
 TURNS = pa.schema(
     [("log_offset", pa.int64()), ("log_timestamp", pa.int64()), ("group_id", TEXT), ("is_tombstone", pa.bool_())]
 )
@@ -61,7 +61,7 @@ _OF_TRANSACTIONS = ["log_offset", "log_timestamp", "group_id", "value_version", 
 
 @dataclass(frozen=True, eq=False)
 class OffsetHistory:
-    """The rows of the log behind the state.
+    """The rows of the log after the state.
 
     commits      a range of groups -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
     markers      all control records
@@ -85,7 +85,7 @@ class ReplayedOffsets:
     tombstones    TOMBSTONES, in log order
     unreadable    values that the release does not read (OFFSET_RECORDS), in log order
     transactions  those that are open at the end or ended in this history
-    turns         Java: a group's first value, and the first behind each of its ends. Scala: records behind which a
+    turns         Java: a group's first value, and the first after each of its ends. Scala: records after which a
                   group holds its first offset, or none any more (TURNS), in log order
     holdings      since when groups hold committed and pending offsets (HOLDINGS), by group and log offset
     mixed         groups that this history commits in transactions and without

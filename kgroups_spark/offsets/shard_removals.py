@@ -20,7 +20,7 @@ TOMBSTONES = pa.schema(
         ("slot", pa.int64()),  # number of the slot among those of all ranges
         *REMOVED_OFFSETS,  # committed_offset and topic_id: of what it removed
         ("log_timestamp", pa.int64()),  # ms; null: none
-        ("offset_delta", pa.int32()),  # behind the base offset of its batch; null: not known
+        ("offset_delta", pa.int32()),  # after the base offset of its batch; null: not known
         ("commit_timestamp", pa.int64()),  # of what it removed, ms; null: none
         ("expire_timestamp", pa.int64()),
         ("value_version", pa.int16()),

@@ -133,7 +133,7 @@ def combined(parts: list[Transactions]) -> Transactions:
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(is_start) - 1
     first = _least_of_each(order, is_start, start)
-    # Its epoch is that of its first offset commit, which may stand behind other records.
+    # Its epoch is that of its first offset commit, which may be after other records.
     by_epoch = _least_of_each(order, is_start, epoch_at)
     base = np.cumsum([0, *(len(part) for part in parts)])[:-1]
     pairs = np.concatenate([part.transaction + at for part, at in zip(parts, base, strict=True)])

@@ -122,7 +122,7 @@ def plan_audit(
     """The new part of the logs since the last finished audit (None: the lake is empty).
 
     A partition is read again from its start if all are (`full`), or where `delete_retention` has a reason.
-    `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine
+    `known_corrupt`: per offsets partition the file name and position of corrupt batches that are in quarantine
     already. `readings`: by which a log that was cut back is known (None: it is refused). Raises AnotherLog with the
     reason when the logs are not the lake's.
     """
@@ -278,7 +278,7 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 
 
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written again behind
+    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written again after
     some offset, or has another last batch."""
     before = _as_the_log_has_it(log, before)
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:

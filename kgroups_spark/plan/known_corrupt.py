@@ -1,4 +1,4 @@
-"""Corrupt batches that an audit comes upon again: those behind the last sound batch that was read."""
+"""Corrupt batches that an audit comes upon again: those after the last sound batch that was read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ KnownCorrupt = dict[int, set[tuple[str, int]]]
 
 
 def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
-    """File names and positions of corrupt batches that stand in quarantine, by offsets partition.
+    """File names and positions of corrupt batches that are in quarantine, by offsets partition.
 
-    Older ones are left out where they do not cost a look: once a sound batch behind it was read, none is met again. So
+    Older ones are left out where they do not cost a look: once a sound batch after it was read, none is met again. So
     what the last audit (None: none has finished) came upon is enough for every partition that it read a batch of.
     """
     if before is None:

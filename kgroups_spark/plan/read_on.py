@@ -12,7 +12,7 @@ from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 
 def read_on(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[LogRange]:
     """One more range for each partition of which a range with an end of its own was listed again, and found the log
-    longer than its last range read it: what the cleaner dropped there may stand behind that end in a newer form
+    longer than its last range read it: what the cleaner dropped there may be after that end in a newer form
     (segment_reading.py). Once is enough: such a range goes on to the log's end by itself."""
     more = []
     for partition in plan.partitions:

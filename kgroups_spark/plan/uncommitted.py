@@ -27,7 +27,7 @@ def uncommitted_offsets(plan: AuditPlan, progress: Sequence[RangeProgress]) -> d
 
 
 def _goes_on(partition: PartitionPlan, progress: Sequence[RangeProgress]) -> bool:
-    """Whether something may lie behind what was to be read: where the log ends is not looked up for nothing."""
+    """Whether something may be after what was to be read: where the log ends is not looked up for nothing."""
     if partition.new is None:
         return True
     last = partition.new.pieces[-1]

@@ -148,7 +148,7 @@ _EXPLAIN = re.compile(rf"^{_BLANK}*EXPLAIN\b(?:{_BLANK}*(?:ANALYZE\b|\([\s\w,]*\
 
 
 def _with_dollars(query: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The query with :name as DuckDB's $name, and the parameters that stand in it: it refuses others."""
+    """The query with :name as DuckDB's $name, and the parameters that are in it: it refuses others."""
     used: dict[str, Any] = {}
 
     def dollar(found: re.Match[str]) -> str:

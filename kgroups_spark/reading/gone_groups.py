@@ -60,7 +60,7 @@ _REMOVALS = "event IN ('group_removed', 'offset_removed')"
 
 @dataclass(frozen=True)
 class _Before:
-    """Rows of one group that stand in the log before its end as of a moment."""
+    """Rows of one group that are in the log before its end as of a moment."""
 
     reader: LakeReader
     group_id: str
@@ -85,7 +85,7 @@ def log_ends(reader: LakeReader, as_of: datetime) -> dict[int, int]:
 
 
 def _offsets_as_of(before: _Before, partition: int, events: Rows, removed: dict[str, Any]) -> datetime | None:
-    """A millisecond before the first removal behind the last commit: what was removed piece by piece is all there then.
+    """A millisecond before the first removal after the last commit: what was removed piece by piece is all there then.
     Offsets of topics that were deleted are not wanted back."""
     commits = before.rows(
         "effective_commits",

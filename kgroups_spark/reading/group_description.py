@@ -1,6 +1,6 @@
 """A group now or as of a moment: its state, members and offsets, from the tables and views of a lake.
 
-A group may stand in two partitions of __consumer_offsets: each is a description of its own.
+A group may be in two partitions of __consumer_offsets: each is a description of its own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class OffsetSums(NamedTuple):
 @dataclass
 class Description:
     """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so. `is_split`: the
-    group stands in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`.
+    group is in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`.
     `share_known`: what the history of __share_group_state knows of the moment (state_known_as_of), for offsets of share
     groups; None: that log was not read."""
 
@@ -253,7 +253,7 @@ class _Facts:
 
     @cached_property
     def _shared(self) -> dict[Place, set[Slot]]:
-        """The partitions that have a start offset, for share groups, whose start offsets stand in another topic."""
+        """The partitions that have a start offset, for share groups, whose start offsets are in another topic."""
         if not self._has_share_groups:
             return {}
         newest: dict[Place, Row] = {}

@@ -52,7 +52,7 @@ PARAMETER = {
 
 
 def parameters_in(query: str, engine: Literal["duckdb", "spark"]) -> list[str]:
-    """The names that stand in the query as :name, each once."""
+    """The names that are in the query as :name, each once."""
     return list(dict.fromkeys(filter(None, PARAMETER[engine].findall(query))))
 
 
@@ -101,7 +101,7 @@ class LakeReader(ABC):
     def sql(self, query: str, **parameters: Any) -> Rows:
         """A query's answer, over tables, views and functions.
 
-        Parameters stand in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
+        Parameters are in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
         must be good in both dialects. Raises SqlError.
         """
         return to_rows(self.arrow(query, parameters))

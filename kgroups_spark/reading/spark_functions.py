@@ -3,7 +3,7 @@ the session, and they reach nothing outside of the query.
 
 Left out are those that run Java code (reflect, java_method, try_reflect), name files (input_file_name and its like) or
 open what an option or a text names (XML, Avro, Protobuf), and kinds that no question about consumer groups needs
-(sketches, geometry). A function that a newer Spark adds is left out until it stands here.
+(sketches, geometry). A function that a newer Spark adds is left out until it is here.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A text is judged by what it may be. It is looked at twice, for Spark's analysis 
 runs its text) and names get their meaning only there:
 
 1. Before the analysis every node of the parsed plan must be of a kind listed here, every table a table or view of the
-   lake or a name that WITH introduces, every function one of the lake's or one that stands in spark_functions.py.
+   lake or a name that WITH introduces, every function one of the lake's or one that is in spark_functions.py.
 2. After it, and before anything runs, every node must be of a kind listed here, and every relation must have become a
    view of the lake. The expressions that count are those that Spark's own functions become.
 
@@ -32,7 +32,7 @@ SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.variable.substitute": "false",
     # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on: Spark would
-    # call all of them unbound. As in earlier releases, they are bound behind the parser.
+    # call all of them unbound. As in earlier releases, they are bound after the parser.
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
 }
 
@@ -102,7 +102,7 @@ _LAKE_FUNCTIONS = _named(_ANALYSIS, "SQLFunctionNode SQLScalarFunction")
 _PARSED = _SHOWING | _AROUND_A_QUERY | _RELATIONAL | _UNRESOLVED | _SYNTAX
 _LEAVES = _named(_EXPRESSIONS, "AttributeReference Literal")
 _RELATIONS = _named(_ANALYSIS, "UnresolvedRelation UnresolvedTableOrView")
-# How a function is named there, and which of Spark's may stand there.
+# How a function is named there, and which of Spark's may be there.
 _FUNCTION_CALLS: dict[str, tuple[Callable[[JavaObject], str], frozenset[str]]] = {
     f"{_ANALYSIS}UnresolvedFunction": (lambda node: _dotted(node.nameParts()), FUNCTIONS_OF_SPARK),
     f"{_ANALYSIS}UnresolvedFunctionName": (lambda node: _dotted(node.multipartIdentifier()), FUNCTIONS_OF_SPARK),

@@ -1,9 +1,9 @@
-"""Where the batches of a segment can stand, and which last batch of a log is not to be believed yet.
+"""Where the batches of a segment can be, and which last batch of a log is not to be believed yet.
 
 A batch's CRC covers neither its base offset nor its leader epoch (magic 0 and 1: not the offset). Between two batches a
-wrong offset shows by the order. Behind the last one there is nothing, so it is bounded by other things:
+wrong offset shows by the order. After the last one there is nothing, so it is bounded by other things:
 
-- It begins at its segment's name or behind, ends before the next segment's name, and at most 2^31 - 1 offsets behind
+- It begins at its segment's name or behind, ends before the next segment's name, and at most 2^31 - 1 offsets after
   its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). A batch that does not is corrupt.
 - The active segment was never cleaned, so no offset is missing in it. Where none is missing up to the last batch, a gap
   before that one is odd. In a segment with gaps, or with nothing before its last batch, a gap is normal; it is odd if
@@ -12,8 +12,8 @@ wrong offset shows by the order. Behind the last one there is nothing, so it is 
 - A leader epoch goes up by one with each leader. More than a hundred leaders between two neighbouring batches are odd.
   One that goes back is not: no record is replayed by its epoch, and the next audit knows the batch by its CRC.
 
-An odd batch is held back until a sound batch behind it confirms it, or shows that it was wrong. Only the last batch of
-the last segment is held back: all others have one behind them.
+An odd batch is held back until a sound batch after it confirms it, or shows that it was wrong. Only the last batch of
+the last segment is held back: all others have one after them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Bounds:
     """The facts of a segment besides its bytes, at the place where its reading begins.
 
     No batch begins below `floor`, all end below `below` (None: not known). `segment_start`: the segment's name.
-    `leader_epoch`: of the batch before (-1: not known). `whole_batches`: so many stand between the segment's name and
-    `floor`, and no offset is missing there (None: one is). `ends_log`: nothing behind the segment can confirm
+    `leader_epoch`: of the batch before (-1: not known). `whole_batches`: so many are between the segment's name and
+    `floor`, and no offset is missing there (None: one is). `ends_log`: nothing after the segment can confirm
     its last batch.
     """
 
@@ -73,7 +73,7 @@ class Bounds:
         is_whole = bool(self.whole_batches) and not is_message_set
         most = 0 if is_whole else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
         if gap > most:
-            return f"it says offset {base_offset}, {gap} behind the end of the batch before it"
+            return f"it says offset {base_offset}, {gap} after the end of the batch before it"
         if epoch < NO_EPOCH or epoch - max(self.leader_epoch, 0) > self._most_leaders:
             return f"it says leader epoch {epoch}, the batch before it {self.leader_epoch}"
         return None

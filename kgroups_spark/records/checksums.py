@@ -133,7 +133,7 @@ class _Prefixes:
 
 
 def shifted(found: int, zeros: int, is_crc32c: bool) -> int:
-    """The share that bytes with the sum `found` have in the sum of them and of as many bytes behind them."""
+    """The share that bytes with the sum `found` have in the sum of them and of as many bytes after them."""
     power = 0
     while zeros:
         if zeros & 1:

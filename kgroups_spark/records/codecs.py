@@ -36,7 +36,7 @@ class Undecompressable(Exception):
 def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
     """The records in `data`, LARGEST_BODY bytes at most. Raises Undecompressable, and nothing else.
 
-    Bytes behind the end of the compressed stream are ignored, as Kafka does.
+    Bytes after the end of the compressed stream are ignored, as Kafka does.
     """
     try:
         if codec == GZIP:

@@ -137,7 +137,7 @@ class RecordColumns:
 
 @dataclass(frozen=True)
 class CorruptBatch:
-    """Bytes that cannot be read as a batch. No record of them comes out; reading goes on behind them."""
+    """Bytes that cannot be read as a batch. No record of them comes out; reading goes on after them."""
 
     position: int  # in the file
     size: int  # bytes

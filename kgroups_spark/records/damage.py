@@ -48,7 +48,7 @@ class Claim(NamedTuple):
 def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> NDArray[np.bool_]:
     """Which batches stay if offsets have to increase, the first one above `before`.
 
-    The odd one of two batches in the wrong order goes: the later, if the batch after it fits behind the earlier;
+    The odd one of two batches in the wrong order goes: the later, if the batch after it fits after the earlier;
     else the earlier. Where only the earlier one leaves room for its own offsets when it goes, it goes, too: in a
     log without gaps that tells which of the two was damaged.
     """

@@ -41,7 +41,7 @@ def frame_records(
 ) -> Framed:
     """The records between first[i] and end[i], counts[i] of them, for every batch i.
 
-    `data` needs 32 readable bytes behind the last end. A batch is bad unless exactly `counts` records fill it
+    `data` needs 32 readable bytes after the last end. A batch is bad unless exactly `counts` records fill it
     exactly; every count must be believable (0 <= 7 * count <= bytes), which the caller checks because it bounds the
     memory.
     """
@@ -74,7 +74,7 @@ def frame_records(
 def find_records(
     data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Where each record starts (behind its length) and stops, in log order, and which batches are not filled
+    """Where each record starts (after its length) and stops, in log order, and which batches are not filled
     exactly."""
     total = int(counts.sum())
     start, stop = np.empty(total, np.int64), np.empty(total, np.int64)
@@ -111,7 +111,7 @@ def find_records(
 def _find_rest(
     data: memoryview, pos: int, limit: int, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[int, bool]:
-    """Fills start and stop of one batch's remaining records; the position behind them and whether they were all
+    """Fills start and stop of one batch's remaining records; the position after them and whether they were all
     there."""
     starts, stops = [], []
     try:

@@ -1,6 +1,6 @@
 """Batches in a buffer: where they are, their headers, their checksums.
 
-    every magic:  baseOffset i64 | batchLength i32, the bytes behind it | ... | magic i8 at byte 16
+    every magic:  baseOffset i64 | batchLength i32, the bytes after it | ... | magic i8 at byte 16
     magic 2:      0 baseOffset i64 | 8 batchLength i32 | 12 partitionLeaderEpoch i32 | 16 magic i8 | 17 crc u32
                   | 21 attributes i16 | 23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43
                   producerId i64
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.records.columns import BatchColumns
 
-PADDING = 64  # bytes behind the data of a buffer, so that wide reads need no bounds
+PADDING = 64  # bytes after the data of a buffer, so that wide reads need no bounds
 LENGTH_END = 12  # a batch has 12 + batchLength bytes
 SMALLEST_LENGTH = 14  # an empty message of magic 0
 MAGIC_END = 17
@@ -63,7 +63,7 @@ _read_length = struct.Struct(">i").unpack_from
 
 
 def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.int64], bool]:
-    """Edges of the whole batches from `start`: m + 1 positions, the last one behind the last batch.
+    """Edges of the whole batches from `start`: m + 1 positions, the last one after the last batch.
 
     And whether the bytes there can still become a batch with more data: false if its length is impossible.
     """
@@ -162,7 +162,7 @@ def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDAr
 
 
 def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
-    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) lies behind
+    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) is after
     `filled`."""
     if pos + MAGIC_END > filled:
         return None

@@ -48,7 +48,7 @@ RECORDS_AT_ONCE = 1 << 17
 # So many damaged batches in a row are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
 ANYWHERE = Bounds()
-LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those behind it
+LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those after it
 
 
 def read_segment(
@@ -270,7 +270,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
 
     def _confirmed(self, run: Run, is_good: NDArray[np.bool_], take: int) -> int:
         """How many of the first `take` batches of the run, with which the file's sound batches end, can be believed;
-        none, if the first is the odd last one. Where a sound batch stands behind damage, it confirms that one or not.
+        none, if the first is the odd last one. Where a sound batch is after damage, it confirms that one or not.
         """
         good = np.flatnonzero(is_good[:take])
         if not good.size or is_good[take:].any():
@@ -324,7 +324,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         """Where sound batches begin inside a damaged one whose length reaches too far, or whose bytes went missing.
 
         They have to lead to where a batch of the damaged stretch ends, or else bytes that somebody stored in a record
-        could pass as batches. That need not be this one's end: what stands there can look like a header by chance.
+        could pass as batches. That need not be this one's end: what is there can look like a header by chance.
         """
         data, above = self._window.data, self._last_offset
         for found in find_batches(data, start + 1, stretch_end, above, at_end=True, before=end, sums=self._sums):

@@ -15,7 +15,7 @@ LONG_BYTES = 10
 def read_varints(
     data: NDArray[np.uint8], pos: NDArray[np.int64], max_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers at `pos`, the positions behind them, and the rows whose number does not end within max_bytes.
+    """The numbers at `pos`, the positions after them, and the rows whose number does not end within max_bytes.
 
     Reads up to max_bytes from each position, which the buffer must hold.
     """
@@ -39,7 +39,7 @@ def unzigzag(number: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def read_varint(data: memoryview, pos: int, end: int, max_bytes: int = INT_BYTES) -> tuple[int, int]:
-    """One number and the position behind it; raises ValueError if it does not end before `end` or within max_bytes."""
+    """One number and the position after it; raises ValueError if it does not end before `end` or within max_bytes."""
     number = shift = 0
     for at in range(pos, min(end, pos + max_bytes)):
         byte = data[at]

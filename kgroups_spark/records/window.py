@@ -26,7 +26,7 @@ class BinaryFile(Protocol):
 
 
 class Window:
-    """The bytes `position` .. `position + filled` of a file as `data` (with padding behind) and `view`.
+    """The bytes `position` .. `position + filled` of a file as `data` (with padding after) and `view`.
 
     It may show fewer than the `held` bytes (`span`), so that looking at what is shown never costs more than a few times
     what is then dropped. Bytes are moved to the buffer's front only when half of it is free.

@@ -2,7 +2,7 @@
 
     history up to 40 -> corrections before 40 -> history from 40 on -> ...
 
-Versions of what is corrected stand at the offset before, without a time, in the place of those that the replay found
+Versions of what is corrected are at the offset before, without a time, in the place of those that the replay found
 there.
 """
 
@@ -67,7 +67,7 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
 
 @dataclass(eq=False)
 class CorrectedPiece:
-    """A replay up to `log_offset`, and the state behind it corrected. `changes`, `state` as of ShardReplay.
+    """A replay up to `log_offset`, and the state after it corrected. `changes`, `state` as of ShardReplay.
 
     find          what to correct in the state that the replay leaves
     is_corrected  whether it found anything, once all changes have been taken
@@ -110,7 +110,7 @@ class HistoryReplay:
     """The replay of an offsets partition, piece by piece where corrections stand. `changes`, `current`, `state`,
     `failures` and `unreadable` as of ShardReplay.
 
-    history_from  what is to be said begins there; versions before it stand in history already
+    history_from  what is to be said begins there; versions before it are in history already
     """
 
     offsets_partition: int
@@ -133,7 +133,7 @@ class HistoryReplay:
 
     @property
     def mixed(self) -> Sequence[Mixed]:
-        """As of ShardReplay, of the history behind the last correction."""
+        """As of ShardReplay, of the history after the last correction."""
         return self._last.mixed
 
     def outputs(self) -> Iterator[Output]:

@@ -1,4 +1,4 @@
-"""Rows of `quarantine` for records that stand in other tables and at which a coordinator's load fails."""
+"""Rows of `quarantine` for records that are in other tables and at which a coordinator's load fails."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def facts_of(group: Group | None) -> GroupFacts:
 
 
 class GroupTimes:
-    """The facts of the groups of a partition by log offset: what changed behind which record.
+    """The facts of the groups of a partition by log offset: what changed after which record.
 
     GroupTimes({"g": stable}); changed("g", 12, empty); changed("g", 15, None)
         at(["g", "g", "h"], [11, 14, 20])  ->  stable, empty, NO_GROUP
@@ -50,7 +50,7 @@ class GroupTimes:
             self.changed(group_id, -1, group)
 
     def changed(self, group_id: str, log_offset: int, group: Group | None) -> None:
-        """The group may be another one behind the record there. Log offsets ascend."""
+        """The group may be another one after the record there. Log offsets ascend."""
         facts = facts_of(group)
         if self._newest.get(group_id, NO_GROUP) != facts:
             self._newest[group_id] = facts
@@ -64,7 +64,7 @@ class GroupTimes:
         return any(facts.is_emptied for facts in self._facts)
 
     def at(self, group_ids: Sequence[str], log_offset: I64) -> list[GroupFacts]:
-        """The facts of groups behind the records at these log offsets."""
+        """The facts of groups after the records at these log offsets."""
         if not self._group:
             return [NO_GROUP] * len(group_ids)
         group = np.array([self._numbers.get(name, len(self._numbers)) for name in group_ids], np.int64)
@@ -90,7 +90,7 @@ class GroupTimes:
         return Quiet(number[order], since[some][order], until[some][order])
 
     def _rows(self) -> tuple[I64, I64, I64]:
-        """Group and log offset of the changes by both, and where each of them stands in the lists."""
+        """Group and log offset of the changes by both, and where each of them is in the lists."""
         own, since = np.array(self._group, np.int64), np.array(self._since, np.int64)
         order = np.lexsort((since, own))
         return own[order], since[order], order

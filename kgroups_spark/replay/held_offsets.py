@@ -25,7 +25,7 @@ class HeldByColumns:
         self._place = -1
 
     def at(self, log_offset: int) -> None:
-        """From now on the question is what is held behind the record there."""
+        """From now on the question is what is held after the record there."""
         self._place = log_offset
 
     def has_committed(self, group_id: str) -> bool:

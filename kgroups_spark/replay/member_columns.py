@@ -39,7 +39,7 @@ class Block(Protocol):
 
 
 class MembersInBlock(Protocol):
-    """Members of one value, of which the first stands at row `first` of its block."""
+    """Members of one value, of which the first is at row `first` of its block."""
 
     block: Block
     first: int

@@ -42,7 +42,7 @@ class TombstoneStep(NamedTuple):
 
 
 class MarkerStep(NamedTuple):
-    """A marker behind which groups hold no offset any more."""
+    """A marker after which groups hold no offset any more."""
 
     log_offset: int
     log_timestamp: int | None

@@ -29,7 +29,7 @@ class ReadAgain:
     """An offsets partition whose log was read again from its start: it says what the saved state may have missed.
 
     `end_offset`: up to where it was read. `waiting`: groups that have versions at the offset before that in history
-    already; no second one may stand there, so that they are corrected when the partition is read again after more has
+    already; no second one may be there, so that they are corrected when the partition is read again after more has
     come.
     """
 

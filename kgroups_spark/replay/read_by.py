@@ -17,7 +17,7 @@ Corrected = tuple[int, int, str]
 class ReadBy:
     """The ledger's spans, as plain arrays that travel to tasks.
 
-    `corrected`: the audit by (offsets_partition, log_offset, group_id), where a correction left versions behind
+    `corrected`: the audit by (offsets_partition, log_offset, group_id), where a correction left versions after
     everything that its audit read. Those versions have no log timestamp.
     """
 
@@ -65,7 +65,7 @@ class ReadBy:
 
     def _at(self, number: int, log_offset: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = self._ends[number]
-        # Offsets that were gone before anybody came belong to nobody; behind the last end nothing was read.
+        # Offsets that were gone before anybody came belong to nobody; after the last end nothing was read.
         at = np.minimum(np.searchsorted(ends, log_offset, side="right"), len(ends) - 1)
         return self._audit_ids[number][at].copy()
 

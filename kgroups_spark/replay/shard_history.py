@@ -1,4 +1,4 @@
-"""The log of an offsets partition behind its saved state: rows of the four tables that are the log."""
+"""The log of an offsets partition after its saved state: rows of the four tables that are the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 4096
 
 
 class PlacedRecord(NamedTuple):
-    """A record of types 2 to 23 and where it stands; the time in ms, None: none."""
+    """A record of types 2 to 23 and where it is; the time in ms, None: none."""
 
     log_offset: int
     log_timestamp: int | None

@@ -115,7 +115,7 @@ def _offsets_of_entries(entries: pa.Table) -> pa.Table:
 
 
 def entries_of_night(rows: pa.Table, audit_id: int) -> pa.Table:
-    """The state that an audit left (ENTRIES), among rows of checkpoints: others may stand in the same files."""
+    """The state that an audit left (ENTRIES), among rows of checkpoints: others may be in the same files."""
     is_one = pc.and_(pc.equal(rows.column("audit_id"), audit_id), pc.equal(rows.column("reason"), NIGHT))
     rows = rows if pc.all(is_one).as_py() else rows.filter(is_one)
     return rows.select(ENTRIES.names)
@@ -179,7 +179,7 @@ def _transaction(producer: int, start: int, since: int | None, epoch: int, *rest
 
 
 def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:
-    """Offsets of entries, behind their group, and the producers of pending ones -> OFFSET_RECORDS. When a record was
+    """Offsets of entries, after their group, and the producers of pending ones -> OFFSET_RECORDS. When a record was
     appended nobody asks any more."""
     values = zip(*entries, strict=True) if entries else [()] * len(OFFSET_COLUMNS)
     columns = dict(zip(OFFSET_COLUMNS, values, strict=True))

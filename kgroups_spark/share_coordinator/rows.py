@@ -32,7 +32,7 @@ class SharePartitionRow(NamedTuple):
 
 
 class ShareBatchRow(NamedTuple):
-    """A row of `share_batches`: offsets from first to last that are not simply behind or before the window."""
+    """A row of `share_batches`: offsets from first to last that are not simply after or before the window."""
 
     state_partition: int
     group_id: str

@@ -17,7 +17,7 @@ It is pure: no Spark, no files, no clock. Events:
 - share_partition_initialized: a snapshot with snapshot epoch 0 where there was no state. A later one shows the state of
   a share partition whose first snapshot the log no longer has.
 - share_offset_reset: the state epoch went up; or a snapshot has the form that InitializeShareGroupState writes, stands
-  behind no update, and changes the start offset or drops batches. The state epoch is the group's epoch, so that a
+  after no update, and changes the start offset or drops batches. The state epoch is the group's epoch, so that a
   second reset by Admin leaves it as it is if nobody has joined since (seen on 4.3.1 and 4.4.0).
 - share_offsets_deleted: a tombstone, also of a state that the log no longer has. Whether the offsets, the group or the
   topic were deleted is in other logs.

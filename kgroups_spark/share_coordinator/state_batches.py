@@ -143,7 +143,7 @@ def _check(batches: Sequence[StateBatch], rules: ShareRules) -> None:
         if batch.last_offset < batch.first_offset:
             raise ReplayFailure(f"A state batch ends at {batch.last_offset}, before it begins at {batch.first_offset}")
         if batch.last_offset == _LONG_MAX and rules.combines == "sweep":
-            raise ReplayFailure(f"A state batch ends at {_LONG_MAX}: there is no offset behind it")
+            raise ReplayFailure(f"A state batch ends at {_LONG_MAX}: there is no offset after it")
 
 
 def _pieces(previous: StateBatch, candidate: StateBatch) -> list[StateBatch]:

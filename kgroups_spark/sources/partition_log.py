@@ -24,7 +24,7 @@ class SegmentPiece:
     """Bytes `position` to `end` of one segment file; both are batch borders.
 
     `file`: which file is meant (None: whichever has the path). `mark`: the batch at `position` (None: there was none,
-    or nobody looked). `bounds`: where batches can stand from `position` on (None: as `file` says).
+    or nobody looked). `bounds`: where batches can be from `position` on (None: as `file` says).
     """
 
     path: str
@@ -62,7 +62,7 @@ class FetchPiece:
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
 
     def behind(self, start: int, end: int) -> FetchPiece:
-        """The piece behind it in the same partition: batches that begin in start .. end - 1."""
+        """The piece after it in the same partition: batches that begin in start .. end - 1."""
         return replace(self, start_offset=start, end_offset=end, keep_first=False)
 
     def cut(self, parts: int) -> list[FetchPiece]:

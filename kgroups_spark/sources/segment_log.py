@@ -98,7 +98,7 @@ class SegmentLog(PartitionLog):
             return ()
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
         segments = tuple(segment for segment in segments if end is None or segment.base_offset < end)
-        # Damage behind the last batch is met at each reading, until there is a sound batch behind it.
+        # Damage after the last batch is met at each reading, until there is a sound batch after it.
         is_known = len(segments) == 1 and (segments[0].path.rsplit("/", 1)[-1], position) in known_corrupt
         if is_known and not len(self._headers_from(start_offset)):
             return ()

@@ -5,7 +5,7 @@ a smaller one of the same name, merge several into one, rename and delete. An op
 disk. Whatever else is no longer what was planned is planned again: the partition is listed, and read on from the first
 offset that has not been given out, up to the end that its log has by then.
 
-Up to that end, because the cleaner drops a record for the sake of a newer one of the same key, which may stand behind
+Up to that end, because the cleaner drops a record for the sake of a newer one of the same key, which may be after
 the end that was planned. It never cleans the active segment, nor anything for the sake of what is not in the log yet.
 So what was read of earlier files, together with all that is listed now, holds every record that the log holds at this
 listing, and the result is a state that existed.
@@ -168,7 +168,7 @@ def _base_offset(piece: SegmentPiece) -> int:
 
 @contextmanager
 def open_piece(piece: SegmentPiece, opener: Callable[[str], Any] = open_file) -> Iterator[CheckedFile]:
-    """The file that the piece means, if the batch stands in it where it starts. Raises SegmentChanged, OSError."""
+    """The file that the piece means, if the batch is in it where it starts. Raises SegmentChanged, OSError."""
     segment = piece.file or SegmentFile(piece.path, 0, piece.end)
     with open_segment(segment, opener) as file:
         if piece.mark is not None:
@@ -179,7 +179,7 @@ def open_piece(piece: SegmentPiece, opener: Callable[[str], Any] = open_file) ->
 
 
 def _cut_off(file: CheckedFile, position: int, end: int) -> CorruptBatch:
-    """The end of a segment behind which the log goes on, where it is no batch: only a log's tail may be half
+    """The end of a segment after which the log goes on, where it is no batch: only a log's tail may be half
     written."""
     file.seek(position)
     size = end - position

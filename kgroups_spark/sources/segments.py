@@ -89,7 +89,7 @@ class SegmentFile:
 
     @property
     def bounds(self) -> Bounds:
-        """Where its batches can stand."""
+        """Where its batches can be."""
         below = self.base_offset + LARGEST_SPAN
         if self.next_base_offset is not None:
             below = min(below, self.next_base_offset)
@@ -339,7 +339,7 @@ def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
     """Among several copies of a partition the one with the highest last leader epoch, then the furthest end, then the
     first given.
 
-    A follower can be behind, and hold a tail that was never committed: the higher epoch has the truth (KIP-101).
+    A follower can be behind, and have a tail that was never committed: the higher epoch has the truth (KIP-101).
     """
     by_partition: dict[tuple[str, int], list[PartitionCopy]] = defaultdict(list)
     for copy in copies:

@@ -2,7 +2,7 @@
 replay of what is left leads to the same state, by the rules of any release.
 
     transaction_state_records   the last record of each id, producer and version stays, of those that a load fails at, too
-    share_group_state_records   what is behind the newest snapshot or tombstone of each share partition stays, and that
+    share_group_state_records   what is after the newest snapshot or tombstone of each share partition stays, and that
     state_quarantine            stays, but of records of an unknown type or version the last of each key
     state_events                below H go
 

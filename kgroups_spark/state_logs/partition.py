@@ -26,7 +26,7 @@ Place = tuple[str, int]
 @dataclass(frozen=True)
 class StateShardWork:
     """The work of an audit on one partition. `starts_anew`: what the log no longer has counts no more, because it
-    begins behind what was read (DeleteRecords took what newer snapshots replace)."""
+    begins after what was read (DeleteRecords took what newer snapshots replace)."""
 
     topic: str
     partition: int

@@ -95,7 +95,7 @@ def plan_state_logs(
 ) -> StatePlan:
     """The new part of the logs since the last finished audit. Raises AnotherLog where a log is not the lake's.
 
-    `lake`: the claim is taken, and it tells what stands in quarantine already.
+    `lake`: the claim is taken, and it tells what is in quarantine already.
     """
     plans = {}
     for topic, given in logs.items():

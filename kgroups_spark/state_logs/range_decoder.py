@@ -140,7 +140,7 @@ _REASON = QUARANTINE_COLUMNS.index("reason")
 
 
 def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
-    """The row's middle for a record that stands in its own table: it counts there, and its bytes with it."""
+    """The row's middle for a record that is in its own table: it counts there, and its bytes with it."""
     key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
     version = (record.value_version, 0)
     return (record.record_type, record.record_name, *key, *version, "load_would_fail", why, True)

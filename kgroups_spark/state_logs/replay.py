@@ -5,7 +5,7 @@ anywhere, saved and loaded there, gives the rows of the whole log.
 
 A state's rows are those of its shard (share_coordinator, transaction_coordinator), and besides
 
-    gone    a key that was no longer in the log when the partition was read again from its start (R6) or began behind
+    gone    a key that was no longer in the log when the partition was read again from its start (R6) or began after
             what was read, and the log offset before which that was so: history still has its records, and a replay of
             history drops it there
     settings    what the cluster's configuration said last (Settings)

@@ -1,4 +1,4 @@
-"""The names behind open transactions: `transactional_id` in the current tables, from what `__transaction_state`
+"""The names of open transactions: `transactional_id` in the current tables, from what `__transaction_state`
 says."""
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Hadoop says nothing, and where there is no Hadoop (`kgroups dump`), pyarrow look
 AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_REGION, ~/.aws, the machine's role.
 
 The driver calls `use`; `with_storage` takes the settings along to tasks. They travel inside the task's code, as Spark
-sends Hadoop's own: they stand in no plan, event log or table.
+sends Hadoop's own: they are in no plan, event log or table.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _connected(bucket: str) -> fs.S3FileSystem:
 
 
 def require_no_credentials(location: str) -> None:
-    """Raises UsageError for s3://key:secret@bucket: places are printed, and stand in tables."""
+    """Raises UsageError for s3://key:secret@bucket: places are printed, and are in tables."""
     scheme, _, rest = location.partition("://")
     if is_s3(location) and "@" in rest.partition("/")[0]:
         raise UsageError(

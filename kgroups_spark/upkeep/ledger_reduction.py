@@ -2,7 +2,7 @@
 
 An audit is old if it judged before the moment and is not the last one. Its entry of a partition (column `partitions`)
 is old if it ends at or below H: every record that it read lies where history is reduced. Old entries that follow each
-other become one, with their sums, which stands in the row of the last of them:
+other become one, with their sums, which is in the row of the last of them:
 
     audit     start  end  records                audit     start  end  records
       1          0   100      90

@@ -4,7 +4,7 @@ any more is deleted.
 An audit leaves a few small files a table, each with the rows of one night. They are rewritten in lots of consecutive
 nights, sorted by group, offsets partition, topic, partition and log offset: "one group, last week" then is a few row
 groups of a few files, also for who does not know the group's offsets partition. Delta's own OPTIMIZE only puts one file
-behind the other, and its ZORDER BY starts from the whole table each time and sorts nothing inside a file;
+after the other, and its ZORDER BY starts from the whole table each time and sorts nothing inside a file;
 benchmarks/README.md has the figures. Neither this nor theirs asks for more than reader version 1 and writer version 2.
 """
 

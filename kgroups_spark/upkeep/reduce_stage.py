@@ -49,7 +49,7 @@ from kgroups_spark.tasks.table_scan import lots_of
 MARKERS = "transaction_markers"
 # Tables of records: markers stay while one of their transaction's does.
 OF_PRODUCERS = ("offset_commits", "group_records", "quarantine")
-# Tables whose rows stay because of other rows of their shard, by the column that names the shard. A table stands behind
+# Tables whose rows stay because of other rows of their shard, by the column that names the shard. A table is after
 # those that decide about it.
 BY_SHARD: Mapping[str, tuple[str, ...]] = {
     "offsets_partition": (*RULES, MARKERS),

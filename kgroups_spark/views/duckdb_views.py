@@ -42,7 +42,7 @@ PLAIN_READER = 1
 # values, and a condition on it finds nothing.
 STATISTICS = "delta.dataSkippingStatsColumns"
 
-# The table behind log_totals.
+# The table that log_totals reads.
 LEDGER_SUMS = "ledger_sums"
 
 IS_FINISHED = pc.field("status") == FINISHED

@@ -76,7 +76,7 @@ def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
         audit           7     8     9    10
         newest time    10:00 11:00 12:00 13:00
         missing         yes   no    yes   no      of 9 and 10 are asked: of 9 alone it is not known, its time is 12:00;
-                                                  then all four: 12:00, and nothing not known is behind it
+                                                  then all four: 12:00, and nothing not known is after it
     """
     look = _FIRST_LOOK
     while True:

@@ -99,7 +99,7 @@ def _blob(key: str, protocol_key: str | None, messages: dict[str, str]) -> list[
 
 
 def _protocol_fields(message: Definition) -> tuple[JsonField, ...]:
-    """The version that stood before it, which may be above those that are known, and its fields."""
+    """The version that was before it, which may be above those that are known, and its fields."""
     return (JsonField("version", "int16"), *_fields(message.fields, message.versions, None))
 
 

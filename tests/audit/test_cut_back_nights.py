@@ -34,7 +34,7 @@ NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_
 VIEWS = ("coverage", "known_history", "offset_history", "partition_owners", "transactions", "group_history", "lag")
 MOMENTS = ("groups_as_of", "group_members_as_of", "committed_offsets_as_of", "pending_offsets_as_of")
 AS_OF = 2_000_000_000_000
-# Rows of these two lie behind a cut.
+# Rows of these two are after a cut.
 CUT = ("offset_commits", "group_versions")
 
 

@@ -50,7 +50,7 @@ def audit(session, lake, segments, **options):
 @dataclass(frozen=True)
 class Lakes:
     """A folder with lakes: `parts` of every night; `seldom` of longer nights, and with the same segments `spark` by
-    Spark's writer; `whole` of one audit. In one night nothing comes, for any of them; behind most of the others the
+    Spark's writer; `whole` of one audit. In one night nothing comes, for any of them; after most of the others the
     cleaner runs."""
 
     folder: Path

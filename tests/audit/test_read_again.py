@@ -97,7 +97,7 @@ def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_o
 
 
 def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_until_more_has_come() -> None:
-    """No second version may stand there. Another group is corrected at once."""
+    """No second version may be there. Another group is corrected at once."""
     first = [joined("m", "x", 1), joined("m", "y", 1), joined("n", "x", 1)]
     forgotten, last = [gone("m", "x"), gone("n", "x")], joined("m", "y", 2)
     log, nights = GrowingLog(log_of([*first, *forgotten, last, offset_tombstones(Random(0))])), Nights(how_of())

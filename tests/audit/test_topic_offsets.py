@@ -112,7 +112,7 @@ def test_thousands_of_topics_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPat
     brokers = FakeBrokers(known=[topic(name, (1, 2)) for name in names])
     assert len(seen(brokers, *((name, 0) for name in names))) == 20
     assert [len(each[1]) for each in brokers.asked if each[0] == "topics"] == [4, 4, 2]
-    # The start first: whatever is appended meanwhile, it does not lie behind the end.
+    # The start first: whatever is appended meanwhile, it is not after the end.
     asked = [(each[1], len(each[2])) for each in brokers.asked if each[0] == "list_offsets"]
     assert asked == [(EARLIEST, 8), (LATEST, 8), (EARLIEST, 8), (LATEST, 8), (EARLIEST, 4), (LATEST, 4)]
 

@@ -152,7 +152,7 @@ class Nights:
         for case in (case for expected in self._last.values() for case in expected.reloaded):
             if not case.exists:
                 for of_groups in changed.values():
-                    of_groups.pop(case.group, None)  # it is gone already if a sweep over empty groups came behind it
+                    of_groups.pop(case.group, None)  # it is gone already if a sweep over empty groups came after it
                 continue
             known = {(topic, partition): row for topic, partition, *row in answer["committed"][case.group]}
             changed["committed"][case.group] = sorted(

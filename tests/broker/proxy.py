@@ -1,4 +1,4 @@
-"""A broker's address as clients know it, behind which the tests see what is asked, and can hold it.
+"""A broker's address as clients know it, after which the tests see what is asked, and can hold it.
 
     proxies = put_proxies_before(brokers)  # before the brokers start: they tell clients the proxies' addresses
     with proxies, brokers:

@@ -97,7 +97,7 @@ def run_program(folder: Path, brokers: Brokers) -> None:
 
 
 def one_line(pem: str) -> str:
-    """As it stands in a properties file."""
+    """As it is in a properties file."""
     return pem.strip().replace("\n", "\\n")
 
 
@@ -109,7 +109,7 @@ def written_forms(secret: str) -> set[bytes]:
     for before in range(3):
         for code in (base64.b64encode, base64.urlsafe_b64encode):
             text = code(b"\0" * before + utf8).decode().rstrip("=")
-            # The first and the last characters also depend on what stands beside it.
+            # The first and the last characters also depend on what is beside it.
             forms.add(text[(0, 2, 3)[before] : -1])
     return {form.encode() for form in forms} | {secret.encode("utf-16-le")}
 

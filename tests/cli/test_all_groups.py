@@ -22,7 +22,7 @@ PARTITIONS, OFFSETS = 8, 3
 
 
 def lake_of(path: Path, groups: int) -> str:
-    """So many groups with OFFSETS offsets and a member each; every tenth stands in a second partition, too."""
+    """So many groups with OFFSETS offsets and a member each; every tenth is in a second partition, too."""
     places = [
         {"group_id": f"g{number}", "offsets_partition": (number + moved) % PARTITIONS}
         for number in range(groups)

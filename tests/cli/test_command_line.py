@@ -30,7 +30,7 @@ BAD_USAGE = [
     ("expiring --off", "kgroups: unknown option --off"),
     ("expiring now", "kgroups: unknown argument now"),
     ("expiring --within", "kgroups: --within: expected one argument"),
-    ("expiring --within 48", "kgroups: --within: '48' has no unit: say 48ms, 48s, 48m, 48h or 48d"),
+    ("expiring --within 48", "kgroups: --within: '48' has no unit: use 48ms, 48s, 48m, 48h or 48d"),
     ("expiring --retention 2weeks", "kgroups: --retention: invalid duration '2weeks': "),
     ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
     ("expiring --until tomorrow", "kgroups: --until: invalid time 'tomorrow': use "),
@@ -72,7 +72,7 @@ BAD_USAGE = [
         "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
         "kgroups: --max-bytes-per-second: invalid number of bytes 'fast': use 5000000, 5000k or 5m, which are the same",
     ),
-    ("audit --lake ./new --bootstrap-server b", "kgroups: invalid broker "),
+    ("audit --lake ./new --bootstrap-server b", "kgroups: a broker must be host:port, such as"),
     ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
     ("audit --segments .", "kgroups: no lake given"),
     (

@@ -1,4 +1,4 @@
-"""The differences of `kgroups compare` on a screen: causes, and behind each row what follows from it."""
+"""The differences of `kgroups compare` on a screen: causes, and after each row what follows from it."""
 
 from __future__ import annotations
 

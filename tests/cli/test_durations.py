@@ -23,7 +23,7 @@ def test_a_duration_is_whole_numbers_with_units(text, duration_ms):
 
 
 def test_a_bare_number_is_refused_with_advice():
-    with pytest.raises(ValueError, match=r"'48' has no unit: say 48ms, 48s, 48m, 48h or 48d"):
+    with pytest.raises(ValueError, match=r"'48' has no unit: use 48ms, 48s, 48m, 48h or 48d"):
         parse_duration("48")
 
 

@@ -30,7 +30,7 @@ TIMES += ("base_timestamp", "expires_at", "expires_at_if_empty")
 
 
 def as_stored(row: Row) -> Row:
-    """A row of the twin as it stands in a table."""
+    """A row of the twin as it is in a table."""
     stored = row | {name: to_datetime(row[name]) for name in TIMES if row.get(name) is not None}
     if stored.get("topology") is not None:
         stored["topology"] = json.dumps(stored["topology"])

@@ -114,7 +114,7 @@ def test_pending_offsets_and_expiry_stand_beside_what_is_committed(rows: Any) ->
 
 
 def test_a_share_group_has_the_partitions_that_were_initialized_by_then(rows: Any) -> None:
-    """Its start offsets stand in another topic; it was given members' partitions at 07:03:25."""
+    """Its start offsets are in another topic; it was given members' partitions at 07:03:25."""
     assert rows("describe --group packing-tasks --as-of 2026-10-26T07:03:20") == []
     found = rows("describe --group packing-tasks --as-of 2026-10-26T07:03:22")
     assert [(row["topic"], row["partition"], row["owner_member_id"]) for row in found] == [

@@ -21,7 +21,7 @@ HOSTILE = ["\x1bc", "\rorders-etl", "\u202e", "\x9b2J", "=cmd|' /C calc'!A0", "\
 
 
 def hostile(name: str | None) -> str | None:
-    """One of the names, with the group's own behind it."""
+    """One of the names, with the group's own after it."""
     return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
 
 

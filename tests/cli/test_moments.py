@@ -1,4 +1,4 @@
-"""--as-of before, inside and behind what the history of a lake covers; no Spark."""
+"""--as-of before, inside and after what the history of a lake covers; no Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetim
 
 
 def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
-    """An audit of two offsets partitions, the second of which is whole; the first one's times are so many hours behind
+    """An audit of two offsets partitions, the second of which is whole; the first one's times are so many hours after
     it."""
     spans = [(10 if missing else 100, TIMES[0] - timedelta(hours=behind_h)), (100, TIMES[0])]
     read = [

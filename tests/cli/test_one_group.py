@@ -1,4 +1,4 @@
-"""The history of one group is read without the files that only others stand in: those are no Parquet here."""
+"""The history of one group is read without the files that only others are in: those are no Parquet here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BY_GROUP = [name for name, table in TABLES.items() if "group_id" in table.statis
 
 
 def group_in_the_middle() -> str:
-    """The busiest group that others stand before and behind."""
+    """The busiest group that others are before and after."""
     tables = tables_of(RECORDING)
     groups = sorted(set(tables["offset_commits"]["group_id"].to_pylist()))
     records = Counter(name for name in tables["group_records"]["group_id"].to_pylist() if name in groups[1:-1])

@@ -168,12 +168,12 @@ def tables(draw):
 
 def in_one_piece(cell):
     """The pieces of a cell that stay whole in a line: a name, a number or a time, each word of a sentence, each number
-    of a list with the comma behind it."""
+    of a list with the comma after it."""
     return [piece.strip() for piece in cell.pieces] if isinstance(cell, Pieces) else [cell_text(str(cell))]
 
 
 def words_of(line):
-    """A column's text, its words, and their numbers with what is behind each."""
+    """A column's text, its words, and their numbers with what is after each."""
     columns = re.split(r" {2,}", line)
     each = [word for column in columns for word in column.split(" ")]
     items = [item for word in each for item in re.findall(r"\d+,|\d+$", word)]

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def replay_all(shard: Shard, rows: Iterable[ReplayRow]) -> list[int]:
-    """Replays the rows, going on behind failures; the log offsets of records that the release's load fails on."""
+    """Replays the rows, going on after failures; the log offsets of records that the release's load fails on."""
     failed = []
     for row in rows:
         try:

@@ -48,7 +48,7 @@ OF_OFFSET = {
 
 
 def fails(answer: Json) -> bool:
-    """Whether the release does not load the partition (an answer says so, or which records it went on behind)."""
+    """Whether the release does not load the partition (an answer says so, or which records it went on after)."""
     failed = answer["failed"]
     if failed is not None:
         return not (failed["message"] or "").startswith(UNLOADED_AT_THE_END)

@@ -1,7 +1,7 @@
 """Generated logs against the state that Kafka's own coordinator classes held after loading them.
 
 `data/generated_logs.zip`: segments that 4.3.1's coordinator shards wrote for random clients, cleaned ones, and
-arbitrary orders and foreign bytes; `answers/` has what the classes of each release answered, going on behind records
+arbitrary orders and foreign bytes; `answers/` has what the classes of each release answered, going on after records
 that fail (Scala's loader does not go on: logs that it fails on are only checked for failing).
 """
 

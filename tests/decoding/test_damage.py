@@ -83,7 +83,7 @@ def offsets_between(batches: BatchColumns, chosen: np.ndarray) -> set[int]:
 
 
 def spot(data: bytes, rng: random.Random) -> tuple[int, int]:
-    """A batch that has others behind it, by its number, and a byte of it that its checksum covers."""
+    """A batch that has others after it, by its number, and a byte of it that its checksum covers."""
     batches = batches_of(data)
     number = rng.randrange(len(batches) - 3)
     size = int(batches.size[number])

@@ -90,7 +90,7 @@ def test_a_time_counts_if_something_agrees_with_it(batches: list[int], expected:
 
 
 def test_a_slow_clock_is_reported_from_a_broken_time() -> None:
-    """The machine's clock stands in 2010. A log of many batches is right, one batch alone is not."""
+    """The machine's clock is in 2010. A log of many batches is right, one batch alone is not."""
     slow = 1_262_304_000_000
     found = newest_plausible([(0, times_of(*DAYS, YEAR_2040, clock_ms=slow))], slow)
     assert found.ms == DAYS[-1]
@@ -111,7 +111,7 @@ def test_what_earlier_audits_knew_goes_on_to_count() -> None:
 def test_the_record_that_does_not_count_is_named() -> None:
     times = [(3, times_of(*DAYS, OLD + 300 * DAY)), (7, times_of(OLD, YEAR_2040, YEAR_2040)), (8, times_of(2**61))]
     assert newest_plausible(times, NOW).notes == (
-        f"the record at offset 0 of partition 8 is stamped {2**61} ms, which lies behind the year 9999: no time goes "
+        f"the record at offset 0 of partition 8 is stamped {2**61} ms, which is after the year 9999: no time goes "
         "by it",
         "the record at offset 5 of partition 3 is stamped 2024-09-09 22:13:20 UTC, 296d ahead of the rest of the log: "
         "as_of does not go by it",
@@ -152,7 +152,7 @@ def test_the_newest_batches_do_not_depend_on_chunks_and_survive_the_way_to_the_d
         (None, None, None, NOW, None),
         # The clock is an hour ahead: what came meanwhile is stamped an hour ago.
         (NOW - HOUR - 3000, NOW - HOUR + 200, None, NOW - HOUR + 200, "clock is 59m 59s ahead of the brokers'"),
-        # It is an hour behind: records that were read lie behind it.
+        # It is an hour behind: records that were read are after it.
         (NOW + HOUR, NOW + HOUR + 200, None, NOW + HOUR, "clock is behind the brokers': the newest record is 1h ahead"),
         (NOW + 2000, None, None, NOW + 2000, None),
         (NOW - 1000, NOW + 500, NOW + HOUR, NOW + HOUR, "as_of stays at"),

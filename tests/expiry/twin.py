@@ -68,7 +68,7 @@ def is_subscribed(topic, group, members, version):
 
 
 def expire_time(offset, version):
-    """The time that stands in the offset itself, as the release reads it, or None."""
+    """The time that is in the offset itself, as the release reads it, or None."""
     if version < (0, 9):
         return None
     if offset.get("expire_timestamp") is not None:

@@ -1,7 +1,7 @@
 """Differences between the message definitions of a Kafka release and ours, as sentences.
 
 Two definitions are compared version by version, because a version is what a reader reads: the fields in their order,
-their types, nullability and tags. Defaults are compared once, for they stand where a version has no such field. Tags
+their types, nullability and tags. Defaults are compared once, for they are where a version has no such field. Tags
 that only we know are no difference: a record without them reads the same.
 """
 

@@ -65,7 +65,7 @@ def test_a_night_goes_on_from_the_newest_state_in_files_that_were_joined(undistu
     found = nights_and(lambda audited: joined(audited, is_one))
     assert not [note for note in found.newest.notes or () if "rebuilt" in note]
     for name in REPORTED:
-        if name != CHECKPOINTS:  # rows of older nights may stand in a file that has to stay
+        if name != CHECKPOINTS:  # rows of older nights may be in a file that has to stay
             assert comparable(found.rows(name)) == comparable(undisturbed.rows(name)), name
     with in_memory():
         lake = Lake.open(found.session, found.lake)

@@ -22,7 +22,7 @@ FILES = {
 
 
 def tombstone_batches(files: Files, partition: int) -> Iterator[tuple[Border, int, int, set[tuple[Any, ...]]]]:
-    """Where a batch with tombstones begins, its time in ms, the offset behind it, and the names that it removes."""
+    """Where a batch with tombstones begins, its time in ms, the offset after it, and the names that it removes."""
     (path,) = segments_of(files)[partition]
     for records in read_segment(io.BytesIO(files[path])):
         assert not isinstance(records, CorruptBatch)

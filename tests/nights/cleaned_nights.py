@@ -21,7 +21,7 @@ NEVER_MS = 10**14
 
 @dataclass
 class Nights:
-    """Audits of one log into one lake. `seen`: every record that stood there at a night's reading and had not been read
+    """Audits of one log into one lake. `seen`: every record that was there at a night's reading and had not been read
     before, by partition and offset. `topic_id`: that of the log."""
 
     how: How = field(default_factory=How)
@@ -43,7 +43,7 @@ class Nights:
         return row
 
     def history(self) -> Counter[tuple[int, int]]:
-        """How often each record stands in the tables that together are the log, by partition and offset."""
+        """How often each record is in the tables that together are the log, by partition and offset."""
         return Counter(
             (row["offsets_partition"], row["log_offset"])
             for name in RECORD_TABLES

@@ -38,7 +38,7 @@ from tests.nights.reported_tables import Reported, Row, stored_as
 from tests.protocol.fake_delta import FakeStore
 from tests.protocol.local_spark import LocalSpark, in_memory
 
-# A day behind the newest time of any log here would be ahead of it.
+# A day after the newest time of any log here would be ahead of it.
 CLOCK_MS = to_epoch_ms(datetime(2026, 11, 22, tzinfo=UTC))
 # Where files are made and removed without a disk, if there is such a place.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None

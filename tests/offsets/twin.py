@@ -53,7 +53,7 @@ class Twin:
         self.ended: list[tuple[Any, ...]] = []
         # (group, since, until) without members, of groups that have some at times.
         self.quiet: list[list[Any]] = []
-        # By log offset the groups with committed, and those with pending offsets behind it.
+        # By log offset the groups with committed, and those with pending offsets after it.
         self.holding: dict[int, tuple[set[str], set[str]]] = {}
         for row in rows:
             self._replay(row)

@@ -77,7 +77,7 @@ def test_an_offset_that_jumps_is_held_back_and_named(tmp_path: Path) -> None:
     for _ in range(2):
         lake.audit()
         assert (lake.next_offset, lake.damage) == (PLANNED - 1, [])
-        assert "it says offset 28, 8 behind the end of the batch before it" in lake.unconfirmed[0]
+        assert "it says offset 28, 8 after the end of the batch before it" in lake.unconfirmed[0]
 
 
 def test_an_epoch_that_jumps_is_held_back_until_a_batch_behind_confirms_it(tmp_path: Path) -> None:

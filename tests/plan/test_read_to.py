@@ -99,7 +99,7 @@ def test_a_partition_that_was_not_looked_at_stays_read_as_far() -> None:
 
 
 def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, int]:
-    """The counts, where something may lie behind what was read."""
+    """The counts, where something may be after what was read."""
     partition = plan(BEFORE, log={"readable_to": readable_to, "end_offset": end}, **more)
     return uncommitted_offsets(AuditPlan([partition], None), [])
 

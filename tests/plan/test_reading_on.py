@@ -381,7 +381,7 @@ class TestLeaderLost:
 
 
 class LosesItsLeader:
-    """A fetched log whose leader is lost behind its first answers."""
+    """A fetched log whose leader is lost after its first answers."""
 
     def __init__(self, log: Any) -> None:
         self._log, self._reads = log, 0

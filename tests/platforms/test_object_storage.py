@@ -41,7 +41,7 @@ def test_auto_took_parts_in_both_nights_and_sparks_writer_wrote_its_lake(facts, 
 
 def test_readers_say_the_same_by_either_name_of_s3(facts):
     assert [code for code, _, _ in facts["groups"]] == [0, 0, 0]
-    # Behind the number of the audit, which differs: one night, two nights.
+    # After the number of the audit, which differs: one night, two nights.
     first, *others = ([line.partition(",")[2] for line in out.splitlines()] for _, out, _ in facts["groups"])
     assert len(first) > 3 and others == [first, first]
 

@@ -141,7 +141,7 @@ def test_two_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name
     ends: dict[Any, int] = {}
     for killed, first, second in chosen.some(cases, 2):
         if first > ends.get(killed, first) or second > ends.get((killed, first), second):
-            continue  # one that stalls behind its end has ended: that was tried
+            continue  # one that stalls after its end has ended: that was tried
         trial = trials(killed=killed)
         choose = by_stretches(("stalls", first), ("other", second), ("stalls", TO_ITS_END))
         turns = trial.run(choose, stalls=NIGHTS[name], other=partial(audit, end=40))

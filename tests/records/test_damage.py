@@ -92,7 +92,7 @@ def without_a_neighbour(
     log: bytes, edges: list[int], start: int, stop: int, damaged: bytes, chunk_bytes: int
 ) -> list[Content]:
     """The records outside start .. stop, where that ends in a batch's offset. No CRC covers it, and of two batches in
-    the wrong order the wrong one may go: the batch before the damage or the one behind it may be missing, not both."""
+    the wrong order the wrong one may go: the batch before the damage or the one after it may be missing, not both."""
     before = max((edge for edge in edges if edge <= start), default=0)
     behind = min((edge for edge in edges if edge >= stop), default=len(log))
     one_more = (
@@ -120,7 +120,7 @@ PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), s
 @example(place=(0, 840), size=1, seed=0, chunk_bytes=2_000)
 # The damaged batch's length leads into the next but one, to what looks like a header that leads to its end.
 @example(place=(2, 654), size=184, seed=0, chunk_bytes=2_000)
-# Noise makes offset 4084 4095, the next batch begins at 4092, the one behind it at 4104: either of the two may go.
+# Noise makes offset 4084 4095, the next batch begins at 4092, the one after it at 4104: either of the two may go.
 @example(place=(0, 3_402), size=1, seed=1, chunk_bytes=2_000)
 def test_what_lies_outside_the_damage_is_read(
     damage: Damage, place: tuple[int, int], size: int, seed: int, chunk_bytes: int

@@ -58,7 +58,7 @@ def sound_ones_between_claims_of_all_the_rest(size: int) -> bytes:
 
 
 def sound_ones_inside_a_chain_of_damaged_ones(size: int) -> bytes:
-    """The chain of lengths leads past the sound ones, and back into the chain behind each of them."""
+    """The chain of lengths leads past the sound ones, and back into the chain after each of them."""
     out, number = b"", 0
     while len(out) < size:
         sound = batch(number, [(b"k", b"v")])

@@ -45,7 +45,7 @@ def versions(history: ShardHistory, correction: Correction, log_offset: int) -> 
 
 
 def saved_group(history: ShardHistory) -> str:
-    """The group as the state has it behind the history."""
+    """The group as the state has it after the history."""
     (row,) = (row for row in entries(saved(replay_of(history)[0].state).to_pylist()) if row.entry_type == "group")
     return row.payload
 

@@ -1,7 +1,7 @@
 """Events report what was really done, with its cause, and nothing else: in recordings and a story with known scripts.
 
 Recordings (tests/data/corpora): scripts drove real brokers; the comments say what was done to a group. The scripts
-committed random offsets, many of them lower than the ones before. The causes that are reported stand here; the slow
+committed random offsets, many of them lower than the ones before. The causes that are reported are here; the slow
 twin says which commits are rewinds. `unknown` is right where another act leaves the same log:
 
     one group's topic    only one group of the offsets partition has offsets of the topic, and it does not subscribe to
@@ -65,7 +65,7 @@ DONE: dict[str, dict[str, str]] = {
         "search-132aa6": "2 offset_removed topic_deleted, 1 topic_recreated, 1 offset_restarted topic_recreated",
     },
     # Six groups came and were deleted, and two offsets six times; the cleaner took what had been there. Offsets that
-    # were deleted and came again (mail-104e47, audit-1072de, shipping-102bb0) have a value behind their tombstones.
+    # were deleted and came again (mail-104e47, audit-1072de, shipping-102bb0) have a value after their tombstones.
     "compacted-4.3": {
         "audit-11b4a3": "6 offset_removed unknown, 1 group_removed unknown",
         "billing-1205bc": "6 offset_removed unknown, 1 group_removed unknown",
@@ -408,7 +408,7 @@ RESTARTED = ("restarted_lower", "restarted_higher", "first_commit_of_new_topic")
 
 
 def acts_of_offsets() -> Iterator[tuple[list[int], tuple[Any, ...]]]:
-    """The events of offsets and groups that the story tells, each behind the log offsets of its act."""
+    """The events of offsets and groups that the story tells, each after the log offsets of its act."""
     for act in STORY["events"]:
         place, what, log_offsets = (act["offsets_partition"], act["group"]), act["what"], act["log_offsets"]
         cause = RESTARTS.get(act["cause"], act["cause"])

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 def replayed(rows: Sequence[ReplayRow], version: str, state: ShardState | None = None, ranges=()):
-    """Rows by table, and the state behind them."""
+    """Rows by table, and the state after them."""
     history = ShardHistory.of_tables(*history_tables(rows))
     shard = ShardReplay(0, night(version), state or ShardState(), history, ranges or group_ranges([]))
     found: dict[str, list[Row]] = {}

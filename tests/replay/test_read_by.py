@@ -44,7 +44,7 @@ def test_a_place_belongs_to_the_finished_audit_that_read_it():
     ledger = [audit(4, (25, 30)), audit(1, (0, 10)), audit(2, (10, 10)), audit(3, (12, 20), status=RUNNING)]
     ledger += [audit(3, (12, 20))]
     places = [(offset, "g", 5) for offset in (0, 9, 10, 12, 19, 25, 29)]
-    # Offset 10 was gone when audit 3 came: what stands there was made by what it read next.
+    # Offset 10 was gone when audit 3 came: what is there was made by what it read next.
     assert audit_ids(ReadBy.of(read(*ledger)), *places) == [1, 1, 3, 3, 3, 4, 4]
 
 

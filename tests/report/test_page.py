@@ -1,4 +1,4 @@
-"""The page without a browser: which lakes get which sentences, and what stands in the file."""
+"""The page without a browser: which lakes get which sentences, and what is in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plots: their axes reach the top of the bars, dates stand below the bars, a bar says what it counts."""
+"""The plots: their axes reach the top of the bars, dates are below the bars, a bar says what it counts."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _umask() -> int:
 
 
 def test_the_sql_in_the_page_gives_the_figures_in_it(lake: str, reader: DuckDbReader, tmp_path: Path) -> None:
-    """As it stands there, for whoever copies it."""
+    """As it is there, for whoever copies it."""
     output = tmp_path / "report.html"
     assert main(["report", "--lake", lake, "--output", str(output)]) == 0
     figures = re.findall(r'<figure id="figure-(\w+)" class="(\w+).*?<pre>(.*?)</pre>', output.read_text(), re.DOTALL)

@@ -74,7 +74,7 @@ def test_a_batch_up_to_the_greatest_offset_fails_in_4_4_alone():
     there, update = [b(0, 9)], [b(10, LONG_MAX, ACKNOWLEDGED)]
     assert combined(there, update, rules=V43) == [*there, *update]
     for arguments in ((there, update), ([*there, *update], []), ([*there, *update], [b(3, 4)])):
-        with pytest.raises(ReplayFailure, match="no offset behind it"):
+        with pytest.raises(ReplayFailure, match="no offset after it"):
             combined(*arguments, rules=V44)
 
 

@@ -215,7 +215,7 @@ def test_what_cannot_be_meant_is_refused(properties, problem):
     [
         ("", "^no broker given"),
         (" , ", "^no broker given"),
-        ("kafka", "^a broker is host:port, such as kafka.example.com:9092, not 'kafka'$"),
+        ("kafka", "^a broker must be host:port, such as kafka.example.com:9092, not 'kafka'$"),
         ("kafka:9092,kafka:x", "not 'kafka:x'$"),
         ("kafka:0", "not 'kafka:0'$"),
         ("kafka:65536", "not 'kafka:65536'$"),

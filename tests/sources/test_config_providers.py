@@ -1,4 +1,4 @@
-"""Values of properties that stand in the environment or in files."""
+"""Values of properties that are in the environment or in files."""
 
 from __future__ import annotations
 

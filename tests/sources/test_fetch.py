@@ -339,7 +339,7 @@ def test_answers_are_no_larger_than_a_seconds_share() -> None:
 
 
 class TestDamage:
-    """A batch that is damaged on a broker's disk comes as it is, once, and reading goes on behind it."""
+    """A batch that is damaged on a broker's disk comes as it is, once, and reading goes on after it."""
 
     @staticmethod
     def flipped(damaged: bytes, at: int) -> bytes:
@@ -371,7 +371,7 @@ class TestDamage:
         [(base, size) for base in (0, 3, 5, 14, 1 << 40) for size in (1, 250, 1 << 20)],
     )
     def test_of_an_offset(self, base: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No CRC covers it: only what lies behind shows that it is wrong."""
+        """No CRC covers it: only what is after shows that it is wrong."""
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
         log = log_of(*((i, i) for i in range(16)))
         log[4] = base.to_bytes(8, "big") + log[4][8:]

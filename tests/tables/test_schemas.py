@@ -1,4 +1,4 @@
-"""The schemas against the contract, which stands in tests/data/tables/contract.txt as written before the code."""
+"""The schemas against the contract, which is in tests/data/tables/contract.txt as written before the code."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_keys_and_statistics_are_columns_and_keys_are_never_null_where_they_can_
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.kind == "history"])
 def test_history_has_statistics_on_what_its_readers_ask_for(name):
-    """Where a row stands in a log, of which audit, time, group or transaction it is."""
+    """Where a row is in a log, of which audit, time, group or transaction it is."""
     where = {"audit_id", "offsets_partition", "state_partition", "log_offset"}
     asked = where | {"log_timestamp", "group_id", "transactional_id"}
     assert set(TABLES[name].statistics) == asked & set(TABLES[name].schema.names)

@@ -2,7 +2,7 @@
 
 `a` has read input partition 0, writes its results and its offset in a transaction, and stops answering. The group gives
 the partition to `b`. A consumer that asks for the offset must not get the one before a's results, because these may
-still be committed, nor the one behind them, because these may be aborted. It waits (UNSTABLE_OFFSET_COMMIT) until the
+still be committed, nor the one after them, because these may be aborted. It waits (UNSTABLE_OFFSET_COMMIT) until the
 transaction has ended. Later requests of the zombie have an old generation or an old producer epoch: the coordinator
 refuses them, and no log has them.
 """

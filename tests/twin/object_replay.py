@@ -70,7 +70,7 @@ REPLAY_ROWS = pa.schema(
 
 Row = tuple[Any, ...]
 
-# Where the columns of REPLAY_ROWS stand in a row.
+# Where the columns of REPLAY_ROWS are in a row.
 (
     PARTITION,
     LOG_OFFSET,
@@ -99,7 +99,7 @@ Row = tuple[Any, ...]
     COORDINATOR_EPOCH,
     CONTROL_TYPE,
 ) = range(len(REPLAY_ROWS))
-# Behind them: the value of a commit, where those of a batch have been made together.
+# After them: the value of a commit, where those of a batch have been made together.
 OF_COMMIT = len(REPLAY_ROWS)
 _VALUE = (COMMITTED, LEADER_EPOCH, METADATA, COMMIT_TIME, EXPIRE_TIME, TOPIC_ID, VERSION)
 

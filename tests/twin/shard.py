@@ -141,7 +141,7 @@ class Shard(Groups):
     def correct(self, log_offset: int, entry_type: str, group_id: str | None, payload: str | None) -> None:
         """Replaces an entry of the saved state, before the record at `log_offset`; payload None: it is gone.
 
-        Versions of what is different then stand at the offset before, without a time, in place of those that the
+        Versions of what is different then are at the offset before, without a time, in place of those that the
         record there left.
         """
         if self.events is not None:

@@ -21,7 +21,7 @@ from kgroups_spark.views.record_views import RECORD_VIEWS
 Rows = list[dict[str, Any]]
 # Tables of a few rows: a second thread costs more than it does.
 ONE_THREAD = {"threads": 1}
-# Those of record types are many, stand on one table alone, and have tests of their own.
+# Those of record types are many, are on one table alone, and have tests of their own.
 WITHOUT_RECORD_VIEWS = tuple(name for name in VIEWS if name not in RECORD_VIEWS)
 
 

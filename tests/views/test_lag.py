@@ -41,7 +41,7 @@ COMMITTED = (
     committed("behind", "t", 1, 9),
     committed("at the end", "t", 0, 100),
     committed("at the start", "t", 1, 10),
-    # After the number of partitions was raised a group can stand in two; both rows are there.
+    # After the number of partitions was raised a group can be in two; both rows are there.
     committed("behind", "t", 0, 41, offsets_partition=7),
     committed("beyond the end", "t", 0, 130),
     committed("nothing committed", "t", 0, -1),

@@ -268,7 +268,7 @@ def test_of_two_members_with_one_partition_the_last_to_get_it_is_reported() -> N
 
 
 def test_a_transaction_begins_once_whatever_quarantine_says_of_its_first_record() -> None:
-    """It may have been decoded later, or be one that a load would fail at: then it stands in its own table, too."""
+    """It may have been decoded later, or be one that a load would fail at: then it is in its own table, too."""
     named = {"log_offset": 10, "log_timestamp": at(10), "producer_id": 7, "reason": "truncated", "record_count": 1}
     query = "SELECT transaction_start_offset, started_timestamp, duration_ms, marker_offset FROM transactions"
     commits = table_rows("offset_commits", pending(10, log_timestamp=at(10)).columns)

@@ -36,7 +36,7 @@ from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
 
 pytestmark = pytest.mark.spark
 
-# The ledger says of an audit that runs that it runs, and what only an audit reads is no reader's. Views stand on these
+# The ledger says of an audit that runs that it runs, and what only an audit reads is no reader's. Views are on these
 # tables alone: some of them are enough.
 SEEN = [name for name, table in TABLES.items() if table.kind in ("history", "current")]
 SEEN += ["previous_offset_expiry", "last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag"]

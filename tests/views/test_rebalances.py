@@ -30,7 +30,7 @@ def rebalances(tables: Any) -> list[Row]:
 
 @cache
 def handmade() -> dict[str, list[Row]]:
-    """The rows of each case. All stand in one lake, most with the same group id in another partition."""
+    """The rows of each case. All are in one lake, most with the same group id in another partition."""
     rows = rebalances(tables_of_cases())
     return {case.name: [row for row in rows if row["offsets_partition"] == n] for n, case in enumerate(CASES)}
 
@@ -153,7 +153,7 @@ def test_every_generation_and_every_epoch_is_reported_once(log: str) -> None:
 @some_logs
 def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log: str) -> None:
     """Stable, or Empty, for the first time at the epoch: what the state machine makes of all members together. Unless
-    it was the last one behind who left: a record later the next epoch begins."""
+    it was the last one behind that left: a record later the next epoch begins."""
     states, members = versions(log, "group_versions"), versions(log, "group_member_versions")
     for row in recorded(log):
         if row["group_type"] != "consumer":

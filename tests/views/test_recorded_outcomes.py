@@ -1,6 +1,6 @@
 """Real brokers did what was decided: after each of their expiry checks the view says `removed` of exactly those.
 
-The corpus is that of 4.3.1 of tests/expiry/test_recorded_expiry.py: an audit before each check, and one behind it.
+The corpus is that of 4.3.1 of tests/expiry/test_recorded_expiry.py: an audit before each check, and one after it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kgroups_spark.views import view_sql
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.recorded import tables_of
 
-# Others stand on these.
+# Others are on these.
 FIRST = ("last_audit", "audit_partitions", "log_totals", "effective_commits")
 # Views of record types are all made alike; of one of these the value may have another layout.
 RECORDS = ("group_metadata_records", "consumer_group_member_metadata_records")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
-# A shorter one is hidden where it stands alone only: a password "a" would hide every a of a message.
+# A shorter one is hidden where it is alone only: a password "a" would hide every a of a message.
 SHORTEST_WITHIN_WORDS = 4
 
 

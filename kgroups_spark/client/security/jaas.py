@@ -66,7 +66,7 @@ def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, str]:
         if kind == "sign" or equals != ("sign", "=") or value[0] == "sign":
             raise BadClientProperty(
                 f'{NAME}: option {len(options) + 1} is not name="value". Values with other signs than letters and '
-                'digits stand in double quotes, a double quote or a backslash within them is \\" or \\\\ '
+                'digits are in double quotes, a double quote or a backslash within them is \\" or \\\\ '
                 '(in a properties file \\\\" or \\\\\\\\), and a semicolon ends the whole'
             )
         options[name] = value[1]

@@ -26,7 +26,7 @@ def is_encrypted(key: str) -> bool:
 
 
 def _block(label: str, body: str) -> str:
-    if "Proc-Type:" in body:  # headers of the older encrypted form stand on lines of their own
+    if "Proc-Type:" in body:  # headers of the older encrypted form are on lines of their own
         lines = body.strip("\r\n").splitlines()
     else:
         lines = textwrap.wrap("".join(body.split()), 64)

@@ -84,7 +84,7 @@ class Sasl:
 
 
 def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets]:
-    """SASL of the properties, and the secrets that stand in them; `notes` is added to.
+    """SASL of the properties, and the secrets that are in them; `notes` is added to.
 
     Raises BadClientProperty, UsageError for unreadable files.
     """

@@ -15,7 +15,7 @@ from kgroups_spark.client.security.pem import certificates, is_encrypted, privat
 from kgroups_spark.client.security.pkcs12 import pem_of_pkcs12
 
 KINDS = ("JKS", "PKCS12", "PEM")
-# How a store of Java's own kinds begins: its magic number, or PKCS#12's version 3 behind the length of the whole.
+# How a store of Java's own kinds begins: its magic number, or PKCS#12's version 3 after the length of the whole.
 MAGIC = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 PKCS12_VERSION = b"\x02\x01\x03"
 

@@ -39,7 +39,7 @@ class Tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.checks_host_name
         context.minimum_version, context.maximum_version = VERSIONS[self.oldest], VERSIONS[self.newest]
-        # As in Java, whatever stands in the truststore is trusted: an intermediate or a broker's own certificate too.
+        # As in Java, whatever is in the truststore is trusted: an intermediate or a broker's own certificate too.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if self.ciphers:
             context.set_ciphers(self.ciphers)

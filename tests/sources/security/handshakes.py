@@ -59,7 +59,7 @@ def shake_hands(
                 socket.create_connection(listener.getsockname()) as plain,
                 client.wrap_socket(plain, server_hostname=host) as connection,
             ):
-                connection.recv(1)  # with TLS 1.3 the server refuses a certificate behind the handshake
+                connection.recv(1)  # with TLS 1.3 the server refuses a certificate after the handshake
         finally:
             answering.join()
     return seen[0]  # type: ignore[no-any-return]

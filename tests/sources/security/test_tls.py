@@ -309,7 +309,7 @@ def test_stores_that_cannot_be_read_are_refused_with_what_to_do(tmp_path, monkey
         ),
         (
             {"ssl.truststore.location": "x.pem", "ssl.truststore.type": "JKS"},
-            "ssl.truststore.location x.pem is PEM, not JKS: say ssl.truststore.type=PEM",
+            "ssl.truststore.location x.pem is PEM, not JKS: set ssl.truststore.type=PEM",
         ),
         (
             {"ssl.truststore.location": "x.txt", "ssl.truststore.type": "PEM"},
