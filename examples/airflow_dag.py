@@ -17,7 +17,7 @@ with DAG(
     dag_id="kgroups",
     schedule="15 2 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    # An audit reads all that is new since the last one: nothing to catch up on, and only one at a time.
+    # An audit reads all records since the last one: no catch-up is needed, and only one may run at a time.
     catchup=False,
     max_active_runs=1,
 ) as dag:
