@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +18,20 @@ AROUND = sorted(
     path for name in ("tests", "benchmarks") for path in (ROOT / name).rglob("*.py") if path != Path(__file__)
 )
 HEADS = sorted((ROOT / "kgroups_spark/views/sql").glob("*.sql"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+TEMPLATES = sorted((ROOT / "kgroups_spark/report/page").iterdir())
+QUERIES = sorted((ROOT / "kgroups_spark").rglob("*.sql"))
+SETTINGS = [ROOT / "Makefile", *sorted((ROOT / "conf").iterdir()), *sorted((ROOT / "examples").iterdir())]
 # At the beginning of a text, a paragraph, an item or a cell, or behind another sentence. A question may begin so.
 NOUN = re.compile(r"(?:^|[.!?] |\| |- )((?:Of|What|Who|Whose|Whom|Whoever) [A-Za-z0-9`_][^.!?|]*[.!?]?)", re.MULTILINE)
 BLOCK_OR_CODE = re.compile(r"^```.*?^```$|``[^`]+``|`[^`]*`|^#.*?$", re.MULTILINE | re.DOTALL)
 # Lines that hold nothing else, or the end of one.
 COMMENT = re.compile(r"(?:^ *# [^\n]*\n)+|(?<=  )# [^\n]*", re.MULTILINE)
+SQL_COMMENT = re.compile(r"(?:^ *-- [^\n]*\n)+", re.MULTILINE)
+# Comments of scripts and styles; markup and placeholders, between which the words of a page are.
+PAGE_COMMENT = re.compile(r"(?<!:)// ([^\n]*)|/\*(.*?)\*/", re.DOTALL)
+MARKUP = re.compile(r"<style>.*?</style>|<[^>]*>|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+PART_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 def replaced_words() -> list[str]:
@@ -58,6 +68,19 @@ def texts_around(path: Path) -> Iterator[tuple[str, str]]:
             line = 1 if isinstance(node, ast.Module) else node.lineno
             yield f"{path.relative_to(ROOT)}:{line}", f"{name}\n\n{ast.get_docstring(node) or ''}"
     yield from comments(path, text)
+
+
+def names(path: Path) -> Iterator[tuple[str, str]]:
+    """Every name that a module gives, in words: of functions, classes, arguments, variables and attributes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(PART_OF_NAME.findall(name))
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -103,6 +126,64 @@ def test_comments_of_views_use_them() -> None:
     assert {name: words for name, words in heads.items() if words} == {}
 
 
+def test_comments_in_sql_use_them() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}": complaints(re.sub(r"^ *-- ?", "", comment[0], flags=re.MULTILINE))
+        for path in QUERIES
+        for comment in SQL_COMMENT.finditer(path.read_text().split("\n\n", 1)[-1])
+    }
+    assert {where: words for where, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_use_them(path: Path) -> None:
+    cells = json.loads(path.read_text())["cells"]
+    assert [words for cell in cells if (words := complaints(cell_text(cell)))] == []
+
+
+def cell_text(cell: dict[str, object]) -> str:
+    """The prose of a cell: all of a text, the comments of code."""
+    source = "".join(cell["source"])  # type: ignore[arg-type]
+    return source if cell["cell_type"] == "markdown" else "\n\n".join(re.findall(r"# (.*)", source))
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
+def test_the_makefile_settings_and_examples_use_them(path: Path) -> None:
+    found = dict(comments(path, path.read_text()))
+    assert {where: words for where, text in found.items() if (words := complaints(text))} == {}
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_the_reports_page_uses_them(path: Path) -> None:
+    assert complaints(page_text(path.read_text(), is_markup=path.suffix == ".html")) == []
+
+
+def page_text(text: str, *, is_markup: bool) -> str:
+    """The words of a page without its markup, or the comments of a script or a style, a paragraph each."""
+    if is_markup:
+        return MARKUP.sub("\n\n", text)
+    return "\n\n".join(line or block for line, block in PAGE_COMMENT.findall(text))
+
+
+def test_names_in_the_package_use_them() -> None:
+    found = [(where, words) for path in CODE for where, name in names(path) if (words := REPLACED.findall(name))]
+    assert found == []
+
+
+def test_the_check_sees_planted_words(tmp_path: Path) -> None:
+    module = tmp_path / "planted.py"
+    module.write_text(
+        "class MadeAgain:\n    def decided_anew(self, told: int) -> None:\n        self.oddities = told\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.test_words.ROOT", tmp_path)
+        found = [REPLACED.findall(name) for _, name in names(module)]
+    assert sorted(found) == [[], ["Made Again"], ["anew"], ["oddities"], ["told"]]
+    assert complaints(cell_text({"cell_type": "code", "source": ["x = 1  # told\n", "told = 2\n"]})) == ["told"]
+    assert complaints(page_text("<p class='told'>{{ told }} anew</p>", is_markup=True)) == ["anew"]
+    assert complaints(page_text("told(); // anew\n/* shall */", is_markup=False)) == ["anew", "shall"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -111,6 +192,7 @@ def test_comments_of_views_use_them() -> None:
         ("It is so. What stands there is old.", ["What stands there is old."]),
         ("| a | What it does |", ["What it does "]),
         ("What is told?", ["told"]),
+        ("The marker that stands behind it came after it.", ["stands behind"]),
         ("The name `told`, and\n```\nof now\n```\nno more", []),
         ("Retold, as of nowhere: `What is so`.", []),
     ],

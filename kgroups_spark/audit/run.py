@@ -70,7 +70,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     settings = source.settings
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
-    _require_log_of(lake.asked_anew(), source, options)
+    _require_log_of(lake.without_memory(), source, options)
     gone = gone_tables(lake)
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, software_version=__version__, **meant) as claim:

@@ -41,10 +41,10 @@ class SavedState:
         return self.why_rebuilt is not None
 
 
-def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequence[str] = ()) -> SavedState:
+def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Sequence[str] = ()) -> SavedState:
     """The state of the last finished audit (none: None), or an older one that it had no reason to rewrite.
 
-    `made_again`: tables that were gone.
+    `recreated`: tables that were gone.
     """
     before = claim.before
     if before is None:
@@ -95,8 +95,8 @@ def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[st
     }
 
 
-def _gone(made_again: Sequence[str]) -> str | None:
-    rebuilt = [name for name in made_again if name not in NOT_REBUILT]
+def _gone(recreated: Sequence[str]) -> str | None:
+    rebuilt = [name for name in recreated if name not in NOT_REBUILT]
     return f"state rebuilt from history: table {', '.join(rebuilt)} was missing" if rebuilt else None
 
 

@@ -197,7 +197,7 @@ def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
     """A row an offset, the soonest first. The engine returns only offsets whose moment was asked for."""
     if asked.retention_ms is not None:
         # Sorted here, as the moments differ from those in the lake.
-        lots = (offsets for offsets in decided_anew(reader, asked))
+        lots = (offsets for offsets in decided_again(reader, asked))
         yield from sorted(itertools.chain.from_iterable(lots), key=_soonest_first)
         return
     query = f"{_decisions(asked)} ORDER BY moment, group_id, topic, partition"
@@ -212,7 +212,7 @@ def group_rows(reader: LakeReader, asked: Asked) -> list[Row]:
     if asked.retention_ms is None:
         lots = iter([_counted_by_reason(reader, asked)])
     else:
-        lots = (expiring_groups(offsets) for offsets in decided_anew(reader, asked))
+        lots = (expiring_groups(offsets) for offsets in decided_again(reader, asked))
     for row in itertools.chain.from_iterable(lots):
         key = row["offsets_partition"], row["group_id"]
         before = groups.get(key)
@@ -259,7 +259,7 @@ def _parameters(asked: Asked) -> dict[str, Any]:
     return {} if asked.until_ms is None else {"until": to_datetime(asked.until_ms)}
 
 
-def decided_anew(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
+def decided_again(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
     """For another retention: the offsets that expire as asked, in lots. The current tables are judged as an audit with
     that retention would have judged them."""
     assert asked.retention_ms is not None

@@ -46,7 +46,7 @@ def overview_lines(overview: Overview, *, program: str, lake: str, width: int | 
         _expiring(overview, width, style),
         _moves(overview, width, style),
         _pending(overview, width, style),
-        _oddities(overview, width, style),
+        _findings_and_losses(overview, width, style),
         _next_commands(overview, program, shell_word(lake), style),
     ]
     lines: list[str] = []
@@ -137,7 +137,7 @@ def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:
     return _section("Offsets in open transactions", table, width, style) + _more(overview.pending, style)
 
 
-def _oddities(overview: Overview, width: int | None, style: Style) -> list[str]:
+def _findings_and_losses(overview: Overview, width: int | None, style: Style) -> list[str]:
     audit = overview.audit
     odd = [
         f"{counted(count, 'record')} in quarantine: {reason}" for reason, count in sorted(audit["quarantined"].items())

@@ -11,7 +11,7 @@ from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
 
 # The log as the lake holds it, and what was corrected in the state since: all else is made of it.
-NOT_MADE_AGAIN = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
+NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
 
 
 def gone_tables(lake: Lake) -> list[str]:
@@ -20,7 +20,7 @@ def gone_tables(lake: Lake) -> list[str]:
         return []  # not made yet: migrations.py
     there = set(lake.place.names())
     gone = [name for name in TABLES if name not in there]
-    lost = [name for name in gone if name in NOT_MADE_AGAIN]
+    lost = [name for name in gone if name in NOT_REBUILT]
     if lost:
         raise KgroupsError(
             f"the lake at {lake.location} has lost table {lost[0]}, which cannot be rebuilt: restore it, or audit into "

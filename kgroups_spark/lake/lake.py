@@ -94,7 +94,7 @@ class Lake:
                 lake._create_tables()
         return lake
 
-    def asked_anew(self) -> Lake:
+    def without_memory(self) -> Lake:
         """The same lake for a question whose answer this one is not to remember: it may be another one soon."""
         lake = copy(self)
         for name in ("properties", "replaced"):

@@ -31,7 +31,7 @@ class CoordinatorLog:
     record_types: Mapping[int, RecordType]
     partition_by: tuple[str, ...]
     # `compact`: the cleaner drops what newer records replace. `delete`: DeleteRecords moves the log's start.
-    cleanup_policy: Literal["compact", "delete"]
+    clean_up_policy: Literal["compact", "delete"]
 
     def partition_key(self, key: Key) -> str:
         """The text that is hashed, from the fields of a record's key."""

@@ -83,7 +83,7 @@ def moves(folded: Fold, records: pa.Table) -> Moves:
 
 
 def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
-    """Moves forward in quiet times, outside of transactions and with the same topic: what an admin's reset does."""
+    """Moves forward in quiet times, outside of transactions and with the same topic: the effect of an admin reset."""
     effects, slots = folded.effects, folded.commits.slots
     if not len(quiet.group) or not len(effects):
         return Moves(np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -295,7 +295,7 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     if before.last_batch_offset is None or before.last_batch_crc is None:
         return
     found = log.headers_at(before.last_batch_offset)
-    _require_not_written_anew(log, before, found)
+    _require_not_rewritten(log, before, found)
     crc = found.crc[found.base_offset == before.last_batch_offset]
     if len(crc) and int(crc[0]) != before.last_batch_crc and is_untouched(found, before):
         raise AnotherLog(
@@ -320,7 +320,7 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
     return replace(before, last_leader_epoch=epoch)
 
 
-def _require_not_written_anew(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
+def _require_not_rewritten(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
     """Raises AnotherLog for a batch of a later leader epoch among those that were read: the log was cut back, and a
     later leader has filled the gap. The cleaner keeps a batch's epoch."""
     if before.last_leader_epoch is None:

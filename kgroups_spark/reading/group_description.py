@@ -46,7 +46,7 @@ OFFSET_ROW = (
     "pending_offsets",
 )
 NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pending_offsets")
-KNOWN_OF_NOW = ("log_end_offset", "lag", "expires_at")
+KNOWN_FOR_CURRENT_STATE = ("log_end_offset", "lag", "expires_at")
 
 
 # The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known: as of
@@ -373,7 +373,7 @@ class _Facts:
 
 def _column_of(name: str, is_now: bool) -> str:
     """A column of an offset, in SQL; null: comes from elsewhere, or is not known as of a moment."""
-    if name in NOT_OF_OFFSETS or (not is_now and name in KNOWN_OF_NOW):
+    if name in NOT_OF_OFFSETS or (not is_now and name in KNOWN_FOR_CURRENT_STATE):
         return f"NULL AS {name}"
     return f"expiry.{name}" if name == "expires_at" else f"offsets.{name}"
 

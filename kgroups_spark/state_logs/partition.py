@@ -25,13 +25,13 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class StateShardWork:
-    """The work of an audit on one partition. `starts_anew`: what the log no longer has counts no more, because it
+    """The work of an audit on one partition. `starts_again`: what the log no longer has counts no more, because it
     begins after what was read (DeleteRecords took what newer snapshots replace)."""
 
     topic: str
     partition: int
     ranges: tuple[LogRange, ...] = ()
-    starts_anew: bool = False
+    starts_again: bool = False
 
     @property
     def place(self) -> Place:
@@ -62,8 +62,8 @@ def read_and_replay(
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
-    if work.starts_anew:
-        shard.start_anew(work.ranges[0].start_offset)
+    if work.starts_again:
+        shard.start_again(work.ranges[0].start_offset)
     records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
     is_kept = any(each.is_reread for each in work.ranges)
 

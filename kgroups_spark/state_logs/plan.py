@@ -45,7 +45,7 @@ class StatePlan:
             for each in plan.partitions:
                 ranges = tuple(r for r in (each.reread, each.new) if r is not None)
                 works[topic, each.offsets_partition] = StateShardWork(
-                    topic, each.offsets_partition, ranges, _starts_anew(topic, each)
+                    topic, each.offsets_partition, ranges, _starts_again(topic, each)
                 )
         return [works[place] for place in sorted(works)]
 
@@ -134,10 +134,10 @@ def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
 
 
 def _is_deleted_from(topic: str) -> bool:
-    return COORDINATOR_LOGS[topic].cleanup_policy == "delete"
+    return COORDINATOR_LOGS[topic].clean_up_policy == "delete"
 
 
-def _starts_anew(topic: str, plan: PartitionPlan) -> bool:
+def _starts_again(topic: str, plan: PartitionPlan) -> bool:
     return _is_deleted_from(topic) and plan.lost_from is not None
 
 

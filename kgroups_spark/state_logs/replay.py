@@ -143,7 +143,7 @@ class StateReplay:
         for key in sorted(keys):
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
 
-    def start_anew(self, log_offset: int) -> None:
+    def start_again(self, log_offset: int) -> None:
         """Forgets all keys, and remembers that they were not in the log below that offset."""
         keys = self.keys()
         self.tell_gone(keys, log_offset)

@@ -287,7 +287,7 @@ def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client
     but_topics = [binding for name, binding in ACLS.items() if name != "DESCRIBE on topics"]
     allow(secured, [*but_topics, acl(ResourceType.TOPIC, "t", AclOperation.DESCRIBE)])
     reported, ends = asked_by_auditor(secured)
-    # Whether there is such a topic is nobody's business who may not describe it.
+    # A client that may not describe a topic does not learn whether it exists.
     assert ends == {"t": (20, "ok"), "u": (None, "not_authorized"), "gone": (None, "not_authorized")}
     assert {name for _, name in reported.topic_ids} == {"t", OFFSETS}
 

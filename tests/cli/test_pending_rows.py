@@ -93,7 +93,7 @@ def test_column_names_are_those_of_the_tables():
 HEALTH = LogRead(400, 200, 30_000)
 
 
-def test_what_lies_behind_a_transaction_is_counted_from_its_first_record():
+def test_offsets_after_a_transaction_count_from_its_first_record():
     """300 places, each taken for a record of 150 bytes."""
     one = transaction(7, AS_OF)
     assert log_offsets_behind(one, HEALTH) == 300

@@ -180,7 +180,7 @@ class Disturbances:
         except KgroupsError as refused:
             assert "an unfinished rebuild" in str(refused), f"{lake}: {tried}: {refused}"
             assert tried.run == "maintain", f"{lake}: {tried}: {refused}"
-        # Before its claim it was nobody's audit: it goes on after the other one.
+        # It had no claim yet: it goes on after the other one.
         assert not left or operation(tried.struck) == "create", f"{lake}: {tried} did not notice"
         return True
 

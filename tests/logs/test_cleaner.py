@@ -64,7 +64,7 @@ def test_nothing_is_cleaned_from_the_point_given_on() -> None:
     assert clean(files, up_to={0: 0}) == files
 
 
-def test_a_tombstone_stays_for_delete_retention_and_its_time_stands_behind_the_horizon() -> None:
+def test_a_tombstone_stays_for_delete_retention_and_its_time_is_after_the_horizon() -> None:
     gone = batch(1, [(b"k", None)])
     files = segments(batch(0, [(b"k", b"1")]), gone, batch(2, [(b"l", b"2")]))
     once = clean(files)

@@ -115,7 +115,7 @@ def test_a_log_says_which_partition_a_record_belongs_to():
     assert GROUP_LOG.partition_of({"groupId": "test-group"}, 50) == GROUP_LOG.partition_of({"group": "test-group"}, 50)
     assert GROUP_LOG.partition_of({"group": "test-group", "topic": "t", "partition": 1}, 50) == 12
     assert TRANSACTION_LOG.partition_of({"transactionalId": "connect-sink-1"}, 50) == 42
-    assert [(log.topic, log.cleanup_policy) for log in COORDINATOR_LOGS.values()] == [
+    assert [(log.topic, log.clean_up_policy) for log in COORDINATOR_LOGS.values()] == [
         ("__consumer_offsets", "compact"),
         ("__share_group_state", "delete"),
         ("__transaction_state", "compact"),

@@ -35,12 +35,12 @@ class StateNights:
     next_offset: int = 0
     settings: Settings | None = None
 
-    def audit(self, log, *, again=False, starts_anew=False):
+    def audit(self, log, *, again=False, starts_again=False):
         """Reads what is new in the segment's bytes, or (`again`) everything once more; the rows it added."""
         ranges = [self._range(log, 0, self.next_offset)]
         if again:
             ranges.insert(0, self._range(log, -1, 0, is_reread=True, end_offset=self.next_offset))
-        return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), starts_anew), log, self.state, ())
+        return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), starts_again), log, self.state, ())
 
     def rebuild(self, release=None):
         """Rewrites the current tables from history alone."""

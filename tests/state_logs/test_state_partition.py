@@ -105,7 +105,7 @@ def test_a_share_log_that_begins_behind_what_was_read_is_replayed_without_the_ol
     nights.audit(of_shares(0, first, second))
     # DeleteRecords took both snapshots, the tombstone of the first, and left a newer snapshot of the second.
     newer = shares.Record(0, *shares.KEYS[1], shares.snapshot(start=9, epoch=1))
-    nights.audit(of_shares(7, newer), starts_anew=True)
+    nights.audit(of_shares(7, newer), starts_again=True)
     assert [row["start_offset"] for row in nights.tables["share_partitions"]] == [9]
     before, state = nights.now(), nights.state
     nights.rebuild()

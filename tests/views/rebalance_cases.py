@@ -283,7 +283,7 @@ CASES = (
         (*TWO_MEMBERS, Reported(4, "members_changed", "finished", 6, 7, "b", 2, 2)),
     ),
     Case(
-        "a group that was deleted and is made again begins anew",
+        "a group that was deleted and created again starts again",
         lambda log: first_member(
             removed(gone(first_member(log).at(3), "a").record(3, "g", epoch(3, 0)).at(9)).at(20), "z"
         ),

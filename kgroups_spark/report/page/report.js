@@ -113,7 +113,7 @@
       button.textContent = head.textContent;
       head.replaceChildren(button);
       button.addEventListener("click", () => {
-        // What is read as text begins at A, numbers begin with the largest.
+        // Texts begin at A, numbers with the largest.
         const before = order && order.column === column ? order.direction : null;
         order = { column, direction: before ? -before : head.classList.contains("number") ? -1 : 1 };
         heads.forEach((other) => other.removeAttribute("aria-sort"));
@@ -136,7 +136,7 @@
     render();
   }
 
-  // What a bar says stands in its label: shown when it is pointed at.
+  // A bar's words are in its label: shown when the pointer is on it.
   document.querySelectorAll(".drawing [aria-roledescription='bar']").forEach((bar) => {
     const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
     title.textContent = bar.getAttribute("aria-label");

@@ -24,7 +24,7 @@ ends AS (
   LEFT JOIN firsts ON firsts.offsets_partition = partitions.offsets_partition AND firsts.day > days.day
   GROUP BY days.day, partitions.offsets_partition
 ),
--- What kgroups maintain --keep has reduced is not known any more.
+-- The days that kgroups maintain --keep has reduced are no longer known.
 unknown AS (
   SELECT DISTINCT ends.day
   FROM ends

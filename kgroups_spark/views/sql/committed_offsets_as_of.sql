@@ -16,7 +16,7 @@ numbered AS (
   SELECT
     commits.*,
     ends.end_offset,
-    -- Of the records in effect for a key, the one with the highest log offset is the committed offset.
+    -- The record in effect with the highest log offset of its key is the committed offset.
     row_number() OVER (
       PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
       ORDER BY commits.log_offset DESC

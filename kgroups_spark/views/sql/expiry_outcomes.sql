@@ -104,7 +104,7 @@ numbered AS (
     events.log_timestamp AS outcome_timestamp,
     row_number() OVER (
       PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
-      -- Of a transaction's values for a slot, the last one counts.
+      -- A transaction's last value for a slot counts.
       ORDER BY events.effective_log_offset, events.log_offset DESC
     ) AS number
   FROM decided

@@ -36,8 +36,8 @@ WITH events AS (
 placed AS (
   SELECT
     *,
-    -- Of the records in effect, the one with the highest log offset counts. Of those that one marker commits, the last
-    -- is first here, and the others take no effect.
+    -- The record in effect with the highest log offset counts. If one marker commits several, the last is first here,
+    -- and the others take no effect.
     effective_log_offset IS NOT NULL
       AND log_offset = max(CASE WHEN effective_log_offset IS NOT NULL THEN log_offset END) OVER slot AS took_effect,
     last_value(owner IGNORE NULLS) OVER slot AS last_owner

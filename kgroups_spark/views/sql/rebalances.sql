@@ -118,7 +118,7 @@ members AS (
       subscribed_regex := subscribed_regex,
       server_assignor := server_assignor,
       reached_epoch := CASE WHEN member_state = 'STABLE' THEN member_epoch END,
-      -- Of classic members: they name a partition by its topic, and partitions without an owner reveal the protocol.
+      -- For classic members, which name a partition by its topic. Partitions without an owner reveal the protocol.
       assigned := CASE
         WHEN member_state IS NULL
           THEN list_transform(assigned_partitions, lambda each: concat(each.topic, ':', each.partition))
