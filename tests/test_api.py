@@ -155,9 +155,9 @@ def test_a_parameter_that_is_missing_or_not_asked_for_is_refused(folder: Path) -
     with pytest.raises(UsageError, match="question lake has no parameter group_id; it takes none"):
         lake.ask("lake", group_id=GROUP)
     for ask in (lake.sql, lake.rows):
-        with pytest.raises(UsageError, match=r"grup does not stand in the query as :grup; did you mean group\?"):
+        with pytest.raises(UsageError, match=r"grup is not in the query as :grup; did you mean group\?"):
             ask("SELECT :group", group=GROUP, grup=GROUP)
-        with pytest.raises(UsageError, match="parameter group does not stand in the query as :group"):
+        with pytest.raises(UsageError, match="parameter group is not in the query as :group"):
             ask("SELECT * FROM groups WHERE group_id = ':group'", group=GROUP)
 
 
@@ -241,16 +241,16 @@ def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
     [
         ({"as_of": datetime(2026, 11, 16)}, "as_of: 2026-11-16 00:00:00 has no zone"),
         ({"as_of": "yesterday"}, "as_of: invalid time 'yesterday'"),
-        ({"retention": 7}, "retention: '7' has no unit: say 7ms"),
+        ({"retention": 7}, "retention: '7' has no unit: use 7ms"),
         ({"retention": timedelta(0)}, "retention: must be longer than 0"),
-        ({"delete_retention": timedelta(days=-1)}, "delete_retention: '-86400000ms' is no duration"),
+        ({"delete_retention": timedelta(days=-1)}, "delete_retention: invalid duration '-86400000ms'"),
         ({"partitions": [-1]}, "partitions: invalid partition '-1'"),
         ({"partitions": []}, "partitions: invalid partition 'none'"),
         ({"include": ["share"]}, "include: 'share' is unknown; use share-state, transaction-state or none"),
         ({"offsets_partitions": 0}, "offsets_partitions: invalid number of partitions '0'"),
         ({"writer": "sparc"}, "writer: 'sparc' is unknown; did you mean spark?"),
-        ({"max_bytes_per_second": "20m"}, "max_bytes_per_second is about a live cluster: give bootstrap_servers"),
-        ({"properties": {}}, "properties is about a live cluster"),
+        ({"max_bytes_per_second": "20m"}, "max_bytes_per_second needs a live cluster: give bootstrap_servers"),
+        ({"properties": {}}, "properties needs a live cluster"),
     ],
     ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
 )

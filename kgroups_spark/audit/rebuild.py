@@ -123,7 +123,7 @@ class _Rebuild:
         return task_shards({shard: records[shard] for shard in self.work.shards}, self.work.slots)
 
     def _history(self, tables: Mapping[str, StoredTable]) -> StoredHistory:
-        """All history that counts. This audit has appended nothing yet but the records that it decoded again."""
+        """All history that counts. So far this audit has appended only the records that it decoded again."""
         return StoredHistory(tables, self._tasks, self.last, self.work.audit_id, self.replaced)
 
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:

@@ -212,7 +212,7 @@ def _summary(
 ) -> AuditSummary:
     """The summary of the audit, which has finished by now, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
-    outcomes, no_outcomes = attempt("counting what became of expiry", lambda: expiry_outcome_counts(lake, row))
+    outcomes, no_outcomes = attempt("counting outcomes of expiry decisions", lambda: expiry_outcome_counts(lake, row))
     changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))
     failures = tuple(note for note in (no_now, no_outcomes, no_changes) if note)
     return AuditSummary(row, now or CurrentTables(), changes, writer.name, outcomes, failures)

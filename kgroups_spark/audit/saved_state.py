@@ -24,9 +24,9 @@ NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audi
 class SavedState:
     """`audit_id`: whose checkpoints to go on from; None: there are none.
 
-    `why_rebuilt`: what differs from the rules that made it, as a sentence; None: it can be used.
-    `kept_audit_id`: whose rows stay beside those of this audit, so that it can be done again if it is killed.
-    `names`: those of history, where it was rebuilt from it; None: the current tables have them.
+    `why_rebuilt`: the difference from the rules that made it, as a sentence; None: it can be used.
+    `kept_audit_id`: the audit whose rows stay beside those of this audit, so that it can be repeated if it is killed.
+    `names`: the names in history, if the state was rebuilt from it; None: the current tables have them.
     `rows`: how many it has of each offsets partition, roughly.
     """
 
@@ -50,7 +50,7 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Seque
     if before is None:
         return SavedState(None)
     newest = newest_state(lake, CHECKPOINTS, before.audit_id)
-    why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
+    why = _gone(recreated) or _difference(before, release_version) or left_undone(claim, before)
     ends, rows = ({}, {}) if newest is None else _ends_and_rows(lake, newest)
     why = why or _missing(before, newest, ends)
     return SavedState(newest, why, kept_audit_id=newest, rows=rows)
@@ -67,8 +67,8 @@ def _ends_and_rows(lake: Lake, audit_id: int) -> tuple[dict[int, int], dict[int,
 
 
 def _missing(before: AuditRow, newest: int | None, saved: Mapping[int, int]) -> str | None:
-    """Why the newest state is not that of the last finished audit; None: it is. A state that ends elsewhere than that
-    audit did is an older one, which somebody restored or left as the only one."""
+    """Why the newest state is not that of the last finished audit; None: it is. A state that ends at another log offset
+    than that audit is an older one, restored or left as the only one."""
     if newest is None:
         return (
             f"state rebuilt from history: the lake has none of audit {before.audit_id}" if before.partitions else None

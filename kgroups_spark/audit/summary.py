@@ -38,7 +38,7 @@ class AuditSummary:
         return bool(self.audit.quarantined or self.shortfall or is_lost)
 
     def lines(self) -> Iterator[str]:
-        """Lines for people; names in it are as the log has them. The audit has finished: a defect costs the lines."""
+        """Lines for people; names are as in the log. The audit has finished: a defect costs the lines."""
         lines, failure = attempt("summing the audit up", lambda: list(self._lines()))
         yield from lines if failure is None and lines is not None else [f"audit {self.audit.audit_id}: {failure}"]
 

@@ -44,7 +44,7 @@ TABLES_ALONE = "tables"
 
 # The columns of quarantine that identify the records that an audit has decoded again.
 DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
-# Fewer bytes are not worth a task of their own: its start costs more.
+# Fewer bytes are not worth their own task, whose start costs more.
 SMALLEST_TASK_BYTES = 4 << 20
 
 
@@ -119,7 +119,7 @@ class AuditWork:
         """The work of stage 1, for the progress line. The rest of a live log is unknown beforehand."""
         partitions = counted(len(self.plan.new_ranges), "partition")
         if self.is_live:
-            return f"reading what is new of {partitions}"
+            return f"reading new records of {partitions}"
         return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"
 
     def settled(self, progress: list[RangeProgress]) -> tuple[AuditWork, list[RangeProgress]]:

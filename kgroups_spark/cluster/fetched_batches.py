@@ -35,7 +35,7 @@ class FetchedBatches:
         self._edges: list[int] = edges.tolist()
         self._is_left = False
         self._before_last: int | None = None  # the sound batch in order before the last trusted one
-        self._damage: set[int] = set()  # numbers of what has no header to believe
+        self._damage: set[int] = set()  # numbers of parts without a credible header
         self.trusted = self._count_trusted()
 
     @property

@@ -1,4 +1,4 @@
-"""SQL text cut into statements, and the lines with a point that are for the prompt itself.
+"""SQL text cut into statements and dot commands, which are for the prompt itself.
 
 `duckdb.extract_statements` does not do it: it refuses the whole text for one mistake, for a line with a point, and for
 a last statement that is still being typed. Spark has another dialect.

@@ -493,9 +493,7 @@ class TestProtocol:
     def test_a_port_with_tls(self, start: Start) -> None:
         broker = start({"ApiVersions": lambda _: b"\x15\x03\x03\x00\x02\x02P"})
         with (
-            pytest.raises(
-                WrongProtocol, match=rf"{broker.address} speaks TLS: security.protocol has to be SSL or SASL_SSL"
-            ),
+            pytest.raises(WrongProtocol, match=rf"{broker.address} uses TLS: set security.protocol to SSL or SASL_SSL"),
             cluster_at(broker) as cluster,
         ):
             cluster.brokers()
@@ -511,9 +509,7 @@ class TestProtocol:
     def test_a_port_of_something_else(self, start: Start) -> None:
         broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
         with (
-            pytest.raises(
-                WrongProtocol, match=rf"{broker.address} does not speak Kafka's protocol: it answers b'HTTP'"
-            ),
+            pytest.raises(WrongProtocol, match=rf"{broker.address} does not use Kafka's protocol: it answered b'HTTP'"),
             cluster_at(broker) as cluster,
         ):
             cluster.brokers()
@@ -521,7 +517,7 @@ class TestProtocol:
     def test_an_answer_that_is_none(self, start: Start) -> None:
         broker = start({"ApiVersions": lambda _: b"\0\0\0\x05\0\0\0\x01\0"})
         with (
-            pytest.raises(WrongProtocol, match="answers ApiVersionsRequest with what is no answer"),
+            pytest.raises(WrongProtocol, match="sent an invalid answer to ApiVersionsRequest"),
             cluster_at(broker) as c,
         ):
             c.brokers()
@@ -536,7 +532,7 @@ class TestProtocol:
         with (
             pytest.raises(
                 WrongProtocol,
-                match=r"wants SASL on this port: security.protocol has to be SASL_PLAINTEXT there, and sasl.mechanism "
+                match=r"requires SASL on this port: set security.protocol to SASL_PLAINTEXT and sasl.mechanism to "
                 "one of PLAIN, SCRAM-SHA-256",
             ),
             cluster_at(broker) as cluster,
@@ -583,7 +579,7 @@ class TestSasl:
         broker = start(self.accepted(error_code=58, error_message=said))
         with self.cluster(broker) as cluster, pytest.raises(AuthenticationFailed) as raised:
             cluster.brokers()
-        assert "does not let us in by PLAIN: SASL_AUTHENTICATION_FAILED: Invalid password [hidden] of ali" in str(
+        assert "rejected our PLAIN credentials: SASL_AUTHENTICATION_FAILED: Invalid password [hidden] of ali" in str(
             raised.value
         )
         assert raised.value.__suppress_context__
@@ -602,7 +598,7 @@ class TestSasl:
         broker = start({"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}})
         with (
             self.cluster(broker) as cluster,
-            pytest.raises(WrongProtocol, match=r"security\.protocol has to be PLAINTEXT"),
+            pytest.raises(WrongProtocol, match=r"set security\.protocol to PLAINTEXT"),
         ):
             cluster.brokers()
 

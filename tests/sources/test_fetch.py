@@ -142,7 +142,9 @@ def test_a_new_leader_that_is_behind_is_waited_for(fake_time: FakeTime) -> None:
 
 def test_a_leader_that_stays_behind_has_lost_the_end(fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(LOG, high_watermark=4), 0, 15, timeout_ms=5000)
-    with pytest.raises(LogTruncated, match=r"t-0 was truncated: for 5 s its leader has had nothing behind offset 4"):
+    with pytest.raises(
+        LogTruncated, match=r"t-0 was truncated: for 5 s its leader has returned nothing after offset 4"
+    ):
         read(log)
 
 
@@ -173,7 +175,7 @@ def test_what_passes_is_tried_again(error: str, fake_time: FakeTime) -> None:
 @pytest.mark.parametrize("error", [each for each in PASSING if not each.startswith("UNKNOWN_TOPIC")])
 def test_what_does_not_pass_in_time_is_reported(error: str, fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(LOG, always=error), 3, 15, timeout_ms=7000)
-    with pytest.raises(LeaderLost, match=rf"t-0 has given nothing from offset 3 on for 7 s: {error}$"):
+    with pytest.raises(LeaderLost, match=rf"t-0 has returned nothing from offset 3 on for 7 s: {error}$"):
         read(log)
     assert fake_time.now == pytest.approx(1007)
 
@@ -209,14 +211,14 @@ def test_a_broker_that_throttles_is_not_given_up(fake_time: FakeTime) -> None:
 
 @pytest.mark.parametrize("error", ["UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"])
 def test_a_topic_that_was_deleted(error: str, fake_time: FakeTime) -> None:
-    with pytest.raises(TopicGone, match=rf"t-0 is no longer there: the cluster answers {error}"):
+    with pytest.raises(TopicGone, match=rf"t-0 no longer exists: the cluster answered {error}"):
         fetched(FakeCluster(LOG, always=error, topic_id=None), 0, 15)
     assert fake_time.now < 1000 + 60
 
 
 def test_a_topic_that_was_created_again(fake_time: FakeTime) -> None:
     with pytest.raises(
-        TopicGone, match=f"topic t was deleted and created again: its id was {TOPIC_ID}, and is {'u' * 22}"
+        TopicGone, match=f"topic t was deleted and created again: its id was {TOPIC_ID} and is now {'u' * 22}"
     ):
         fetched(FakeCluster(LOG, always="UNKNOWN_TOPIC_ID", topic_id="u" * 22), 0, 15)
 
@@ -227,7 +229,7 @@ def test_a_topic_that_was_created_again_is_noticed_by_its_offsets(fake_time: Fak
 
 
 def test_no_permission_names_the_acl() -> None:
-    with pytest.raises(NotAuthorized, match="an ACL that allows READ on topic t is needed"):
+    with pytest.raises(NotAuthorized, match="grant READ on topic t"):
         fetched(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, 15)
 
 
@@ -245,7 +247,7 @@ def test_every_other_error_is_reported_at_once(error: str) -> None:
 
 
 def test_the_log_start_moved() -> None:
-    with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: what was to be read from offset 4 on") as raised:
+    with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: the records to read from offset 4 on") as raised:
         fetched(FakeCluster(LOG[3:], log_start=12), 4, 15)
     assert raised.value.log_start_offset == 12
 
@@ -278,13 +280,13 @@ def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: 
 
 
 def test_the_log_was_truncated() -> None:
-    with pytest.raises(LogTruncated, match="it ends before offset 4, and was read up to offset 9"):
+    with pytest.raises(LogTruncated, match="it ends before offset 4, but was read up to offset 9"):
         fetched(FakeCluster(LOG[:2]), 9, 15)
 
 
 def test_the_log_was_truncated_and_goes_on_with_other_batches() -> None:
     other = FetchAnswer(b"", 15, 0, None, diverges_at=3)
-    with pytest.raises(LogTruncated, match="its leader has another history from offset 3 on"):
+    with pytest.raises(LogTruncated, match="its leader's log differs from offset 3 on"):
         fetched(FakeCluster(LOG, script=[other]), 4, 15)
 
 
@@ -488,7 +490,5 @@ class TestDamage:
         cluster = FakeCluster([*LOG[:2], damaged, *LOG[3:]], high_watermark=15)
         of_segment = [FetchAnswer(b"".join([*LOG[:2], damaged]), 15, 0, None), FetchAnswer(damaged, 15, 0, None)]
         cluster.script = [*of_segment, FetchAnswer(LOG[4], 15, 0, None)]
-        with pytest.raises(
-            UnreadableLog, match=r"t-0: what the leader has at offset 4 is no sound batch .* does not tell"
-        ):
+        with pytest.raises(UnreadableLog, match=r"t-0: the leader's batch at offset 4 is damaged .* cannot be located"):
             fetched(cluster, 0, 15)

@@ -172,7 +172,7 @@ class TestTasks:
     ("options", "message"),
     [
         ({}, "kafka-raw needs brokers"),
-        ({"kafka.bootstrap.servers": "b"}, "a broker is host:port"),
+        ({"kafka.bootstrap.servers": "b"}, "a broker must be host:port"),
         ({**SERVERS, "startingOffset": "earliest"}, "no option startingoffset.*did you mean startingOffsets"),
         ({**SERVERS, "assign": '{"t": [0]}'}, "no option assign: subscribe names topics"),
         ({**SERVERS, "includeHeaders": "true"}, "no option includeheaders"),

@@ -67,7 +67,7 @@ def test_a_broken_escape_names_its_line_and_none_of_its_text(tmp_path):
 def test_what_is_no_text_is_refused(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("a=b", encoding="utf-16")
-    with pytest.raises(BadClientProperty, match=f"the properties file {file} is no text in ISO-8859-1"):
+    with pytest.raises(BadClientProperty, match=f"the properties file {file} is not ISO-8859-1 text"):
         read_properties_file(str(file))
 
 
