@@ -5,10 +5,11 @@ wrong offset shows by the order. After the last one there is nothing, so it is b
 
 - It begins at its segment's name or behind, ends before the next segment's name, and at most 2^31 - 1 offsets after
   its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). A batch that does not is corrupt.
-- The active segment was never cleaned, so no offset is missing in it. Where none is missing up to the last batch, a gap
-  before that one is odd. In a segment with gaps, or with nothing before its last batch, a gap is normal; it is odd if
-  it is larger than a million offsets and than all of the segment before it. The next audit finds a wrong offset that
-  was believed there: the batch is in the log elsewhere then (plan/misread.py).
+- A broker never cleans the segment that it writes to, so no offset is missing there. After 16 batches without a gap, a
+  gap before the last one is odd; after two, a gap of more than 64 offsets. A smaller one is normal where the cleaned
+  segments of a log were copied without the active one. In a segment with gaps, or with one batch before its last one, a
+  gap is odd if it is larger than a million offsets and than all of the segment before it. The next audit finds a wrong
+  offset that was believed: the batch is in the log elsewhere then (plan/misread.py).
 - A leader epoch goes up by one with each leader. More than a hundred leaders between two neighbouring batches are odd.
   One that goes back is not: no record is replayed by its epoch, and the next audit knows the batch by its CRC.
 
@@ -25,6 +26,9 @@ import numpy as np
 from kgroups_spark.records.columns import CODEC_MASK, BatchColumns
 
 PLAUSIBLE_GAP = 1 << 20
+ENOUGH_BATCHES = 16  # without a gap, for any gap to be odd
+SOME_BATCHES = 2  # for a gap of more than SMALL_GAP offsets to be odd
+SMALL_GAP = 64
 PLAUSIBLE_LEADERS = 100
 LARGEST_SPAN = 1 << 31  # offsets of one segment
 NO_EPOCH = -1
@@ -70,8 +74,11 @@ class Bounds:
         base_offset, epoch = int(batches.base_offset[0]), int(batches.leader_epoch[0])
         gap = base_offset - self.floor
         is_message_set = batches.magic[0] < 2 and bool(batches.attributes[0] & CODEC_MASK)  # has its last offset only
-        is_whole = bool(self.whole_batches) and not is_message_set
-        most = 0 if is_whole else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
+        whole = 0 if is_message_set else self.whole_batches or 0
+        if whole >= ENOUGH_BATCHES:
+            most = 0
+        else:
+            most = SMALL_GAP if whole >= SOME_BATCHES else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
         if gap > most:
             return f"it says offset {base_offset}, {gap} after the end of the batch before it"
         if epoch < NO_EPOCH or epoch - max(self.leader_epoch, 0) > self._most_leaders:

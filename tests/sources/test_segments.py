@@ -60,7 +60,7 @@ def test_the_folder_of_a_partition_can_be_given_itself(tmp_path: Path) -> None:
 
 
 def test_a_uri_gives_uris(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 2, 4))
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
     (copy,) = find_partitions([tmp_path.as_uri()])
     assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
     assert last_batch(copy).last_offset.tolist() == [4]
