@@ -69,7 +69,7 @@ def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_pa
         until(next_log_of(lake, "committed_offsets"), process)
         assert kill_jvm(process)
         assert end_of(process) == 1
-    assert "does not count: Spark's JVM has ended" in last_line(said_by(lake)), said_by(lake)
+    assert "nothing that it wrote counts: Spark's JVM has ended" in last_line(said_by(lake)), said_by(lake)
     assert "Traceback" not in said_by(lake)
     assert current_tables(local, lake) == before
     audit(local, lake, nights.second)

@@ -25,7 +25,7 @@ def test_readers_go_back_to_the_last_finished_audit_or_say_why_they_cannot(group
     assert table.version() == 1
     for version in (0, 1):
         (groups / "_delta_log" / f"{version:020d}.json").unlink()
-    with pytest.raises(KgroupsError, match=r"table groups: the version that audit 2 left has gone .* run kgroups"):
+    with pytest.raises(KgroupsError, match=r"table groups: the version of audit 2 is no longer .* run kgroups"):
         _go_back_to(DeltaTable(groups), 2)
     whole = DeltaTable(groups)
     _go_back_to(whole, 3)
