@@ -25,8 +25,8 @@ from kgroups_spark.tables.columns import (
 )
 
 ASSIGNED_PARTITION = struct(
-    column("topic", STRING, "Null: the log had only the topic id by then; topics may name it"),
-    column("topic_id", STRING, "Topic id in Kafka's text form; null: the log had only the name by then"),
+    column("topic", STRING, "Null: only the topic id stood in the log by then; topics may name it"),
+    column("topic_id", STRING, "Topic id in Kafka's text form; null: only the name stood in the log by then"),
     required("partition", INT, "Partition of the topic"),
     column("assignment_epoch", INT, "Epoch in which the member got it (4.3 and newer); null: not logged"),
 )

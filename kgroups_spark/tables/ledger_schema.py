@@ -20,15 +20,15 @@ from kgroups_spark.tables.columns import (
 PARTITION_PROGRESS = struct(
     required("offsets_partition", INT, "Partition of __consumer_offsets"),
     column("topic_id", STRING, "Topic id of the log; null: unknown"),
-    column("log_start_offset", BIGINT, "First offset in the log when it was read; null: unknown"),
-    required("start_offset", BIGINT, "Offset at which this audit began to read"),
-    required("end_offset", BIGINT, "Next offset, at which the next audit begins"),
+    column("log_start_offset", BIGINT, "First offset that the log still had; null: unknown"),
+    required("start_offset", BIGINT, "Where this audit began to read"),
+    required("end_offset", BIGINT, "Next offset: where the next audit begins"),
     required("records", BIGINT, "Records read"),
-    required("records_reread", BIGINT, "Those of these records that were read before and not added again"),
+    required("records_reread", BIGINT, "Records of these that were read before and not added again"),
     required("bytes", BIGINT, "Bytes read"),
     required("offsets_missing", BIGINT, "Offsets of the span without a record: compacted away"),
-    column("lost_from", BIGINT, "First offset lost before this audit; null: none"),
-    column("lost_to", BIGINT, "Offset after the last one lost before this audit; null: none"),
+    column("lost_from", BIGINT, "First offset that was gone before we came; null: none"),
+    column("lost_to", BIGINT, "Offset after the last one that was gone before we came; null: none"),
     column("last_batch_offset", BIGINT, "Base offset of the last batch read; null: none was ever read"),
     column("last_leader_epoch", INT, "Its leader epoch; null: none, or a legacy batch"),
     column("last_batch_crc", BIGINT, "Its checksum, unsigned; null: no batch was ever read"),
@@ -43,17 +43,15 @@ PARTITION_PROGRESS = struct(
 
 REPLACED_RANGE = struct(
     required("offsets_partition", INT, "Partition of __consumer_offsets"),
-    required("from_offset", BIGINT, "First offset that was cut off the log"),
-    required("to_offset", BIGINT, "Next offset after the range that had been read"),
-    required(
-        "audit_id", BIGINT, "The audit that found it: it replaces the rows that earlier audits read from from_offset on"
-    ),
+    required("from_offset", BIGINT, "First offset behind which the log was cut back"),
+    required("to_offset", BIGINT, "Next offset of what had been read"),
+    required("audit_id", BIGINT, "The audit that found it: what earlier audits read from from_offset on is replaced"),
 )
 
 RECORD_COUNT = struct(
     required("record_type", SMALLINT, "Type of the record"),
-    column("value_version", SMALLINT, "Version of the value; null: tombstones"),
-    required("records", BIGINT, "Number of records"),
+    column("value_version", SMALLINT, "Version of its value; null: tombstones"),
+    required("records", BIGINT, "How many"),
 )
 
 AUDITS = pa.schema(

@@ -190,8 +190,8 @@ TRANSACTIONAL_IDS = pa.schema(
             "topic_partitions",
             array(
                 struct(
-                    required("topic", STRING, "Topic to which the open transaction has written"),
-                    required("partition", INT, "Partition of the topic"),
+                    required("topic", STRING, "Topic that the open transaction has written to"),
+                    required("partition", INT, "Its partition"),
                 )
             ),
             "Partitions to which the open transaction has written, __consumer_offsets included; in order",

@@ -118,15 +118,15 @@ BAD_USAGE += [
     ("help groups more", "kgroups: unknown argument more"),
     (
         "audit --lake ./new --segments foo://x",
-        "kgroups: --segments foo://x: no file system is known for foo://; there are s3, s3a, s3n, file, hdfs, ",
+        "kgroups: --segments foo://x: no file system is known for foo://; use s3, s3a, s3n, file, hdfs, ",
     ),
     (
         "audit --lake foo://x --segments s3://logs/kafka",
-        "kgroups: --lake foo://x: no file system is known for foo://; there are s3, s3a, s3n, file, hdfs, viewfs, ",
+        "kgroups: --lake foo://x: no file system is known for foo://; use s3, s3a, s3n, file, hdfs, viewfs, ",
     ),
     (
         "groups --engine spark --lake s4://x",
-        "kgroups: --lake s4://x: no file system is known for s4://; there are s3, ",
+        "kgroups: --lake s4://x: no file system is known for s4://; use s3, ",
     ),
     (
         "rebuild --lake gs://bucket/lake",

@@ -179,7 +179,7 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
     ("options", "text"),
     [
         ({}, "needs a folder"),
-        ({"path": "x", "topic": "t"}, "no option topic; there are path, paths, subscribe"),
+        ({"path": "x", "topic": "t"}, "no option topic; use path, paths, subscribe"),
         ({"path": "x", "startingOffsets": "latest"}, 'startingOffsets is "earliest" or JSON'),
         ({"path": "x", "endingOffsets": '{"t": 4}'}, 'endingOffsets is "latest" or JSON'),
         ({"path": "x", "startingOffsets": '{"t": {"0": -1}}'}, "offset -1; 0 or more, or -2 for earliest"),
