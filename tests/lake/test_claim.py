@@ -143,7 +143,7 @@ def test_a_running_process_of_the_same_number_is_not_the_owner(lake):
 def test_another_hosts_claim_is_taken_over_only_on_request(lake):
     left_running(lake, Owner("elsewhere/boot/ns", 4711, "123", "its-uuid"), timedelta(hours=5, minutes=59))
     with pytest.raises(
-        ClaimLost, match=r"process 4711 on elsewhere, since .* say --take-over; 6 hours after its last heartbeat"
+        ClaimLost, match=r"process 4711 on elsewhere, since .* use --take-over; 6 hours after its last heartbeat"
     ):
         Claim.take(lake)
     with Claim.take(lake, take_over=True) as claim:
@@ -327,7 +327,7 @@ def test_a_claim_is_given_up_six_hours_after_its_last_heartbeat(lake):
     ledger.beat(1, datetime.now(UTC) - timedelta(hours=8))  # nothing new
     assert log.version() == 3
     assert ledger.rows() == [row]
-    with pytest.raises(ClaimLost, match="say --take-over"):
+    with pytest.raises(ClaimLost, match="use --take-over"):
         Claim.take(lake)
     ledger.beat(2, datetime.now(UTC))  # another audit's says nothing of this one
     assert ledger.heard_of(row) == row.started_at
@@ -380,7 +380,7 @@ def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
 def test_an_owner_whose_text_says_nothing_is_not_known_to_be_gone(lake):
     Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
     with pytest.raises(
-        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*say --take-over"
+        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over"
     ):
         Claim.take(lake)
     with Claim.take(lake, take_over=True) as claim:
