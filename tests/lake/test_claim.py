@@ -116,7 +116,7 @@ def test_a_number_claimed_in_the_same_moment_is_refused_by_delta(lake, monkeypat
         ledger_append(self, row)
 
     monkeypatch.setattr(Ledger, "append", slow)
-    with pytest.raises(ClaimLost, match=r"another audit of .* claimed number 1 just now"):
+    with pytest.raises(ClaimLost, match=r"another audit of .* has just claimed number 1"):
         Claim.take(lake)
     assert len(Ledger(lake).rows()) == 1
 
