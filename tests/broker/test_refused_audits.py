@@ -155,9 +155,9 @@ def test_who_may_read_the_topic_and_nothing_else_is_reported_what_is_missing(gua
     assert len(rows(lake, "committed_offsets")) == len(GROUPS) * PARTITIONS
     needed = "grant {}"
     missing = {
-        "offsets.retention.minutes of the brokers is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
-        f"delete.retention.ms of topic {OFFSETS_TOPIC} is not known": f"DESCRIBE_CONFIGS on topic {OFFSETS_TOPIC}",
-        "the configuration of single groups is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
+        "offsets.retention.minutes of the brokers is unknown": "DESCRIBE_CONFIGS on cluster kafka-cluster",
+        f"delete.retention.ms of topic {OFFSETS_TOPIC} is unknown": f"DESCRIBE_CONFIGS on topic {OFFSETS_TOPIC}",
+        "the configuration of single groups is unknown": "DESCRIBE_CONFIGS on cluster kafka-cluster",
         "log start and end of 1 topic with committed offsets are unknown": f"DESCRIBE on topic {TOPIC}",
     }
     notes = last_finished(lake)["notes"]

@@ -146,7 +146,7 @@ def test_the_sql_in_the_page_gives_the_figures_in_it(lake: str, reader: DuckDbRe
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("missing/report.html", "there is no folder"),
+        ("missing/report.html", "no folder missing; create it first"),
         (".", "is a folder; name a file in it"),
     ],
 )
