@@ -82,5 +82,5 @@ def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:
 def test_a_place_that_takes_no_file_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
         require_place(str(tmp_path), "x.csv")
-    with pytest.raises(UsageError, match="no folder .*; create it first"):
+    with pytest.raises(UsageError, match=r"no folder .*; create it first"):
         require_place(str(tmp_path / "no" / "x.csv"), "x.csv")
