@@ -26,7 +26,7 @@ DESCRIPTION = """\
 Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
 its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
 a damaged batch has its file and position. Decodes the logs of all three coordinators: __consumer_offsets,
-__share_group_state and __transaction_state. The folder's name tells which log it is, else the format of its keys, or
+__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
 --topic. Uses no lake."""
 EXAMPLES = """\
 examples:

@@ -1,4 +1,4 @@
--- Members of groups as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of); topic names are those known to the last audit
+-- Members of groups as of a moment (column known shows whether history is complete for it; for an empty answer, ask known_as_of); topic names are those known to the last audit
 --
 -- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of group_member_versions but is_removed

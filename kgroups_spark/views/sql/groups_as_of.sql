@@ -1,4 +1,4 @@
--- Groups that existed as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of)
+-- Groups that existed as of a moment (column known shows whether history is complete for it; for an empty answer, ask known_as_of)
 --
 -- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of group_versions but is_removed

@@ -1,4 +1,4 @@
--- Offsets inside transactions that were open as of a moment (column known tells whether history is complete for it; for an empty answer, ask known_as_of), by the rules of Kafka 3.8 and newer, regardless of the audits' release
+-- Offsets inside transactions that were open as of a moment (column known shows whether history is complete for it; for an empty answer, ask known_as_of), by the rules of Kafka 3.8 and newer, regardless of the audits' release
 --
 -- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of pending_offsets
