@@ -2,7 +2,7 @@
 
 
 class KgroupsError(Exception):
-    """An error that a person can act on; the text tells what was read, found, expected, and what to do. Exit code 1.
+    """An error that a person can act on; the text says what was read, found, expected, and what to do. Exit code 1.
 
     Several texts are several lines. A text may hold names as the log has them: whoever prints it spells out what a
     terminal would obey, line feeds included (terminal/output.py).

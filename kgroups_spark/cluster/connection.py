@@ -45,7 +45,7 @@ SESSION_SHARE = 0.85
 
 
 class Disconnected(Exception):
-    """The connection could not be made, or broke: a retry may help. The text tells what happened."""
+    """The connection could not be made, or broke: a retry may help. The text says what happened."""
 
 
 class UnknownHost(Disconnected):

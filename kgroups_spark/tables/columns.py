@@ -49,7 +49,7 @@ def struct(*fields: pa.Field) -> pa.StructType:
 
 
 def column(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
-    """A column that may be null; the comment tells when."""
+    """A column that may be null; the comment says when."""
     return pa.field(name, data_type, nullable=True, metadata={"comment": comment})
 
 

@@ -27,15 +27,21 @@ def flip(path: Path, at: int, bit: int) -> None:
     path.write_bytes(data)
 
 
+def audited_with_a_flipped_bit(folder: Path, bit: int) -> tuple[Broker, Lake, Path, bytes]:
+    """A lake after an audit while this bit of the last batch was flipped; the active segment and its sound bytes."""
+    broker = Broker(folder)
+    lake = Lake(broker)
+    active = max(broker.log.glob("*.log"))
+    sound = active.read_bytes()
+    flip(active, len(sound) - len(commit(0)), bit)
+    lake.audit()
+    return broker, lake, active, sound
+
+
 def test_any_bit_of_the_last_header(tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "segment", 24)
     for bit in chosen.some(HEADER_BITS, 6, always=[*chosen.some(UNCOVERED_BITS, 4)]):
-        broker = Broker(tmp_path / str(bit))
-        lake = Lake(broker)
-        active = max(broker.log.glob("*.log"))
-        sound = active.read_bytes()
-        flip(active, len(sound) - len(commit(0)), bit)
-        lake.audit()
+        broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path / str(bit), bit)
         assert lake.next_offset in (PLANNED - 1, PLANNED), bit
         assert (lake.next_offset == PLANNED) == (PLANNED - 1 in lake.offsets), bit
         active.write_bytes(sound)
@@ -53,12 +59,7 @@ def test_any_bit_of_the_last_header_in_a_segment_of_few_batches(
     """A wrong offset may be believed there; the next audit replaces what was read under it."""
     monkeypatch.setattr(Broker, "segment", segment)
     for bit in chosen.some(UNCOVERED_BITS, 4, always=[63 - 5]):
-        broker = Broker(tmp_path / str(bit))
-        lake = Lake(broker)
-        active = max(broker.log.glob("*.log"))
-        sound = active.read_bytes()
-        flip(active, len(sound) - len(commit(0)), bit)
-        lake.audit()
+        broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path / str(bit), bit)
         active.write_bytes(sound)
         for end in (PLANNED, PLANNED, PLANNED + 9):
             broker.append(end - broker.written)
