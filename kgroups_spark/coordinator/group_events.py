@@ -23,14 +23,12 @@ the places where audits ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
-
-import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
+from kgroups_spark.coordinator.member_changes import member_changes, member_count
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.removal_causes import (
     EXPIRED,
@@ -44,7 +42,6 @@ from kgroups_spark.coordinator.removal_causes import (
     topics_of,
 )
 from kgroups_spark.coordinator.share_group import ShareGroup
-from kgroups_spark.coordinator.streams_group import StreamsGroup
 
 Slot = tuple[str, str, int]  # group, topic, partition
 K = TypeVar("K")
@@ -389,7 +386,7 @@ class GroupEvents:
                 tell("state_changed", value_before=old[1], value_after=new[1])
             if old[2] != new[2]:
                 tell("generation_changed", value_before=str(old[2]), value_after=str(new[2]))
-        left, joined, assigned = _member_changes(before, touched.members, now)
+        left, joined, assigned = member_changes(before, touched.members, now)
         tell_members("member_left", left)
         tell_members("member_joined", joined)
         for member_id, assigned_before, assigned_now in assigned:
@@ -498,68 +495,3 @@ def _facts(group: Group) -> tuple[str, str, int]:
         generation = 0 if group.value is None else group.value["generation"]
         return group.group_type, group.state, generation
     return group.group_type, group.state, group.group_epoch
-
-
-def member_count(group: Group) -> int:
-    if isinstance(group, ClassicGroup):
-        return 0 if group.value is None else len(group.value["members"])
-    return len(group.members)
-
-
-MemberChanges = tuple[list[str], list[str], list[tuple[str, str | None, str | None]]]
-
-
-def _member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> MemberChanges:
-    """Members that left, that joined, and of those that stayed (id, assignment before, assignment now) where it is
-    another one. Where the group changed its type, assignments cannot be compared."""
-    if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
-        return _of_classic(before, now)
-    there_before = _member_ids(before, touched)
-    assigned: list[tuple[str, str | None, str | None]] = []
-    if before is None or now is None or isinstance(before, ClassicGroup) or before.group_type != now.group_type:
-        there_now = _member_ids(now, {})
-    else:
-        there_before = {member_id: None for member_id, member in touched.items() if member is not None}
-        there_now = {member_id: None for member_id in touched if member_id in now.members}
-        for member_id in there_now:
-            if touched[member_id] is not None:
-                old, new = _assigned(touched[member_id][0], now), _assigned(now.members[member_id], now)
-                if old != new:
-                    assigned.append((member_id, _text(old), _text(new)))
-    left = [member_id for member_id in there_before if member_id not in there_now]
-    joined = [member_id for member_id in there_now if member_id not in there_before]
-    return left, joined, assigned
-
-
-def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]:
-    """Ids of the members; of a modern group before the act as far as they were touched, if any were."""
-    if group is None:
-        return {}
-    if isinstance(group, ClassicGroup):
-        return dict.fromkeys(group.member_numbers)
-    if touched:
-        return {member_id: None for member_id, member in touched.items() if member and member[1] == group.group_type}
-    return dict.fromkeys(group.members)
-
-
-def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> MemberChanges:
-    old, new = ({} if before is None else before.member_numbers), now.member_numbers
-    left = [member_id for member_id in old if member_id not in new]
-    joined = [member_id for member_id in new if member_id not in old]
-    if before is None or len(joined) == len(new):
-        return left, joined, []
-    was, now_is = before.assignments, now.assignments
-    pairs = ((member_id, was[old[member_id]], now_is[number]) for member_id, number in new.items() if member_id in old)
-    return left, joined, [(member_id, one, other) for member_id, one, other in pairs if one != other]
-
-
-def _assigned(member: Any, group: Group) -> Any:
-    """The assignment of a member of a modern group, without epochs, in order."""
-    if isinstance(group, StreamsGroup):
-        return [tuple(task) for task in member.assigned or ()]
-    return sorted((topic_id, partition) for topic_id, partitions in member.assigned.items() for partition in partitions)
-
-
-def _text(assigned: Iterable[tuple[Any, ...]]) -> str:
-    names = {2: ("topic_id", "partition"), 3: ("role", "subtopology_id", "partition")}
-    return orjson.dumps([dict(zip(names[len(each)], each, strict=True)) for each in assigned]).decode()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.group_events import member_count
+from kgroups_spark.coordinator.member_changes import member_count
 from kgroups_spark.offsets.moves import Quiet
 from kgroups_spark.offsets.numbers import I64, NEVER, Places
 

@@ -15,9 +15,9 @@ from kgroups_spark.coordinator.group_events import (
     RemovedCommit,
     Rules,
     Slot,
-    member_count,
     remember,
 )
+from kgroups_spark.coordinator.member_changes import member_count
 from kgroups_spark.coordinator.removal_causes import UNKNOWN, RemovedValue
 from tests.twin.offset_metadata import OffsetCommit
 

@@ -1,0 +1,77 @@
+"""What a change did to the members of a group: which left, which joined, and whose assignment is another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.streams_group import StreamsGroup
+
+# Members that left, that joined, and (id, assignment before, assignment now) of those that stayed.
+MemberChanges = tuple[list[str], list[str], list[tuple[str, str | None, str | None]]]
+
+
+def member_count(group: Group) -> int:
+    if isinstance(group, ClassicGroup):
+        return 0 if group.value is None else len(group.value["members"])
+    return len(group.members)
+
+
+def member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> MemberChanges:
+    """Members that left, that joined, and of those that stayed (id, assignment before, assignment now) where it is
+    another one. Where the group changed its type, assignments cannot be compared."""
+    if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
+        return _of_classic(before, now)
+    there_before = _member_ids(before, touched)
+    assigned: list[tuple[str, str | None, str | None]] = []
+    if before is None or now is None or isinstance(before, ClassicGroup) or before.group_type != now.group_type:
+        there_now = _member_ids(now, {})
+    else:
+        there_before = {member_id: None for member_id, member in touched.items() if member is not None}
+        there_now = {member_id: None for member_id in touched if member_id in now.members}
+        for member_id in there_now:
+            if touched[member_id] is not None:
+                old, new = _assigned(touched[member_id][0], now), _assigned(now.members[member_id], now)
+                if old != new:
+                    assigned.append((member_id, _text(old), _text(new)))
+    left = [member_id for member_id in there_before if member_id not in there_now]
+    joined = [member_id for member_id in there_now if member_id not in there_before]
+    return left, joined, assigned
+
+
+def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]:
+    """Ids of the members; of a modern group before the act as far as they were touched, if any were."""
+    if group is None:
+        return {}
+    if isinstance(group, ClassicGroup):
+        return dict.fromkeys(group.member_numbers)
+    if touched:
+        return {member_id: None for member_id, member in touched.items() if member and member[1] == group.group_type}
+    return dict.fromkeys(group.members)
+
+
+def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> MemberChanges:
+    old, new = ({} if before is None else before.member_numbers), now.member_numbers
+    left = [member_id for member_id in old if member_id not in new]
+    joined = [member_id for member_id in new if member_id not in old]
+    if before is None or len(joined) == len(new):
+        return left, joined, []
+    was, now_is = before.assignments, now.assignments
+    pairs = ((member_id, was[old[member_id]], now_is[number]) for member_id, number in new.items() if member_id in old)
+    return left, joined, [(member_id, one, other) for member_id, one, other in pairs if one != other]
+
+
+def _assigned(member: Any, group: Group) -> Any:
+    """The assignment of a member of a modern group, without epochs, in order."""
+    if isinstance(group, StreamsGroup):
+        return [tuple(task) for task in member.assigned or ()]
+    return sorted((topic_id, partition) for topic_id, partitions in member.assigned.items() for partition in partitions)
+
+
+def _text(assigned: Iterable[tuple[Any, ...]]) -> str:
+    names = {2: ("topic_id", "partition"), 3: ("role", "subtopology_id", "partition")}
+    return orjson.dumps([dict(zip(names[len(each)], each, strict=True)) for each in assigned]).decode()
