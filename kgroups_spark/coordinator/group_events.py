@@ -23,27 +23,27 @@ the places where audits ended.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from kgroups_spark.coordinator.acts import (
+    Causes,
+    KnownGroups,
+    Removal,
+    RemovedCommit,
+    Touched,
+    UnknownRemoval,
+    facts_of,
+)
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
+from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.coordinator.member_changes import member_changes, member_count
-from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.removal_causes import (
-    EXPIRED,
-    GROUP_DELETED,
-    OVERDUE_MS,
     UNKNOWN,
-    Fits,
-    RemovedValue,
-    cause_of,
     due_at,
     topics_of,
 )
-from kgroups_spark.coordinator.share_group import ShareGroup
 
-Slot = tuple[str, str, int]  # group, topic, partition
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -115,77 +115,6 @@ class Rules(NamedTuple):
     audit_ends: tuple[int, ...] = ()
 
 
-class RemovedCommit(NamedTuple):
-    """The offset that a tombstone removed, and what is left behind it.
-
-    `value` None: the log does not have it (any more). `is_pending`: an open transaction held an offset of the slot.
-    `is_topic_left`: any group of the offsets partition has an offset of the topic left; `is_group_left`: the group has
-    an offset left.
-    """
-
-    slot: Slot
-    value: RemovedValue | None
-    is_pending: bool
-    is_topic_left: bool
-    is_group_left: bool
-
-
-class _Removal(NamedTuple):
-    log_offset: int
-    log_timestamp: int | None
-    slot: Slot
-    value: RemovedValue
-    group_type: str | None
-    due_at: int | None
-    emptied: int | None  # since when the group has been Empty; None: it is not, or nobody knows
-    is_subscribed: bool
-    is_topic_left: bool  # any group has an offset of the topic left
-    is_group_left: bool  # the group has an offset left
-
-
-class _Unknown(NamedTuple):
-    """The tombstone of an offset that is not known."""
-
-    log_offset: int
-    log_timestamp: int | None
-    slot: Slot
-    group_type: str | None
-
-
-class HeldOffsets(Protocol):
-    """Which groups hold offsets, after the record that was replayed last."""
-
-    def has_committed(self, group_id: str) -> bool: ...
-    def has_pending(self, group_id: str) -> bool: ...
-
-
-class KnownGroups(Protocol):
-    """The groups of one partition (`groups.Groups`) as far as events need them."""
-
-    release: Release
-    held: HeldOffsets
-    groups: dict[str, Group]
-    removed_groups: dict[str, int]
-
-
-class _Touched:
-    """A group before an act, and what of it the act has changed so far."""
-
-    __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since", "unknown")
-
-    def __init__(self, groups: KnownGroups, group_id: str, group: Group | None) -> None:
-        self.group = group
-        self.facts = None if group is None else _facts(group)
-        self.state_since = None if group is None else group.state_since
-        self.had_offsets = groups.held.has_committed(group_id)
-        self.had_pending = groups.held.has_pending(group_id)
-        # Members of modern groups as they were before they were first touched; None: there was no such member.
-        self.members: dict[str, Any] = {}
-        self.place: tuple[int, int | None] | None = None
-        # Place and type of the tombstone of a group that was not there.
-        self.unknown: tuple[int, int | None, str] | None = None
-
-
 class GroupEvents:
     """Tells what happens to the groups of one partition, and which committed offsets are removed. `groups` says what it
     is about to replay and what has changed."""
@@ -201,9 +130,9 @@ class GroupEvents:
         self.batch_offset: int | None = None
         # The act: place, time and batch of its newest record, what it did.
         self._act: tuple[int, int | None, int | None] | None = None
-        self._touched: dict[str, _Touched] = {}
-        self._removals: list[_Removal] = []
-        self._unknown: list[_Unknown] = []
+        self._touched: dict[str, Touched] = {}
+        self._removals: list[Removal] = []
+        self._unknown: list[UnknownRemoval] = []
         # The value or marker that is being replayed.
         self._place: tuple[int, int | None] = (-1, None)
         # Group events from values and markers. Each is numbered together with the moves of offsets there.
@@ -240,7 +169,7 @@ class GroupEvents:
         group = self._groups.groups.get(group_id)
         touched = self._touched.get(group_id)
         if touched is None:
-            touched = self._touched[group_id] = _Touched(self._groups, group_id, group)
+            touched = self._touched[group_id] = Touched(self._groups, group_id, group)
         if group is None or isinstance(group, ClassicGroup):
             if member_id is not None:
                 touched.members.setdefault(member_id, None)
@@ -285,13 +214,13 @@ class GroupEvents:
         group, rules = self._groups.groups.get(slot[0]), self._rules.expiry
         group_type = None if group is None else group.group_type
         if value is None:
-            self._unknown.append(_Unknown(*place, slot, group_type))
+            self._unknown.append(UnknownRemoval(*place, slot, group_type))
             return
         due = due_at(group, slot[1], value, rules, self._retention_ms, is_pending=removed.is_pending)
         is_subscribed = group is not None and due is None and slot[1] in (topics_of(group, rules) or ())
         emptied = None if group is None or group.state != "Empty" else group.state_since
         left = (removed.is_topic_left, removed.is_group_left)
-        self._removals.append(_Removal(*place, slot, value, group_type, due, emptied, is_subscribed, *left))
+        self._removals.append(Removal(*place, slot, value, group_type, due, emptied, is_subscribed, *left))
 
     def close(self) -> None:
         """The act has ended: tells what it did."""
@@ -302,7 +231,7 @@ class GroupEvents:
         removals, self._removals = self._removals, []
         unknown, self._unknown = self._unknown, []
         numbers: Counter[int] = Counter()
-        causes = _Causes(self._groups, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
+        causes = Causes(self._groups, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
         for each in unknown:
             group_id, topic, partition = each.slot
             at = (each.log_offset, numbers[each.log_offset], each.log_timestamp, each.log_timestamp)
@@ -339,7 +268,7 @@ class GroupEvents:
                 numbers[log_offset] += 1
             self._remember_group(group_id, group)
 
-    def _remember_group(self, group_id: str, touched: _Touched) -> None:
+    def _remember_group(self, group_id: str, touched: Touched) -> None:
         """After an act that touched the group: whether it is known to be gone."""
         place = touched.place or touched.unknown
         if group_id in self._groups.groups:
@@ -360,11 +289,11 @@ class GroupEvents:
 
     # Groups.
 
-    def _tell_group(self, group_id: str, touched: _Touched, causes: _Causes, numbers: Counter[int]) -> None:
+    def _tell_group(self, group_id: str, touched: Touched, causes: Causes, numbers: Counter[int]) -> None:
         assert touched.place is not None
         log_offset, log_timestamp = touched.place
         before, now = touched.group, self._groups.groups.get(group_id)
-        old, new = touched.facts, None if now is None else _facts(now)
+        old, new = touched.facts, None if now is None else facts_of(now)
         group_type = new[0] if new is not None else None if old is None else old[0]
         at = (log_timestamp, log_timestamp, group_id, group_type)
 
@@ -395,103 +324,9 @@ class GroupEvents:
             tell("group_removed", value_before=old[1], cause=causes.of_group(group_id, touched, log_timestamp))
 
 
-class _Causes:
-    """Causes of what one act removed."""
-
-    def __init__(
-        self,
-        groups: KnownGroups,
-        rules: ExpiryRules,
-        touched: dict[str, _Touched],
-        removals: list[_Removal],
-        with_unknown: set[str],
-    ) -> None:
-        """`with_unknown`: groups of which the act removed offsets that are not known."""
-        self._groups = groups
-        self._rules = rules
-        self._touched = touched
-        self._with_unknown = with_unknown
-        self._by_group: dict[str, list[_Removal]] = {}
-        self._groups_of_topic: dict[str, set[str]] = {}
-        for removal in removals:
-            self._by_group.setdefault(removal.slot[0], []).append(removal)
-            self._groups_of_topic.setdefault(removal.slot[1], set()).add(removal.slot[0])
-        self._last_of_topic = {each.slot[1]: each for each in removals}
-
-    def of_offset(self, removal: _Removal) -> str:
-        return cause_of(self._fits(removal))
-
-    def of_group(self, group_id: str, touched: _Touched, log_timestamp: int | None) -> str:
-        """Its offsets' cause, where the act removed any. A group without offsets goes at the next check."""
-        removals = self._by_group.get(group_id)
-        if removals:
-            causes = {self.of_offset(removal) for removal in removals}
-            return causes.pop() if len(causes) == 1 else UNKNOWN
-        if group_id in self._with_unknown or touched.group is None or touched.had_offsets:
-            return UNKNOWN
-        if member_count(touched.group):
-            return UNKNOWN
-        spared = touched.had_pending and self._rules.open_transaction is OpenTransactionRule.ALWAYS
-        if spared or (isinstance(touched.group, ShareGroup) and not self._rules.deletes_share_groups):
-            return GROUP_DELETED
-        since = touched.state_since
-        is_late = since is not None and log_timestamp is not None and log_timestamp - since > OVERDUE_MS
-        return UNKNOWN if is_late else EXPIRED
-
-    def _fits(self, removal: _Removal) -> Fits:
-        group_id, topic, _ = removal.slot
-        of_group = self._by_group[group_id]
-        is_scala = self._groups.release.coordinator == "scala"
-        nothing_left = not of_group[-1].is_group_left
-        group, touched = self._groups.groups.get(group_id), self._touched.get(group_id)
-        before = group if touched is None else touched.group
-        was_simple = before is not None and before.is_simple
-        # Scala's simple group that has nothing but pending offsets left may have been deleted: no record would say so.
-        is_gone = group is None or (is_scala and was_simple and nothing_left)
-        expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
-        is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
-        deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
-        # A log from before an upgrade to 4.0 may be explained by today's rules. Values with a topic id are Java's.
-        may_be_scalas = was_simple and nothing_left and any(each.value.topic_id is None for each in of_group)
-        one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
-        topics = {each.slot[1] for each in of_group}
-        topic_gone = not self._last_of_topic[topic].is_topic_left
-        if is_gone:
-            # Scala's group goes with the last offset, whoever removed that.
-            topic_gone = topic_gone and is_scala and len(topics) == 1
-        else:
-            topic_gone = topic_gone or removal.is_subscribed
-        return Fits(
-            expired,
-            (is_gone and nothing_left) or may_be_scalas,
-            (not is_gone and not removal.is_subscribed and deletes_offsets) or (is_gone and one_of_one),
-            topic_gone,
-            is_late,
-            len(self._groups_of_topic[topic]) > 1,
-        )
-
-
 def remember(remembered: dict[K, V], key: K, value: V) -> None:
     """Puts the key behind all others, and lets the oldest go where there are too many."""
     remembered.pop(key, None)
     remembered[key] = value
     if len(remembered) > REMEMBERED:
         del remembered[next(iter(remembered))]
-
-
-def _is_due(removal: _Removal) -> bool:
-    return removal.due_at is not None and removal.log_timestamp is not None and removal.log_timestamp >= removal.due_at
-
-
-def _is_late(removal: _Removal) -> bool:
-    """Whether the checks should have removed it long ago. A group with members may have given up the topic."""
-    assert removal.due_at is not None and removal.log_timestamp is not None
-    return removal.emptied is not None and removal.log_timestamp - max(removal.due_at, removal.emptied) > OVERDUE_MS
-
-
-def _facts(group: Group) -> tuple[str, str, int]:
-    """Type, state, and generation or group epoch."""
-    if isinstance(group, ClassicGroup):
-        generation = 0 if group.value is None else group.value["generation"]
-        return group.group_type, group.state, generation
-    return group.group_type, group.state, group.group_epoch

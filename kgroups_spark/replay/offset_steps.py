@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.group_events import RemovedCommit
+from kgroups_spark.coordinator.acts import RemovedCommit
 from kgroups_spark.coordinator.removal_causes import RemovedValue
 from kgroups_spark.offsets.numbers import Markers
 from kgroups_spark.offsets.records import flags

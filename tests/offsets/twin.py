@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from kgroups_spark.coordinator.acts import Slot
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.group_events import Rules, Slot
+from kgroups_spark.coordinator.group_events import Rules
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kgroups_spark.coordinator.acts import Slot
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.group_events import Slot
 from kgroups_spark.coordinator.state_rows import StateRow, group_of, group_row, noted_row, producer_row, removed_rows
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, plain_entries

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from kgroups_spark.coordinator.acts import Slot
 from kgroups_spark.coordinator.group_events import Rules as EventRules
-from kgroups_spark.coordinator.group_events import Slot
 from kgroups_spark.coordinator.groups import Groups, Value
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version

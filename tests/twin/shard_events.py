@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kgroups_spark.coordinator.acts import RemovedCommit, Slot
 from kgroups_spark.coordinator.group_events import (
     GroupEvent,
     GroupEvents,
-    RemovedCommit,
     Rules,
-    Slot,
     remember,
 )
 from kgroups_spark.coordinator.member_changes import member_count
