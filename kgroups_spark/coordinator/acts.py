@@ -23,6 +23,15 @@ from kgroups_spark.coordinator.share_group import ShareGroup
 Slot = tuple[str, str, int]  # group, topic, partition
 
 
+class RecordPlace(NamedTuple):
+    """The place of a record. `log_timestamp` in ms; `batch_offset`: the base offset of its batch. Both None: not
+    known."""
+
+    log_offset: int
+    log_timestamp: int | None
+    batch_offset: int | None = None
+
+
 class HeldOffsets(Protocol):
     """Which groups hold offsets, after the record that was replayed last."""
 
@@ -55,8 +64,9 @@ class RemovedCommit(NamedTuple):
 
 
 class Removal(NamedTuple):
-    log_offset: int
-    log_timestamp: int | None
+    """A committed offset that a tombstone removed, as it was before the act."""
+
+    place: RecordPlace
     slot: Slot
     value: RemovedValue
     group_type: str | None
@@ -70,8 +80,7 @@ class Removal(NamedTuple):
 class UnknownRemoval(NamedTuple):
     """The tombstone of an offset that is not known."""
 
-    log_offset: int
-    log_timestamp: int | None
+    place: RecordPlace
     slot: Slot
     group_type: str | None
 
@@ -79,7 +88,7 @@ class UnknownRemoval(NamedTuple):
 class Touched:
     """A group before an act, and what of it the act has changed so far."""
 
-    __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since", "unknown")
+    __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "missing", "place", "state_since")
 
     def __init__(self, groups: KnownGroups, group_id: str, group: Group | None) -> None:
         self.group = group
@@ -89,9 +98,10 @@ class Touched:
         self.had_pending = groups.held.has_pending(group_id)
         # Members of modern groups as they were before they were first touched; None: there was no such member.
         self.members: dict[str, Any] = {}
-        self.place: tuple[int, int | None] | None = None
-        # Place and type of the tombstone of a group that was not there.
-        self.unknown: tuple[int, int | None, str] | None = None
+        # The newest record that changed the group.
+        self.place: RecordPlace | None = None
+        # The tombstone of a group that was not there, and the type of such a group.
+        self.missing: tuple[RecordPlace, str] | None = None
 
 
 class Causes:
@@ -171,13 +181,15 @@ class Causes:
 
 
 def _is_due(removal: Removal) -> bool:
-    return removal.due_at is not None and removal.log_timestamp is not None and removal.log_timestamp >= removal.due_at
+    due, removed = removal.due_at, removal.place.log_timestamp
+    return due is not None and removed is not None and removed >= due
 
 
 def _is_late(removal: Removal) -> bool:
     """Whether the checks should have removed it long ago. A group with members may have given up the topic."""
-    assert removal.due_at is not None and removal.log_timestamp is not None
-    return removal.emptied is not None and removal.log_timestamp - max(removal.due_at, removal.emptied) > OVERDUE_MS
+    due, removed = removal.due_at, removal.place.log_timestamp
+    assert due is not None and removed is not None
+    return removal.emptied is not None and removed - max(due, removal.emptied) > OVERDUE_MS
 
 
 def facts_of(group: Group) -> tuple[str, str, int]:

@@ -28,8 +28,10 @@ from typing import Any, NamedTuple, TypeVar
 from kgroups_spark.coordinator.acts import (
     Causes,
     KnownGroups,
+    RecordPlace,
     Removal,
     RemovedCommit,
+    Slot,
     Touched,
     UnknownRemoval,
     facts_of,
@@ -37,7 +39,7 @@ from kgroups_spark.coordinator.acts import (
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
-from kgroups_spark.coordinator.member_changes import member_changes, member_count
+from kgroups_spark.coordinator.member_changes import member_changes
 from kgroups_spark.coordinator.removal_causes import (
     UNKNOWN,
     due_at,
@@ -69,6 +71,10 @@ EVENTS = (
     "offset_restarted",
     "topic_recreated",
 )
+
+
+# In the order of facts_of.
+_CHANGES = ("group_type_changed", "state_changed", "generation_changed")
 
 
 class GroupEvent(NamedTuple):
@@ -116,8 +122,11 @@ class Rules(NamedTuple):
 
 
 class GroupEvents:
-    """Tells what happens to the groups of one partition, and which committed offsets are removed. `groups` says what it
-    is about to replay and what has changed."""
+    """Records the events of the groups of one partition, and the committed offsets that are removed.
+
+    `before` and `after` come around each record that may change a group, `tombstone` at each offset tombstone. A value
+    or a marker that makes or takes a simple group (`created`, `vanished`) ends the act: another request wrote it.
+    """
 
     def __init__(self, groups: KnownGroups, rules: Rules) -> None:
         self._groups = groups
@@ -126,15 +135,11 @@ class GroupEvents:
         self._audit_ends = list(reversed(rules.audit_ends))
         self._retention = list(reversed(rules.retention))
         self._retention_ms = 0
-        # Base offset of the batch of the record that comes next; None: not known.
-        self.batch_offset: int | None = None
-        # The act: place, time and batch of its newest record, what it did.
-        self._act: tuple[int, int | None, int | None] | None = None
+        # The act: its newest record, the groups before it, what it removed.
+        self._newest: RecordPlace | None = None
         self._touched: dict[str, Touched] = {}
         self._removals: list[Removal] = []
         self._unknown: list[UnknownRemoval] = []
-        # The value or marker that is being replayed.
-        self._place: tuple[int, int | None] = (-1, None)
         # Group events from values and markers. Each is numbered together with the moves of offsets there.
         self.moves: list[GroupEvent] = []
 
@@ -143,29 +148,12 @@ class GroupEvents:
         reported, self._reported = self._reported, []
         return reported
 
-    # The shard calls these before and after each replay.
+    def before(self, place: RecordPlace, group_id: str, member_id: str | None, record_type: int | None) -> None:
+        """The record is about to be replayed: it may change the group and this member of it.
 
-    def record(self, log_offset: int, log_timestamp: int | None) -> None:
-        """A record of types 2 to 23, or an offset tombstone, comes next."""
-        if self._audit_ends and log_offset >= self._audit_ends[-1]:
-            self.close()
-            while self._audit_ends and log_offset >= self._audit_ends[-1]:
-                self._audit_ends.pop()
-        while self._retention and log_offset >= self._retention[-1][0]:
-            self._retention_ms = self._retention.pop()[1]
-        if self._act is not None and not self._is_of_act(log_offset, log_timestamp):
-            self.close()
-        self._act = (log_offset, log_timestamp, self.batch_offset)
-
-    def _is_of_act(self, log_offset: int, log_timestamp: int | None) -> bool:
-        assert self._act is not None
-        last, time, batch_offset = self._act
-        if batch_offset is not None and self.batch_offset is not None:
-            return batch_offset == self.batch_offset
-        return time == log_timestamp and (log_timestamp is not None or last + 1 == log_offset)
-
-    def touches(self, group_id: str, member_id: str | None, record_type: int | None) -> None:
-        """The record may change the group and this member of it."""
+        `record_type` None: an offset tombstone, with which a simple group may go (Scala).
+        """
+        self._open(place)
         group = self._groups.groups.get(group_id)
         touched = self._touched.get(group_id)
         if touched is None:
@@ -180,148 +168,150 @@ class GroupEvents:
             member = group.members.get(member_id)
             touched.members.setdefault(member_id, None if member is None else (member, group.group_type))
 
-    def changed(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:
-        """The record did change the group or a member of it."""
-        touched = self._touched.get(group_id)
-        if touched is not None:
-            touched.place = (log_offset, log_timestamp)
+    def after(self, place: RecordPlace, group_id: str, missing_type: str | None, *, is_changed: bool) -> None:
+        """The record has been replayed. `is_changed`: it changed the group or a member of it. `missing_type`: the type
+        of the group that its tombstone removes, where there was no such group; else None."""
+        touched = self._touched[group_id]
+        if is_changed:
+            touched.place = place
+        if missing_type is not None:
+            touched.missing = (place, missing_type)
 
-    def unknown_group(self, group_id: str, log_offset: int, log_timestamp: int | None, record_type: int) -> None:
-        """The record was a tombstone, and there was no such group."""
-        group_type = TYPE_OF_GROUP_RECORD.get(record_type)
-        touched = self._touched.get(group_id)
-        if touched is not None and group_type is not None:
-            touched.unknown = (log_offset, log_timestamp, group_type)
-
-    def at(self, log_offset: int, log_timestamp: int | None) -> None:
-        """A value or marker comes next."""
-        self._place = (log_offset, log_timestamp)
-
-    def created(self, group_id: str) -> None:
-        """A value has made a simple group, after the act was closed."""
-        self._groups.removed_groups.pop(group_id, None)
-        self.moves.append(self._event(group_id, "group_created", value_after="Empty"))
-
-    def vanished(self, group: Group) -> None:
-        """Scala: a marker has taken the last that was left of a simple group, after the act was closed."""
-        remember(self._groups.removed_groups, group.group_id, self._place[0])
-        event = self._event(group.group_id, "group_removed", value_before=group.state, cause=UNKNOWN)
-        self.moves.append(event._replace(group_type=group.group_type))
-
-    def removed(self, removed: RemovedCommit) -> None:
-        """A tombstone has removed a committed offset, for the first time."""
-        place, slot, value = (self._act or (-1, None))[:2], removed.slot, removed.value
+    def tombstone(self, place: RecordPlace, removed: RemovedCommit | None) -> None:
+        """An offset tombstone. `removed` None: it removed nothing, or what is known to be gone."""
+        self._open(place)
+        if removed is None:
+            return
+        slot, value = removed.slot, removed.value
         group, rules = self._groups.groups.get(slot[0]), self._rules.expiry
         group_type = None if group is None else group.group_type
         if value is None:
-            self._unknown.append(UnknownRemoval(*place, slot, group_type))
+            self._unknown.append(UnknownRemoval(place, slot, group_type))
             return
         due = due_at(group, slot[1], value, rules, self._retention_ms, is_pending=removed.is_pending)
         is_subscribed = group is not None and due is None and slot[1] in (topics_of(group, rules) or ())
         emptied = None if group is None or group.state != "Empty" else group.state_since
         left = (removed.is_topic_left, removed.is_group_left)
-        self._removals.append(Removal(*place, slot, value, group_type, due, emptied, is_subscribed, *left))
+        self._removals.append(Removal(place, slot, value, group_type, due, emptied, is_subscribed, *left))
+
+    def created(self, place: RecordPlace, group: Group) -> None:
+        """A value has made a simple group."""
+        self.close()
+        self._groups.removed_groups.pop(group.group_id, None)
+        self.moves.append(_event(place, group, "group_created", value_after=group.state))
+
+    def vanished(self, place: RecordPlace, group: Group) -> None:
+        """Scala: a marker has taken the last that was left of a simple group."""
+        self.close()
+        remember(self._groups.removed_groups, group.group_id, place.log_offset)
+        self.moves.append(_event(place, group, "group_removed", value_before=group.state, cause=UNKNOWN))
 
     def close(self) -> None:
-        """The act has ended: tells what it did."""
-        self._act = None
+        """The act has ended: reports what it did."""
+        self._newest = None
         if not self._touched and not self._removals and not self._unknown:
             return
         touched, self._touched = self._touched, {}
         removals, self._removals = self._removals, []
         unknown, self._unknown = self._unknown, []
-        numbers: Counter[int] = Counter()
         causes = Causes(self._groups, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
+        report = _Report(self._reported)
         for each in unknown:
-            group_id, topic, partition = each.slot
-            at = (each.log_offset, numbers[each.log_offset], each.log_timestamp, each.log_timestamp)
-            event = GroupEvent(*at, group_id, each.group_type, "offset_removed", cause=UNKNOWN)
-            self._reported.append(event._replace(topic=topic, partition=partition))
-            numbers[each.log_offset] += 1
+            report.removed_offset(each.place, each.slot, each.group_type, None, UNKNOWN)
         for removal in removals:
-            group_id, topic, partition = removal.slot
-            self._reported.append(
-                GroupEvent(
-                    removal.log_offset,
-                    numbers[removal.log_offset],
-                    removal.log_timestamp,
-                    removal.log_timestamp,
-                    group_id,
-                    removal.group_type,
-                    "offset_removed",
-                    topic=topic,
-                    partition=partition,
-                    offset_before=removal.value.committed_offset,
-                    cause=causes.of_offset(removal),
-                )
-            )
-            numbers[removal.log_offset] += 1
+            committed_offset, cause = removal.value.committed_offset, causes.of_offset(removal)
+            report.removed_offset(removal.place, removal.slot, removal.group_type, committed_offset, cause)
         for group_id, group in touched.items():
+            now = self._groups.groups.get(group_id)
             if group.place is not None:
-                self._tell_group(group_id, group, causes, numbers)
-            elif group.unknown is not None and not (
-                group_id in self._groups.groups or group_id in self._groups.removed_groups
-            ):
-                log_offset, log_timestamp, group_type = group.unknown
-                at = (log_offset, numbers[log_offset], log_timestamp, log_timestamp)
-                self._reported.append(GroupEvent(*at, group_id, group_type, "group_removed", cause=UNKNOWN))
-                numbers[log_offset] += 1
+                report.group(group.place, group_id, group, now, causes)
+            elif group.missing is not None and now is None and group_id not in self._groups.removed_groups:
+                place, group_type = group.missing
+                report.event(place, group_id, group_type, "group_removed", cause=UNKNOWN)
             self._remember_group(group_id, group)
+
+    def _open(self, place: RecordPlace) -> None:
+        """A record of types 2 to 23, or an offset tombstone: it belongs to the act, or begins the next one."""
+        if self._audit_ends and place.log_offset >= self._audit_ends[-1]:
+            self.close()
+            while self._audit_ends and place.log_offset >= self._audit_ends[-1]:
+                self._audit_ends.pop()
+        while self._retention and place.log_offset >= self._retention[-1][0]:
+            self._retention_ms = self._retention.pop()[1]
+        if self._newest is not None and not _is_one_act(self._newest, place):
+            self.close()
+        self._newest = place
 
     def _remember_group(self, group_id: str, touched: Touched) -> None:
         """After an act that touched the group: whether it is known to be gone."""
-        place = touched.place or touched.unknown
+        place = touched.place or (None if touched.missing is None else touched.missing[0])
         if group_id in self._groups.groups:
             self._groups.removed_groups.pop(group_id, None)
         elif place is not None and group_id not in self._groups.removed_groups:
-            remember(self._groups.removed_groups, group_id, place[0])
+            remember(self._groups.removed_groups, group_id, place.log_offset)
 
-    def _event(self, group_id: str, name: str, **fields: Any) -> GroupEvent:
-        log_offset, log_timestamp = self._place
-        group = self._groups.groups.get(group_id)
-        group_type = None if group is None else group.group_type
-        return GroupEvent(log_offset, 0, log_timestamp, log_timestamp, group_id, group_type, name, **fields)
 
-    def type_of_emptied(self, group_id: str) -> str | None:
-        """The type of a group that has members at times and has none now; None: it is not one."""
-        group = self._groups.groups.get(group_id)
-        return None if group is None or group.is_simple or member_count(group) else group.group_type
+class _Report:
+    """Adds the events of one act to a list, numbered at each log offset."""
 
-    # Groups.
+    def __init__(self, events: list[GroupEvent | MemberEvents]) -> None:
+        self._events = events
+        self._numbers: Counter[int] = Counter()
 
-    def _tell_group(self, group_id: str, touched: Touched, causes: Causes, numbers: Counter[int]) -> None:
-        assert touched.place is not None
-        log_offset, log_timestamp = touched.place
-        before, now = touched.group, self._groups.groups.get(group_id)
+    def event(self, place: RecordPlace, group_id: str, group_type: str | None, event: str, **fields: Any) -> None:
+        at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
+        self._events.append(GroupEvent(*at, group_id, group_type, event, **fields))
+        self._numbers[place.log_offset] += 1
+
+    def members(
+        self, place: RecordPlace, group_id: str, group_type: str | None, event: str, member_ids: list[str]
+    ) -> None:
+        if member_ids:
+            at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
+            self._events.append(MemberEvents(*at, group_id, group_type, event, member_ids))
+            self._numbers[place.log_offset] += len(member_ids)
+
+    def removed_offset(
+        self, place: RecordPlace, slot: Slot, group_type: str | None, offset_before: int | None, cause: str
+    ) -> None:
+        group_id, topic, partition = slot
+        of_slot = {"topic": topic, "partition": partition, "offset_before": offset_before}
+        self.event(place, group_id, group_type, "offset_removed", **of_slot, cause=cause)
+
+    def group(self, place: RecordPlace, group_id: str, touched: Touched, now: Group | None, causes: Causes) -> None:
+        """The differences between the group before the act and `now` (None: it is gone)."""
         old, new = touched.facts, None if now is None else facts_of(now)
-        group_type = new[0] if new is not None else None if old is None else old[0]
-        at = (log_timestamp, log_timestamp, group_id, group_type)
-
-        def tell(event: str, **fields: Any) -> None:
-            self._reported.append(GroupEvent(log_offset, numbers[log_offset], *at, event, **fields))
-            numbers[log_offset] += 1
-
-        def tell_members(event: str, member_ids: list[str]) -> None:
-            if member_ids:
-                self._reported.append(MemberEvents(log_offset, numbers[log_offset], *at, event, member_ids))
-                numbers[log_offset] += len(member_ids)
-
+        of = (place, group_id, None if (known := new or old) is None else known[0])
         if old is None and new is not None:
-            tell("group_created", value_after=new[1])
+            self.event(*of, "group_created", value_after=new[1])
         if old is not None and new is not None:
-            if old[0] != new[0]:
-                tell("group_type_changed", value_before=old[0], value_after=new[0])
-            if old[1] != new[1]:
-                tell("state_changed", value_before=old[1], value_after=new[1])
-            if old[2] != new[2]:
-                tell("generation_changed", value_before=str(old[2]), value_after=str(new[2]))
-        left, joined, assigned = member_changes(before, touched.members, now)
-        tell_members("member_left", left)
-        tell_members("member_joined", joined)
-        for member_id, assigned_before, assigned_now in assigned:
-            tell("assignment_changed", member_id=member_id, value_before=assigned_before, value_after=assigned_now)
+            for name, was, is_now in zip(
+                ("group_type_changed", "state_changed", "generation_changed"), old, new, strict=True
+            ):
+                if was != is_now:
+                    self.event(*of, name, value_before=str(was), value_after=str(is_now))
+        left, joined, assigned = member_changes(touched.group, touched.members, now)
+        self.members(*of, "member_left", left)
+        self.members(*of, "member_joined", joined)
+        for member_id, was, is_now in assigned:
+            self.event(*of, "assignment_changed", member_id=member_id, value_before=was, value_after=is_now)
         if old is not None and new is None:
-            tell("group_removed", value_before=old[1], cause=causes.of_group(group_id, touched, log_timestamp))
+            cause = causes.of_group(group_id, touched, place.log_timestamp)
+            self.event(*of, "group_removed", value_before=old[1], cause=cause)
+
+
+def _is_one_act(newest: RecordPlace, place: RecordPlace) -> bool:
+    """Whether the record belongs to the act whose newest record is `newest`."""
+    if newest.batch_offset is not None and place.batch_offset is not None:
+        return newest.batch_offset == place.batch_offset
+    if place.log_timestamp is None:
+        return newest.log_timestamp is None and newest.log_offset + 1 >= place.log_offset
+    return newest.log_timestamp == place.log_timestamp
+
+
+def _event(place: RecordPlace, group: Group, name: str, **fields: Any) -> GroupEvent:
+    at = (place.log_offset, 0, place.log_timestamp, place.log_timestamp)
+    return GroupEvent(*at, group.group_id, group.group_type, name, **fields)
 
 
 def remember(remembered: dict[K, V], key: K, value: V) -> None:

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kgroups_spark.coordinator.acts import HeldOffsets
+from kgroups_spark.coordinator.acts import HeldOffsets, RecordPlace
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.conversions import Group, persisted_group
-from kgroups_spark.coordinator.group_events import GroupEvents
+from kgroups_spark.coordinator.group_events import TYPE_OF_GROUP_RECORD, GroupEvents
 from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -61,17 +61,19 @@ class Groups:
         regular_expression: str | None,
         value: Value | None,
         value_version: int | None = None,
+        batch_offset: int | None = None,
     ) -> None:
         """A record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
 
-        `value_version` says whether a GroupMetadata value is of version 0 (T8); None is taken for that.
+        `value_version` says whether a GroupMetadata value is of version 0 (T8); None is taken for that. `batch_offset`:
+        the base offset of the record's batch; None: not known.
         """
         if self._skips(record_type):
             return
         group = self.groups.get(group_id)
+        place = RecordPlace(log_offset, log_timestamp, batch_offset)
         if self.events is not None:
-            self.events.record(log_offset, log_timestamp)
-            self.events.touches(group_id, member_id, record_type)
+            self.events.before(place, group_id, member_id, record_type)
         start = before(group, member_id) if self.recording else None
         state = None if group is None else (group.group_type, group.state)
         state_since = None if group is None else group.state_since
@@ -82,40 +84,34 @@ class Groups:
                 self._apply(log_offset, record_type, group_id, member_id or regular_expression, value)
         finally:
             was_there, group = group is not None, self.groups.get(group_id)
-            if value is None and not was_there and self.events is not None:
-                self.events.unknown_group(group_id, log_offset, log_timestamp, record_type)
             if group is not None:
                 unchanged = state == (group.group_type, group.state)
                 group.state_since = state_since if unchanged else log_timestamp
-            if start is not None:
-                self._record(start, group, member_id, log_offset, log_timestamp)
+            is_changed = start is not None and self._record(start, group, member_id, place)
+            if self.events is not None:
+                missing_type = None if was_there or value is not None else TYPE_OF_GROUP_RECORD.get(record_type)
+                self.events.after(place, group_id, missing_type, is_changed=is_changed)
 
     def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
         """A value that may be the first of its group: it makes a simple group exist."""
         if group_id not in self.groups:
-            if self.events is not None:
-                self.events.at(log_offset, log_timestamp)
             self._create_simple_group(group_id, log_offset, log_timestamp)
 
-    def remove_simple_groups(
-        self, group_ids: Iterable[str], log_offset: int, log_timestamp: int | None, *, by_marker: bool = False
-    ) -> None:
+    def remove_simple_groups(self, group_ids: Iterable[str], place: RecordPlace, *, by_marker: bool = False) -> None:
         """Scala: groups without metadata go with their last offset."""
         if not self.release.simple_groups_follow_offsets:
             return
         for group_id in group_ids:
             group = self.groups.get(group_id)
             if isinstance(group, ClassicGroup) and group.value is None and not self.has_offsets(group_id):
-                if self.events is not None:
-                    if by_marker:
-                        self.events.close()
-                    else:
-                        self.events.touches(group_id, None, None)
-                del self.groups[group_id]
                 if self.events is not None and by_marker:
-                    self.events.vanished(group)
-                if self.recording:
-                    self._record(before(group, None), None, None, log_offset, log_timestamp)
+                    self.events.vanished(place, group)
+                elif self.events is not None:
+                    self.events.before(place, group_id, None, None)
+                del self.groups[group_id]
+                is_changed = self.recording and self._record(before(group, None), None, None, place)
+                if self.events is not None and not by_marker:
+                    self.events.after(place, group_id, None, is_changed=is_changed)
 
     def has_offsets(self, group_id: str) -> bool:
         """Whether the group holds committed or pending offsets."""
@@ -191,24 +187,20 @@ class Groups:
             check_subscriptions(value)
 
     def _create_simple_group(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:
-        if self.events is not None:
-            self.events.close()
-        group = ClassicGroup(self.release, group_id)
+        group, place = ClassicGroup(self.release, group_id), RecordPlace(log_offset, log_timestamp)
         group.state_since = log_timestamp
-        self.groups[group_id] = group
         if self.events is not None:
-            self.events.created(group_id)
+            self.events.created(place, group)
+        self.groups[group_id] = group
         if self.recording:
-            self._record(before(None, None), group, None, log_offset, log_timestamp)
+            self._record(before(None, None), group, None, place)
 
-    def _record(
-        self, start: Before, group: Group | None, member_id: str | None, log_offset: int, log_timestamp: int | None
-    ) -> None:
-        place = Place(self.offsets_partition, log_offset, log_timestamp)
-        versions = changes(start, group, member_id, place, self.topics)
-        if versions and self.events is not None:
-            self.events.changed(versions[0].group_id, log_offset, log_timestamp)
+    def _record(self, start: Before, group: Group | None, member_id: str | None, place: RecordPlace) -> bool:
+        """Adds the versions of what is different from `start`; whether anything is."""
+        at = Place(self.offsets_partition, place.log_offset, place.log_timestamp)
+        versions = changes(start, group, member_id, at, self.topics)
         self._versions += versions
+        return bool(versions)
 
     def _is_misplaced(self, group_id: str, offsets_partitions: int | None) -> bool | None:
         if offsets_partitions is None:

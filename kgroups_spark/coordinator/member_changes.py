@@ -1,4 +1,4 @@
-"""What a change did to the members of a group: which left, which joined, and whose assignment is another one."""
+"""Changes of a group's members: which left, which joined, and which have another assignment."""
 
 from __future__ import annotations
 

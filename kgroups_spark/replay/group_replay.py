@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from kgroups_spark.coordinator.acts import RecordPlace
 from kgroups_spark.coordinator.group_events import GroupEvents
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -39,8 +40,8 @@ class GroupReplay:
             elif isinstance(step, TombstoneStep):
                 self._tombstone(step)
             else:
-                self.events.at(step.log_offset, step.log_timestamp)
-                self.groups.remove_simple_groups(step.group_ids, step.log_offset, step.log_timestamp, by_marker=True)
+                place = RecordPlace(step.log_offset, step.log_timestamp)
+                self.groups.remove_simple_groups(step.group_ids, place, by_marker=True)
                 for group_id in step.group_ids:
                     self._changed(group_id, step.log_offset)
             yield
@@ -48,23 +49,19 @@ class GroupReplay:
 
     def _record(self, placed: PlacedRecord) -> None:
         record = placed.record
-        self.events.batch_offset = placed.batch_offset
         names = (record.group_id, record.member_id, record.regular_expression)
+        value = (record.value, record.value_version, placed.batch_offset)
         try:
-            self.groups.replay_group_record(
-                placed.log_offset, placed.log_timestamp, record.record_type, *names, record.value, record.value_version
-            )
+            self.groups.replay_group_record(placed.log_offset, placed.log_timestamp, record.record_type, *names, *value)
         except ReplayFailure as failure:
             self.failures.append((placed, str(failure)))
         self._changed(record.group_id, placed.log_offset)
 
     def _tombstone(self, step: TombstoneStep) -> None:
-        self.events.batch_offset = step.batch_offset
-        self.events.record(step.log_offset, step.log_timestamp)
-        if step.removed is not None:
-            self.events.removed(step.removed)
+        place = RecordPlace(step.log_offset, step.log_timestamp, step.batch_offset)
+        self.events.tombstone(place, step.removed)
         if step.takes_last:
-            self.groups.remove_simple_groups([step.group_id], step.log_offset, step.log_timestamp)
+            self.groups.remove_simple_groups([step.group_id], place)
             self._changed(step.group_id, step.log_offset)
 
     def _changed(self, group_id: str, log_offset: int) -> None:

@@ -46,8 +46,7 @@ class ReplayRow(NamedTuple):
 
 def replay(shard: Shard, row: ReplayRow) -> None:
     """Applies the row. Raises ReplayFailure as the shard does."""
-    if shard.events is not None:
-        shard.events.batch_offset = row.batch_offset
+    shard.batch_offset = row.batch_offset
     group_id = row.group_id or ""
     producer = (row.producer_id, row.producer_epoch)
     match row.kind:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kgroups_spark.coordinator.acts import Slot
+from kgroups_spark.coordinator.acts import RecordPlace, Slot
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import Rules
 from kgroups_spark.coordinator.groups import Groups
@@ -39,7 +39,7 @@ class Listener(ShardEvents):
         super().removed_by(slot, commit, is_pending=is_pending)
         if commit is not None:
             removal = self._removals[-1]
-            self.facts[removal.log_offset] = (is_pending, removal.is_topic_left, removal.is_group_left)
+            self.facts[removal.place.log_offset] = (is_pending, removal.is_topic_left, removal.is_group_left)
 
 
 class Twin:
@@ -138,4 +138,4 @@ def _hold(groups: Groups, offsets: Held, change: Row, row: ReplayRow) -> None:
         if has:
             groups.keep_group(row.log_offset, row.log_timestamp, group_id)
         else:
-            groups.remove_simple_groups([group_id], row.log_offset, row.log_timestamp)
+            groups.remove_simple_groups([group_id], RecordPlace(row.log_offset, row.log_timestamp))

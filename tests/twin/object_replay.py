@@ -142,8 +142,7 @@ class RowReplay:
         shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], row[TIMESTAMP]
         if timestamp is not None and timestamp < 0:
             timestamp = None
-        if shard.events is not None:
-            shard.events.batch_offset = None if row[DELTA] is None else offset - row[DELTA]
+        shard.batch_offset = None if row[DELTA] is None else offset - row[DELTA]
         if kind in (VALUE, TOMBSTONE):
             value = None if kind == TOMBSTONE else row[OF_COMMIT] or _offset_and_metadata(row)
             shard.replay_offset_commit(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kgroups_spark.coordinator.acts import Slot
+from kgroups_spark.coordinator.acts import RecordPlace, Slot
 from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.groups import Groups, Value
 from kgroups_spark.coordinator.releases import Release
@@ -43,6 +43,8 @@ class Shard(Groups):
         super().__init__(release, offsets_partition, self.offsets, recording=recording)
         self.transactions = OpenTransactions()
         self._corrected_at: set[int] = set()
+        # The base offset of the batch of the record that comes next; None: not known.
+        self.batch_offset: int | None = None
         # Offsets that were removed, for the first commit after it. Kept only where events are reported.
         self.removed: dict[Slot, RemovedOffset] = {}
         self.events: ShardEvents | None = None
@@ -68,13 +70,16 @@ class Shard(Groups):
             if is_transactional:
                 self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
             is_of_transaction = is_transactional and self.release.tombstone_removes_pending == "of_its_transaction"
-            if self.events is not None and not is_of_transaction:
-                self.events.record(log_offset, log_timestamp)
+            place = RecordPlace(log_offset, log_timestamp, self.batch_offset)
+            if self.events is not None:
+                self.events.place = place
+                if not is_of_transaction:
+                    self.events.tombstone(place, None)
             had_offsets = self.has_offsets(group_id)
             self.offsets.remove(slot, producer_id, is_transactional)
             if self.events is not None and is_of_transaction and had_offsets and not self.has_offsets(group_id):
-                self.events.record(log_offset, log_timestamp)
-            self.remove_simple_groups([group_id], log_offset, log_timestamp)
+                self.events.tombstone(place, None)
+            self.remove_simple_groups([group_id], place)
             return
         if value.topic_id is not None:
             self.topics.learn(value.topic_id, topic, log_timestamp, "offset_commit")
@@ -104,6 +109,7 @@ class Shard(Groups):
         regular_expression: str | None,
         value: Value | None,
         value_version: int | None = None,
+        batch_offset: int | None = None,
         *,
         producer_id: int = -1,
         is_transactional: bool = False,
@@ -114,7 +120,15 @@ class Shard(Groups):
         if value is not None:
             self._learn_topics(record_type, value, log_timestamp)
         super().replay_group_record(
-            log_offset, log_timestamp, record_type, group_id, member_id, regular_expression, value, value_version
+            log_offset,
+            log_timestamp,
+            record_type,
+            group_id,
+            member_id,
+            regular_expression,
+            value,
+            value_version,
+            self.batch_offset if batch_offset is None else batch_offset,
         )
 
     def end_transaction(
@@ -128,7 +142,7 @@ class Shard(Groups):
         if events is not None:
             events.marker(log_offset, log_timestamp)
         groups = self.offsets.end_transaction(producer_id, outcome == "committed")
-        self.remove_simple_groups(groups, log_offset, log_timestamp, by_marker=True)
+        self.remove_simple_groups(groups, RecordPlace(log_offset, log_timestamp), by_marker=True)
         if events is not None:
             events.ended()
         # Scala's loader drops what is pending at any marker; the log's own transaction ends at COMMIT and ABORT alone.
@@ -151,7 +165,7 @@ class Shard(Groups):
         if self.events is not None:
             self.events.count_offsets()
         if start is not None:
-            self._record(start, self.groups.get(group_id or ""), None, log_offset - 1, None)
+            self._record(start, self.groups.get(group_id or ""), None, RecordPlace(log_offset - 1, None))
             self._corrected_at.add(log_offset - 1)
 
     def committed_rows(self) -> Iterator[CommittedRow]:

@@ -7,9 +7,9 @@ the log says at that place. The shard remembers which offsets are gone, so that 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgroups_spark.coordinator.acts import RemovedCommit, Slot
+from kgroups_spark.coordinator.acts import RecordPlace, RemovedCommit, Slot
 from kgroups_spark.coordinator.group_events import (
     GroupEvent,
     GroupEvents,
@@ -37,6 +37,8 @@ class ShardEvents(GroupEvents):
 
     def __init__(self, shard: Shard, rules: Rules) -> None:
         super().__init__(shard, rules)
+        # The value, tombstone or marker that is being replayed.
+        self.place = RecordPlace(-1, None)
         self._shard = shard
         self._is_marker = False
         # How many committed offsets there are by topic.
@@ -48,7 +50,8 @@ class ShardEvents(GroupEvents):
         self._offsets_of = Counter(topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets)
 
     def at(self, log_offset: int, log_timestamp: int | None) -> None:
-        super().at(log_offset, log_timestamp)
+        """A value comes next."""
+        self.place = RecordPlace(log_offset, log_timestamp)
         self._is_marker = False
 
     def marker(self, log_offset: int, log_timestamp: int | None) -> None:
@@ -103,21 +106,35 @@ class ShardEvents(GroupEvents):
     def removed_by(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
         """A tombstone has removed the committed offset; None: one that is not known."""
         remembered = self._shard.removed
-        log_offset = -1 if self._act is None else self._act[0]
+        log_offset = self.place.log_offset
         if commit is None:
             # A remembered offset is gone: another tombstone adds nothing.
             if slot in remembered:
                 return
             remember(remembered, slot, RemovedOffset(None, None, log_offset))
             if not is_pending:
-                self.removed(RemovedCommit(slot, None, is_pending=False, is_topic_left=False, is_group_left=False))
+                self.tombstone(
+                    self.place, RemovedCommit(slot, None, is_pending=False, is_topic_left=False, is_group_left=False)
+                )
             return
         value = commit.value
         remember(remembered, slot, RemovedOffset(value.committed_offset, value.topic_id, log_offset))
         self._offsets_of[slot[1]] -= 1
         left = (self._offsets_of[slot[1]] > 0, slot[0] in self._shard.offsets.committed)
         of_value = (value.committed_offset, value.topic_id, value.commit_timestamp, value.expire_timestamp)
-        self.removed(RemovedCommit(slot, RemovedValue(*of_value, value.value_version), is_pending, *left))
+        removed = RemovedCommit(slot, RemovedValue(*of_value, value.value_version), is_pending, *left)
+        self.tombstone(self.place, removed)
+
+    def type_of_emptied(self, group_id: str) -> str | None:
+        """The type of a group that has members at times and has none now; None: it is not one."""
+        group = self._groups.groups.get(group_id)
+        return None if group is None or group.is_simple or member_count(group) else group.group_type
+
+    def _event(self, group_id: str, name: str, **fields: Any) -> GroupEvent:
+        log_offset, log_timestamp, _ = self.place
+        group = self._groups.groups.get(group_id)
+        group_type = None if group is None else group.group_type
+        return GroupEvent(log_offset, 0, log_timestamp, log_timestamp, group_id, group_type, name, **fields)
 
     def _cause_of_move(self, group_id: str) -> str:
         if self._is_marker:
