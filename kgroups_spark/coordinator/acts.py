@@ -33,14 +33,14 @@ class RecordPlace(NamedTuple):
 
 
 class HeldOffsets(Protocol):
-    """Which groups hold offsets, after the record that was replayed last."""
+    """Which groups have offsets after the last replayed record."""
 
     def has_committed(self, group_id: str) -> bool: ...
     def has_pending(self, group_id: str) -> bool: ...
 
 
 class KnownGroups(Protocol):
-    """The groups of one partition (`groups.Groups`) as far as events need them."""
+    """The part of `groups.Groups` that events need."""
 
     release: Release
     held: HeldOffsets
@@ -49,11 +49,11 @@ class KnownGroups(Protocol):
 
 
 class RemovedCommit(NamedTuple):
-    """The offset that a tombstone removed, and what is left behind it.
+    """The offset that a tombstone removed, and which offsets are left after it.
 
     `value` None: the log does not have it (any more). `is_pending`: an open transaction held an offset of the slot.
-    `is_topic_left`: any group of the offsets partition has an offset of the topic left; `is_group_left`: the group has
-    an offset left.
+    `is_topic_left`: a group of the offsets partition still has an offset of the topic. `is_group_left`: the group still
+    has an offset.
     """
 
     slot: Slot
@@ -71,14 +71,14 @@ class Removal(NamedTuple):
     value: RemovedValue
     group_type: str | None
     due_at: int | None
-    emptied: int | None  # since when the group has been Empty; None: it is not, or nobody knows
+    emptied: int | None  # log time, in ms, since which the group has been Empty; None: it is not Empty, or unknown
     is_subscribed: bool
-    is_topic_left: bool  # any group has an offset of the topic left
-    is_group_left: bool  # the group has an offset left
+    is_topic_left: bool  # a group of the offsets partition still has an offset of the topic
+    is_group_left: bool  # the group still has an offset
 
 
 class UnknownRemoval(NamedTuple):
-    """The tombstone of an offset that is not known."""
+    """The tombstone of an offset that the log does not have."""
 
     place: RecordPlace
     slot: Slot
@@ -86,7 +86,7 @@ class UnknownRemoval(NamedTuple):
 
 
 class Touched:
-    """A group before an act, and what of it the act has changed so far."""
+    """A group before an act, and its changes in the act so far."""
 
     __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "missing", "place", "state_since")
 
@@ -96,16 +96,16 @@ class Touched:
         self.state_since = None if group is None else group.state_since
         self.had_offsets = groups.held.has_committed(group_id)
         self.had_pending = groups.held.has_pending(group_id)
-        # Members of modern groups as they were before they were first touched; None: there was no such member.
+        # Members of modern groups before the act's first record about them; None: there was no such member.
         self.members: dict[str, Any] = {}
         # The newest record that changed the group.
         self.place: RecordPlace | None = None
-        # The tombstone of a group that was not there, and the type of such a group.
+        # The tombstone of a group that did not exist, and the group type of such a tombstone.
         self.missing: tuple[RecordPlace, str] | None = None
 
 
 class Causes:
-    """Causes of what one act removed."""
+    """Causes of the removals of one act."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Causes:
         removals: list[Removal],
         with_unknown: set[str],
     ) -> None:
-        """`with_unknown`: groups of which the act removed offsets that are not known."""
+        """`with_unknown`: groups with a tombstone in the act whose value the log does not have."""
         self._groups = groups
         self._rules = rules
         self._touched = touched
@@ -131,7 +131,7 @@ class Causes:
         return cause_of(self._fits(removal))
 
     def of_group(self, group_id: str, touched: Touched, log_timestamp: int | None) -> str:
-        """Its offsets' cause, where the act removed any. A group without offsets goes at the next check."""
+        """The cause of its offsets, if the act removed any. A group without offsets expires at the next check."""
         removals = self._by_group.get(group_id)
         if removals:
             causes = {self.of_offset(removal) for removal in removals}
@@ -155,18 +155,19 @@ class Causes:
         group, touched = self._groups.groups.get(group_id), self._touched.get(group_id)
         before = group if touched is None else touched.group
         was_simple = before is not None and before.is_simple
-        # Scala's simple group that has nothing but pending offsets left may have been deleted: no record would say so.
+        # In Scala, a simple group with only pending offsets left may have been deleted: no record would show it.
         is_gone = group is None or (is_scala and was_simple and nothing_left)
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
-        # A log from before an upgrade to 4.0 may be explained by today's rules. Values with a topic id are Java's.
+        # Today's rules may have to explain a log from before an upgrade to 4.0. Only Java writes values with a topic
+        # id.
         may_be_scalas = was_simple and nothing_left and any(each.value.topic_id is None for each in of_group)
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}
         topic_gone = not self._last_of_topic[topic].is_topic_left
         if is_gone:
-            # Scala's group goes with the last offset, whoever removed that.
+            # Scala removes the group with its last offset, whatever removed that.
             topic_gone = topic_gone and is_scala and len(topics) == 1
         else:
             topic_gone = topic_gone or removal.is_subscribed
@@ -186,7 +187,8 @@ def _is_due(removal: Removal) -> bool:
 
 
 def _is_late(removal: Removal) -> bool:
-    """Whether the checks should have removed it long ago. A group with members may have given up the topic."""
+    """Whether a check should have removed it more than OVERDUE_MS ago. False for a group that is not Empty: it may have
+    unsubscribed from the topic only now."""
     due, removed = removal.due_at, removal.place.log_timestamp
     assert due is not None and removed is not None
     return removal.emptied is not None and removed - max(due, removal.emptied) > OVERDUE_MS

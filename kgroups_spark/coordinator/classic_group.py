@@ -1,8 +1,8 @@
-"""A classic group: its last GroupMetadata value (type 2), or nothing where it exists by its offsets only.
+"""A classic group: its last GroupMetadata value (type 2), or no value if it exists only by its offsets.
 
-The value replaces the group as a whole, of whatever type it was. State after a load (semantics section 5.1): members
-make it Stable, none Empty; PreparingRebalance and CompletingRebalance are never logged (T60). Without a protocol type
-a group is simple, whether a record names it (the placeholder of 4.3, T43) or only its offsets do (T18).
+A value replaces the whole group, of any type. State after a load (semantics section 5.1): Stable with members, Empty
+without. PreparingRebalance and CompletingRebalance are never logged (T60). A group without a protocol type is simple,
+whether a record names it (the placeholder of 4.3, T43) or only offsets do (T18).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class ClassicGroup:
-    """`value` is the GroupMetadata value, None for a group that was made by an offset commit.
+    """The state of one classic group.
 
-    Its members are dicts, or SnapshotMembers.
+    `value` is its GroupMetadata value, None for a group that an offset commit created. The value's members are dicts,
+    or SnapshotMembers. `log_offset` is None as long as only offsets name the group.
     """
 
     group_type = "classic"
@@ -54,7 +55,7 @@ class ClassicGroup:
         self.log_offset: int | None = None
         self.state_since: int | None = None
         members = None if value is None else value["members"]
-        # The value's members if they are made on demand.
+        # The value's members if they are decoded on demand.
         self.members_on_demand = members if isinstance(members, SnapshotMembers) else None
         self._members: dict[str, dict[str, Any]] | None = None
         self._numbers: dict[str, int] | None = None
@@ -63,7 +64,7 @@ class ClassicGroup:
 
     @property
     def members(self) -> dict[str, dict[str, Any]]:
-        """The value's members by id. A group is never changed, only replaced: they are looked up once."""
+        """The value's members by id, computed once: a group is only replaced, never changed."""
         if self._members is None:
             members = [] if self.value is None else self.value["members"]
             self._members = {member["memberId"]: member for member in members}
@@ -71,7 +72,7 @@ class ClassicGroup:
 
     @property
     def member_numbers(self) -> dict[str, int]:
-        """By member id where the member is in the value; of an id that comes twice the last one counts."""
+        """The member's index in the value, by member id; the last index of a repeated id."""
         if self._numbers is None:
             members = self.members_on_demand
             all_members = [] if self.value is None else self.value["members"]
@@ -81,7 +82,7 @@ class ClassicGroup:
 
     @property
     def member_fingerprints(self) -> dict[str, bytes]:
-        """By member id; only where members are made on demand."""
+        """Each member's fingerprint by member id; empty unless members are decoded on demand."""
         members = self.members_on_demand
         if members is None:
             return {}
@@ -98,7 +99,10 @@ class ClassicGroup:
 
     @property
     def assignments(self) -> list[str | None]:
-        """The members' assignments as JSON: [{"topic": ..., "partition": ...}, ...]; None: it cannot be read."""
+        """The members' assignments as JSON, in the value's order: [{"topic": ..., "partition": ...}, ...].
+
+        None: the assignment cannot be parsed, or the group's protocol type is not `consumer`.
+        """
         if self._assignments is None:
             members = self.members_on_demand
             if members is not None:
@@ -115,7 +119,7 @@ class ClassicGroup:
 
     @property
     def protocol_type(self) -> str | None:
-        """None for simple groups. The first member's type counts, even if it is empty."""
+        """The protocol type, None for simple groups. With members it may be "" (Kafka takes the first member's)."""
         if self.value is None:
             return None
         if self.value["members"]:
@@ -203,7 +207,7 @@ class ClassicGroup:
 
 
 def _assigned_partitions(member: dict[str, Any], topics: Topics) -> list[AssignedPartition] | None:
-    """None where the blob does not parse; a blob of no bytes is a member that never synced."""
+    """The member's partitions. None: the blob does not parse. An empty blob means that the member never synced."""
     assignment = member.get("assignment")
     if assignment is not None:
         return topics.of_names(assignment["assignedPartitions"])
@@ -221,7 +225,7 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
 
 
 def check_members(group_id: str, value: dict[str, Any]) -> None:
-    """Raises ReplayFailure where Kafka's ClassicGroup.add refuses one of the value's members."""
+    """Raises ReplayFailure if Kafka's ClassicGroup.add refuses one of the value's members."""
     members = value["members"]
     if isinstance(members, SnapshotMembers):
         all_instances, all_ids = members.instance_ids(), members.ids()
@@ -235,18 +239,19 @@ def check_members(group_id: str, value: dict[str, Any]) -> None:
             f"Static member with groupInstanceId={instance} cannot be added to group {group_id} "
             "since it is already a member."
         )
-    # A member id that comes twice counts its protocol twice: no further member's protocol is then one of all members.
+    # Kafka counts the protocol of a repeated member id twice. After that, it finds no protocol that all members
+    # support, so the next member is refused.
     ids = all_ids[:-1]
     if len(set(ids)) < len(ids):
         raise ReplayFailure(f"None of the protocols of a member of group {group_id} can be supported.")
 
 
 def check_subscriptions(value: dict[str, Any]) -> None:
-    """Raises ReplayFailure where reading a subscription throws what the coordinator does not catch."""
+    """Raises ReplayFailure if parsing a subscription throws an exception that the coordinator does not catch."""
     if value["protocolType"] != CONSUMER_PROTOCOL_TYPE or value["protocol"] is None:
         return
     if isinstance(value["members"], SnapshotMembers):
         return
     for member in value["members"]:
         if member.get("subscription") is None and subscribed_topics(member) is None:
-            return  # the first unparsable one ends it: the group's topics are unknown
+            return  # Kafka stops at the first unparsable one: the group's topics are unknown

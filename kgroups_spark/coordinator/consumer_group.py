@@ -1,9 +1,9 @@
 """A consumer group of KIP-848: record types 3 to 8 and 16.
 
-State, in this order (Kafka ConsumerGroup.maybeUpdateGroupState): no members is Empty; a group epoch above the
-assignment epoch is Assigning; any member that is not STABLE at the assignment epoch is Reconciling (a static member
-that is away, at epoch -2, too: T36); else Stable. A current assignment (type 8) after the member's removal makes a
-ghost of it (T35).
+The state is the first of these that applies (Kafka ConsumerGroup.maybeUpdateGroupState). Empty: no members. Assigning:
+the group epoch is above the assignment epoch. Reconciling: a member is not STABLE at the assignment epoch, which
+includes a static member that is away, at epoch -2 (T36). Otherwise Stable. A current assignment (type 8) after the
+member's removal creates a ghost member (T35).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATES = {STABLE: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS
 
 
 class ConsumerMember(NamedTuple):
-    """A member; `metadata` is its type-5 value, None for one that only a current assignment speaks of."""
+    """A member. `metadata` is its type-5 value, None if only a current assignment (type 8) names it."""
 
     member_id: str
     metadata: Value | None = None
@@ -36,7 +36,8 @@ class ConsumerMember(NamedTuple):
     member_state: int = STABLE
     assigned: Partitions = {}  # noqa: RUF012  never changed in place
     pending_revocation: Partitions = {}  # noqa: RUF012
-    # 3.7's early-access layout: the epoch a member is on its way to; state and epoch later say the same together.
+    # Only in 3.7's early-access layout: the epoch that the member is moving to. Later layouts derive it from state and
+    # epoch.
     target_member_epoch: int | None = None
     log_offset: int | None = None
 
@@ -56,7 +57,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.partition_epochs = PartitionEpochs(release.strict_partition_epochs)
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; `name` is the member id or (16) the regular expression. True: the group is gone."""
+        """Applies a record; True: it removed the group. `name` is the member id or (type 16) the regular expression."""
         member_id = name or ""
         match record_type:
             case 3:
@@ -76,7 +77,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
                 self.regexes.pop(member_id, None)
                 if value is not None:
                     self.regexes[member_id] = sorted(set(value["topics"]))
-        # Type 4 only says which topics there are; since 4.1 it is written as a tombstone alone.
+        # Type 4 only lists topics and their partitions; since 4.1 only its tombstones are written.
         return False
 
     def _replay_metadata(self, log_offset: int, member_id: str, value: Value | None) -> None:
@@ -125,13 +126,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self._update(member)
 
     def _with_epochs(self, entries: list[Value], member_epoch: int) -> Partitions:
-        """Partitions with the epoch they were assigned in; without one of each, the member's (4.3, KIP-1251)."""
+        """Partitions with the epoch of their assignment; the member's epoch if there is not one for each (KIP-1251)."""
         if not self.release.has_assignment_epochs:
             return assigned_partitions(entries)
         return {entry["topicId"]: _epochs(entry, max(member_epoch, 0)) for entry in entries}
 
     def _update(self, member: ConsumerMember) -> None:
-        """Puts the member in place. Where its partitions collide it is there, and the state is what it was."""
+        """Stores the member. If its partitions collide, the member is stored but the group's state stays as it was."""
         before = self.members.get(member.member_id)
         if self.release.checks_partition_epochs:
             self.settle_state()
@@ -200,7 +201,7 @@ UNKNOWN_METADATA: dict[str, Any] = {
 
 
 def _member_state(value: Value) -> int:
-    """The state that the value has, or that 3.7 took from what was pending."""
+    """The state in the value; in 3.7's layout, which has none, the state that the pending partitions imply."""
     state: int | None = value["state"]
     if state is not None:
         return state

@@ -1,9 +1,9 @@
-"""Which group object a record works on: the one that is there, a new one, or one that takes its place.
+"""The group object that a record applies to: the existing one, a new one, or one that replaces it.
 
 The rules are those of Kafka GroupMetadataManager.getOrMaybeCreatePersisted{Consumer,Share,Streams}Group, per release:
 
     no group                 a value creates it; a tombstone is ignored (3.7 to 3.9, and share groups of 4.0: fails)
-    a group of its type      that one
+    a group of its type      used as it is
     a simple classic group   replaced by an empty group of the type, by values and tombstones alike (T31), since offset
                              commits come first. Consumer since 4.0, streams since 4.2.1, share never (T33)
     any other group          fails
@@ -31,9 +31,9 @@ GROUP_OF_TYPE: dict[int, type[Modern]] = {
 def persisted_group(
     groups: dict[str, Group], release: Release, record_type: int, group_id: str, *, is_value: bool
 ) -> Modern | None:
-    """The group that a record of types 3 to 23 works on, put into `groups` if it is new; None: there is none.
+    """The group that a record of types 3 to 23 applies to, added to `groups` if it is new; None: no group, ignored.
 
-    Raises ReplayFailure where the release's load fails.
+    Raises ReplayFailure if the release's load fails.
     """
     group_class = GROUP_OF_TYPE[record_type]
     group = groups.get(group_id)

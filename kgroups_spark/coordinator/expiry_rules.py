@@ -1,6 +1,6 @@
 """When committed offsets and groups expire, per Kafka release from 0.8 to 4.4: data only.
 
-Two coordinators did the clean-up: the Scala one (to 3.9) and the Java one (3.7 on, the only one since 4.0). Sources:
+Two coordinators do the clean-up: Scala's (to 3.9) and Java's (from 3.7 on, the only one since 4.0). Sources:
 `GroupMetadata.removeExpiredOffsets` and `GroupMetadataManager.cleanupGroupMetadata` (Scala), `OffsetManager.compact`
 (0.8.2); `OffsetMetadataManager.cleanupExpiredOffsets`, `ClassicGroup.offsetExpirationCondition`,
 `StreamsGroup.isSubscribedToTopic` and `Group.shouldExpire` (Java).
@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 class OpenTransactionRule(Enum):
-    """Whether a group with pending transactional offsets outlives a clean-up that took its last committed offset."""
+    """Whether a group with pending transactional offsets survives a clean-up that removes its last committed offset."""
 
     ALWAYS = "the group stays"
     IF_IT_HAS_OFFSETS = "the group stays if it had a committed offset; with pending ones alone it goes"
@@ -28,9 +28,9 @@ class OpenTransactionRule(Enum):
 class ExpiryRules:
     """The rules of one release's clean-up. Durations in milliseconds."""
 
-    default_retention_ms: int  # offsets.retention.minutes, if nobody set it
-    is_strict: bool  # an offset is still there at the very millisecond at which it is due
-    honours_expire_timestamp: bool  # a time that the client gave goes before commit time plus retention
+    default_retention_ms: int  # default of offsets.retention.minutes
+    is_strict: bool  # an offset still exists in the millisecond in which it is due
+    honours_expire_timestamp: bool  # a time set by the client takes precedence over commit time plus retention
     v1_without_expire_timestamp_expired: bool  # -1 in a v1 value is read as a time, the millisecond before 1970
     depends_on_group: bool  # state, members and subscriptions matter; False: commit time alone does (before KIP-211)
     subscription_states: frozenset[str]  # classic `consumer` groups: states in which unsubscribed topics expire
@@ -38,12 +38,12 @@ class ExpiryRules:
     pending_transaction_spares: bool  # a pending offset keeps the committed one of its partition
     open_transaction: OpenTransactionRule
     deletes_share_groups: bool
-    # Committed offsets of a share group are asked for an expiration condition, which share groups do not have: the
-    # exception ends the clean-up of the whole offsets partition (GroupCoordinatorShard.cleanupGroupMetadata).
+    # The clean-up asks a share group with committed offsets for an expiration condition. Share groups have none, and
+    # the exception ends the clean-up of the whole offsets partition (GroupCoordinatorShard.cleanupGroupMetadata).
     share_offsets_end_clean_up: bool
-    # A streams group whose topology description a plugin holds outlives its offsets (StreamsGroup.shouldExpire).
+    # A streams group survives its offsets while a plugin holds its topology description (StreamsGroup.shouldExpire).
     keeps_described_streams_groups: bool
-    tombstone_at_generation_0: bool  # deleting a group that nobody ever joined writes a tombstone, too
+    tombstone_at_generation_0: bool  # deleting a group that no member ever joined writes a tombstone, too
 
 
 _EMPTY = frozenset({"Empty", "Dead"})
@@ -78,10 +78,10 @@ _V3_8_JAVA = replace(
 )
 _V4_0_0 = replace(_V3_8_JAVA, share_offsets_end_clean_up=True)
 _V4_0_1 = replace(_V4_0_0, open_transaction=OpenTransactionRule.ALWAYS)  # KAFKA-19163
-# KAFKA-19016, 4.1 on: Group.shouldExpire is asked first.
+# KAFKA-19016, from 4.1 on: the clean-up calls Group.shouldExpire first.
 _V4_2 = replace(_V4_0_1, deletes_share_groups=False, share_offsets_end_clean_up=False)
 _V4_1 = replace(_V4_2, topology_unread_states=_EMPTY | {"NotReady"})
-# Offsets are cleaned up first again, then Group.shouldExpire is asked.
+# The clean-up removes offsets first again, then calls Group.shouldExpire.
 _V4_4 = replace(_V4_2, share_offsets_end_clean_up=True, keeps_described_streams_groups=True)
 
 # The first version with these rules, oldest first.
@@ -113,9 +113,11 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)((?:\.\d+){0,2})(-java)?")
 
 
 def expiry_rules(release_version: str) -> ExpiryRules:
-    """The rules of a release: `4.3`, `4.0.0`, `0.10.2.1`. Without a patch number the last patch release is meant; 3.7
-    to 3.9 mean the Scala coordinator, their default, and `3.7-java` to `3.9-java` the new one opted in. Raises
-    ValueError."""
+    """The rules of a release: `4.3`, `4.0.0`, `0.10.2.1`.
+
+    Without a patch number it is the last patch release. 3.7 to 3.9 mean the Scala coordinator, their default;
+    `3.7-java` to `3.9-java` mean Java's, which was opt-in there. Raises ValueError for a release that is not known.
+    """
     match = _VERSION.fullmatch(release_version.strip().lower())
     if match:
         major, minor = int(match[1]), int(match[2])

@@ -1,23 +1,22 @@
 """Events of groups, found while their records are replayed: rows of `group_events`.
 
-Offsets. Each tombstone is an event with what it removes, and its cause. Moves of offsets are found elsewhere (by
+Offsets. Each tombstone is an event with the removed offset and the cause. Moves of offsets are found elsewhere (by
 columns: offsets/moves.py).
 
 Groups. The records of one act of a coordinator are one change: an upgrade to the consumer protocol deletes a group and
-creates it again, a first member comes in five records. The events are at the last record of the act that changed the
-group. An act is the records of types 2 to 23 and the offset tombstones of one batch: both coordinators append what they
-do to a group at once (Java: CoordinatorRuntime, Scala: GroupMetadataManager), the cleaner keeps batches apart, and no
-audit ends within one. Where history does not have the batch (message formats 0 and 1, lakes before layout 9), an act is
-the records that follow each other with the same log timestamp.
+creates it again, and a first member takes five records. The events are at the last record of the act that changed the
+group. An act is the records of types 2 to 23 and the offset tombstones of one batch: both coordinators append the
+records of one operation on a group at once (Java: CoordinatorRuntime, Scala: GroupMetadataManager), the cleaner keeps
+batches apart, and no audit ends within a batch. Where history does not have the batch (message formats 0 and 1, lakes
+before layout 9), an act is consecutive records with the same log timestamp.
 
-A tombstone of what the log does not have (Kafka's cleaner took it, or the log was not read that far back) says that
-something went, not what: the event lacks what was there before, and its cause is unknown. Each removal is reported
-once: the shard remembers which offsets and groups are gone, and a second tombstone reports nothing. Nor does the
-tombstone of an offset that an open transaction holds and that was never committed: the log does not have such an
-offset to remove.
+A tombstone may remove a value that the log does not have: Kafka's cleaner took it, or the log was not read that far
+back. Then the event lacks the value before, and its cause is unknown. Each removal is reported once: the shard
+remembers removed offsets and groups, and a second tombstone is no event. The tombstone of an offset that was only ever
+pending is no event either, because no committed offset was removed.
 
-The events of a log are the same however it is cut. Without batches an act ends with an audit, too: a rebuild is given
-the places where audits ended.
+The events of a log are the same however it is cut. Without batches an act also ends with an audit, so a rebuild gets
+the log offsets at which audits ended.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ V = TypeVar("V")
 GROUP_METADATA = 2
 # Group types by the record whose tombstone removes a group.
 TYPE_OF_GROUP_RECORD = {GROUP_METADATA: "classic", 3: "consumer", 11: "share", 17: "streams"}
-# So many removed offsets, and as many removed groups, are remembered in each offsets partition. The oldest removals are
-# forgotten first.
+# Removed offsets, and removed groups, that each offsets partition remembers. It drops the oldest removals first.
 REMEMBERED = 65536
 
 EVENTS = (
@@ -78,7 +76,7 @@ _CHANGES = ("group_type_changed", "state_changed", "generation_changed")
 
 
 class GroupEvent(NamedTuple):
-    """A row of `group_events` without audit_id and offsets_partition. Times in ms."""
+    """A row of `group_events` without audit_id and offsets_partition. Times are in ms, None if the record has none."""
 
     log_offset: int
     event_index: int
@@ -111,7 +109,7 @@ class MemberEvents(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The settings that decide causes. `retention`: (log offset from which on, retention in ms), ascending.
+    """The settings that decide causes. `retention`: (first log offset, retention in ms), ascending.
 
     `audit_ends`: log offsets at which an audit ended, ascending.
     """
@@ -124,8 +122,9 @@ class Rules(NamedTuple):
 class GroupEvents:
     """Records the events of the groups of one partition, and the committed offsets that are removed.
 
-    `before` and `after` come around each record that may change a group, `tombstone` at each offset tombstone. A value
-    or a marker that makes or takes a simple group (`created`, `vanished`) ends the act: another request wrote it.
+    `before` and `after` enclose each record that may change a group; `tombstone` comes at each offset tombstone. A
+    value or a marker that creates or removes a simple group (`created`, `vanished`) ends the act: another request wrote
+    it.
     """
 
     def __init__(self, groups: KnownGroups, rules: Rules) -> None:
@@ -135,12 +134,12 @@ class GroupEvents:
         self._audit_ends = list(reversed(rules.audit_ends))
         self._retention = list(reversed(rules.retention))
         self._retention_ms = 0
-        # The act: its newest record, the groups before it, what it removed.
+        # The act: its newest record, the groups before it, its removals.
         self._newest: RecordPlace | None = None
         self._touched: dict[str, Touched] = {}
         self._removals: list[Removal] = []
         self._unknown: list[UnknownRemoval] = []
-        # Group events from values and markers. Each is numbered together with the moves of offsets there.
+        # Group events at values and markers. They are numbered together with the moves of offsets at that log offset.
         self.moves: list[GroupEvent] = []
 
     def take(self) -> list[GroupEvent | MemberEvents]:
@@ -195,19 +194,19 @@ class GroupEvents:
         self._removals.append(Removal(place, slot, value, group_type, due, emptied, is_subscribed, *left))
 
     def created(self, place: RecordPlace, group: Group) -> None:
-        """A value has made a simple group."""
+        """A value has created a simple group."""
         self.close()
         self._groups.removed_groups.pop(group.group_id, None)
         self.moves.append(_event(place, group, "group_created", value_after=group.state))
 
     def vanished(self, place: RecordPlace, group: Group) -> None:
-        """Scala: a marker has taken the last that was left of a simple group."""
+        """Scala: a marker has removed the last offset of a simple group."""
         self.close()
         remember(self._groups.removed_groups, group.group_id, place.log_offset)
         self.moves.append(_event(place, group, "group_removed", value_before=group.state, cause=UNKNOWN))
 
     def close(self) -> None:
-        """The act has ended: reports what it did."""
+        """Ends the act, and reports its events."""
         self._newest = None
         if not self._touched and not self._removals and not self._unknown:
             return
@@ -243,7 +242,7 @@ class GroupEvents:
         self._newest = place
 
     def _remember_group(self, group_id: str, touched: Touched) -> None:
-        """After an act that touched the group: whether it is known to be gone."""
+        """After an act on the group: notes whether it is removed."""
         place = touched.place or (None if touched.missing is None else touched.missing[0])
         if group_id in self._groups.groups:
             self._groups.removed_groups.pop(group_id, None)
@@ -315,7 +314,7 @@ def _event(place: RecordPlace, group: Group, name: str, **fields: Any) -> GroupE
 
 
 def remember(remembered: dict[K, V], key: K, value: V) -> None:
-    """Puts the key behind all others, and lets the oldest go where there are too many."""
+    """Puts the key after all others, and drops the oldest one if there are more than REMEMBERED."""
     remembered.pop(key, None)
     remembered[key] = value
     if len(remembered) > REMEMBERED:

@@ -1,9 +1,9 @@
-"""Records of types 2 to 23 from rows of `group_records`; GroupMetadata values of consumer groups many at once.
+"""Records of types 2 to 23 from rows of `group_records`; GroupMetadata values of consumer groups in blocks.
 
-Such a value is a snapshot of a whole group, with hundreds of members perhaps, and most snapshots are replaced by the
-next one. So a block of values is read together, into columns (messages/snapshot_columns.py). Groups and version rows
-refer to members by their row in the block, and are made into rows of the tables by columns, too
-(replay/member_columns.py). Other values, and blocks of little, are read one by one; the rows are the same.
+Such a value is a snapshot of a whole group, perhaps with hundreds of members, and the next snapshot soon replaces it.
+So a block of values is read into columns at once (messages/snapshot_columns.py). Groups and version rows refer to
+members by their row in the block, and become rows of the tables by columns, too (replay/member_columns.py). Other
+values, and small blocks, are read one by one; the rows are the same.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from kgroups_spark.messages.group_records import DecodedRecord, JsonRecord
 from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
 
 GROUP_METADATA = 2
-# Texts of so many bytes, or one value, are read together.
+# A block has values of about this many bytes, or one larger value.
 BLOCK_BYTES = 4 << 20
-# To read a block costs a millisecond, however little it holds: of fewer bytes none is made.
+# Reading a block costs a millisecond, whatever its size: values of fewer bytes than this are read one by one.
 BLOCK_AT_BYTES = 48 << 10
-# Blocks of so many bytes are kept before `is_full` says so.
+# `is_full` is true above this many bytes of blocks.
 FULL_BYTES = 64 << 20
 _ROW_BYTES = 256  # of a record without its value, roughly
 
 _KEY_AND_VERSION = ("record_type", "group_id", "member_id", "regular_expression", "value_version")
 Member = dict[str, Any]
-# A quote in a text of JSON has a backslash before it: so this is nowhere but where a member begins.
+# JSON escapes a quote inside a text with a backslash, so these bytes occur only where a member begins.
 _MEMBER = b'{"memberId":'
 
 
@@ -50,14 +50,14 @@ class SnapshotRecord(NamedTuple):
 
 
 class GroupSnapshots:
-    """Decodes rows of `group_records`, and looks after the blocks that it makes."""
+    """Decodes rows of `group_records`, and frees the memory of blocks that were replayed."""
 
     def __init__(self) -> None:
         self._replayed: list[SnapshotBlock] = []
         self._size_bytes = 0
 
     def records(self, rows: pa.Table) -> Iterator[DecodedRecord]:
-        """A record for each row, in the order of the rows. A block is read when its first row is asked for."""
+        """A record for each row, in the order of the rows. A block is read with its first record."""
         for lot in _in_lots(rows):
             block, records = _read(lot)
             if block is not None:
@@ -72,7 +72,7 @@ class GroupSnapshots:
         return self._size_bytes > FULL_BYTES
 
     def shrink(self) -> None:
-        """Drops what is no longer in use of the blocks whose records have been replayed."""
+        """Drops the unused parts of blocks with only replayed records."""
         for block in self._replayed:
             block.shrink()
         self._replayed = []
@@ -86,12 +86,12 @@ class SnapshotBlock:
         self.members = members
         self.size_bytes = texts.nbytes + members.nbytes
         self._texts = texts
-        # Columns as Python has them. As long as the values are replayed, all rows will be asked for.
+        # Columns as Python lists: the replay of the block's values asks for all rows.
         self._lists: dict[str, list[Any]] | None = {}
         self._in_use: weakref.WeakSet[SnapshotMembers] = weakref.WeakSet()
 
     def members_of(self, value: int, first: int, count: int) -> SnapshotMembers:
-        """Members of one value, which keep their rows in the block as long as they are in use."""
+        """The members of one value. The block keeps their rows as long as they are in use."""
         members = SnapshotMembers(self, value, first, count)
         self._in_use.add(members)
         return members
@@ -102,7 +102,7 @@ class SnapshotBlock:
         return text
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
-        """Some rows of a column; of assigned partitions their text."""
+        """Rows of a column; assigned partitions as JSON text."""
         column = self.members.column(name)
         if self._lists is None:
             return _as_list(column.slice(first, count))
@@ -111,7 +111,7 @@ class SnapshotBlock:
         return self._lists[name][first : first + count]
 
     def shrink(self) -> None:
-        """Drops what is no longer in use, after the block's values have been replayed."""
+        """Drops the unused rows, after the block's values have been replayed."""
         self._lists = None
         in_use = sorted(self._in_use, key=lambda members: members.value)
         for members in in_use:
@@ -130,8 +130,8 @@ class SnapshotBlock:
 class SnapshotMembers(Sequence[Member]):
     """Members of value number `value` of a block: `first` is their first row in it.
 
-    They are made when they are asked for: to everything else they are a list of dicts. Lists are in the order of the
-    value. Every blob in it has no bytes or can be read, so that reading one fails no load.
+    They behave like a list of dicts, each decoded on access. Lists are in the order of the value. Every protocol blob
+    in the value is empty or can be parsed, so none of them fails a load.
     """
 
     __slots__ = ("__weakref__", "_count", "_fingerprints", "block", "first", "value")
@@ -167,8 +167,10 @@ class SnapshotMembers(Sequence[Member]):
         return self.block.column("group_instance_id", self.first, self._count)
 
     def fingerprints(self) -> list[bytes]:
-        """The text of each member, without its beginning and its end, which all have. It says all of the member,
-        whatever version its bytes were of: equal where the member is."""
+        """The JSON text of each member, without the beginning and the end, which are the same for all.
+
+        The texts of equal members are equal, whatever the version of their value.
+        """
         if self._fingerprints is None:
             text = self.value_json().encode()
             _, _, members = text.removesuffix(b"}]}").partition(_MEMBER)
@@ -176,7 +178,7 @@ class SnapshotMembers(Sequence[Member]):
         return self._fingerprints
 
     def assignments(self) -> list[str | None]:
-        """The assignments as JSON; see ClassicGroup.assignments."""
+        """The assignments as JSON, see ClassicGroup.assignments."""
         return self.block.column("assigned_partitions", self.first, self._count)
 
     def value_json(self) -> str:
@@ -184,7 +186,7 @@ class SnapshotMembers(Sequence[Member]):
         return self.block.text(self.value)
 
     def forget(self) -> None:
-        """Forgets what can be computed again."""
+        """Drops values that can be computed again."""
         self._fingerprints = None
 
 
@@ -220,7 +222,7 @@ def _in_lots(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[DecodedRecord]]:
-    """The block of what can be read together, if anything, and the record of each row."""
+    """The block of the values that can be read together (None: too few bytes), and the record of each row."""
     texts = rows.column("value").combine_chunks().cast(pa.string())
     is_of_consumers = pc.starts_with(texts, CONSUMER_GROUP).fill_null(False)
     is_snapshot = pc.and_(is_of_consumers, pc.equal(rows.column("record_type"), GROUP_METADATA).combine_chunks())
@@ -243,7 +245,7 @@ def _one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
 
 
 def _snapshots(block: SnapshotBlock, rows: pa.Table, columns: SnapshotColumns) -> Iterator[SnapshotRecord | None]:
-    """The record of each value in the block; None where the columns do not say it."""
+    """The record of each value in the block; None if the columns could not hold it."""
     facts = zip(
         itertools.count(),
         rows.column("group_id").to_pylist(),

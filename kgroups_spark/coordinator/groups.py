@@ -1,16 +1,17 @@
-"""The groups of one offsets partition, record by record: the half of a coordinator shard that is not offsets.
+"""The groups of one offsets partition, replayed record by record. Offsets are the other half of a coordinator shard.
 
     groups = Groups(release("4.3"), offsets_partition=17, held)
     groups.replay_group_record(...), .keep_group(...), .remove_simple_groups(...)   in log order
     groups.group_rows(), .member_rows()                                             the current tables
 
-Offsets come in at two places. A value makes a simple group exist where there is none (T18, T29): in Java only a group
-tombstone ends it, offsets or not (T30). Scala joins groups and offsets at the end of its load, so that a group without
-metadata is there exactly as long as it has offsets. And what a group holds (`HeldOffsets`) tells why it was removed.
+Offsets matter in two places. First, a value creates a simple group if there is none (T18, T29). In Java only a group
+tombstone ends it, with or without offsets (T30). Scala joins groups and offsets at the end of its load, so a group
+without metadata exists exactly as long as it has offsets. Second, the offsets of a group (`HeldOffsets`) help to
+explain its removal.
 
-It is pure: no Spark, no files, no clock. Times are milliseconds, None where a record has none. Where a real
-coordinator's load would fail, ReplayFailure is raised after what Kafka's classes had changed by then, and the next
-record may follow. Either way the state is at any time that of a load up to the last record.
+It is pure: no Spark, no files, no clock. Times are milliseconds, None if a record has none. Where a real coordinator's
+load would fail, ReplayFailure is raised after the changes that Kafka's classes had made by then, and the next record
+may follow. Either way the state is always that of a load up to the last record.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ class Groups:
         value_version: int | None = None,
         batch_offset: int | None = None,
     ) -> None:
-        """A record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
+        """Replays a record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
 
-        `value_version` says whether a GroupMetadata value is of version 0 (T8); None is taken for that. `batch_offset`:
-        the base offset of the record's batch; None: not known.
+        `value_version` matters only for GroupMetadata values of version 0 (T8); None counts as 0. `batch_offset` is the
+        base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's load fails at the record.
         """
         if self._skips(record_type):
             return
@@ -93,12 +94,12 @@ class Groups:
                 self.events.after(place, group_id, missing_type, is_changed=is_changed)
 
     def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
-        """A value that may be the first of its group: it makes a simple group exist."""
+        """Creates a simple group at an offset value, if the group does not exist."""
         if group_id not in self.groups:
             self._create_simple_group(group_id, log_offset, log_timestamp)
 
     def remove_simple_groups(self, group_ids: Iterable[str], place: RecordPlace, *, by_marker: bool = False) -> None:
-        """Scala: groups without metadata go with their last offset."""
+        """Scala: removes those of the groups that have neither metadata nor offsets."""
         if not self.release.simple_groups_follow_offsets:
             return
         for group_id in group_ids:
@@ -114,22 +115,22 @@ class Groups:
                     self.events.after(place, group_id, None, is_changed=is_changed)
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether the group holds committed or pending offsets."""
+        """Whether the group has committed or pending offsets."""
         return self.held.has_committed(group_id) or self.held.has_pending(group_id)
 
     def take_changes(self) -> list[Version]:
-        """Version rows since the last call, in log order; topic names completed as known when they were made."""
+        """Version rows since the last call, in log order, with the topic names known at their record."""
         versions, self._versions = self._versions, []
         return versions
 
     def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:
-        """Rows of `groups`, by name. `offsets_partitions`: how many there are, to tell which groups are misplaced."""
+        """Rows of `groups`, by name. `offsets_partitions`: number of offsets partitions; None: is_misplaced is null."""
         for group_id, group in sorted(self.groups.items()):
             row = group.row(self.offsets_partition)
             yield row._replace(is_misplaced=self._is_misplaced(group_id, offsets_partitions))
 
     def member_rows(self, *, on_demand: bool = True) -> Iterator[MemberRow]:
-        """Rows of `group_members`. `on_demand=False`: without those of `groups_on_demand`."""
+        """Rows of `group_members`, by group and member. `on_demand=False`: without the groups of `groups_on_demand`."""
         for _, group in sorted(self.groups.items()):
             if not on_demand and isinstance(group, ClassicGroup) and group.members_on_demand is not None:
                 continue
@@ -137,13 +138,13 @@ class Groups:
                 yield group.member_row(self.offsets_partition, member_id, self.topics)
 
     def groups_on_demand(self) -> Iterator[ClassicGroup]:
-        """Groups whose members are made on demand, by name."""
+        """Groups with members that are decoded on demand, by name."""
         for _, group in sorted(self.groups.items()):
             if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
                 yield group
 
     def tell_events(self, rules: EventRules) -> GroupEvents:
-        """From now on events of groups are recorded."""
+        """Starts recording events of groups, and returns their recorder."""
         self.events = GroupEvents(self, rules)
         return self.events
 

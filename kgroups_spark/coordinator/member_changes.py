@@ -22,8 +22,8 @@ def member_count(group: Group) -> int:
 
 
 def member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> MemberChanges:
-    """Members that left, that joined, and of those that stayed (id, assignment before, assignment now) where it is
-    another one. Where the group changed its type, assignments cannot be compared."""
+    """Members that left, members that joined, and (id, assignment before, assignment now) of members that stayed with
+    another assignment. Assignments are not compared if the group changed its type."""
     if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
         return _of_classic(before, now)
     there_before = _member_ids(before, touched)
@@ -44,7 +44,7 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
 
 
 def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]:
-    """Ids of the members; of a modern group before the act as far as they were touched, if any were."""
+    """Ids of the group's members; if `touched` is not empty, only the touched ones of a modern group before the act."""
     if group is None:
         return {}
     if isinstance(group, ClassicGroup):

@@ -1,8 +1,8 @@
 """The common part of consumer, share and streams groups: epochs, members, the target assignment.
 
-Their records each say one thing about the group or a member (KIP-848), so that the state is the sum of them. `state`
-is computed when a record has changed something it depends on, as Kafka's own does, not when it is asked for: a record
-that fails half way leaves the state that was before.
+Each record sets one part of the group or of a member (KIP-848), so the state is the sum of its records. As in Kafka,
+`state` is computed after a record has changed one of its inputs: a record that fails half way leaves the previous
+state.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Item = TypeVar("Item")
 
 
 class ModernGroup(Generic[Member, Target]):
-    """A group of KIP-848's kind. `target` is the target assignment of each member."""
+    """A consumer, share or streams group. `target` is the target assignment by member id."""
 
     group_type: ClassVar[str]
     is_simple = False
-    stored_description_epoch: int | None = None  # streams groups alone have one
+    stored_description_epoch: int | None = None  # only streams groups have one
 
     def __init__(self, release: Release, group_id: str) -> None:
         self.release = release
@@ -55,7 +55,7 @@ class ModernGroup(Generic[Member, Target]):
         return self.settle_state()
 
     def settle_state(self) -> str:
-        """Computes the state, if anything has changed since it was computed."""
+        """The state, computed again if one of its inputs has changed since."""
         if self._state is None:
             self._state = self._compute_state()
         return self._state
@@ -64,7 +64,7 @@ class ModernGroup(Generic[Member, Target]):
         raise NotImplementedError
 
     def changed(self) -> None:
-        """Something the state depends on changed."""
+        """Notes that an input of the state has changed."""
         self._state = None
 
     def restore(self, saved: Value) -> None:
@@ -80,7 +80,7 @@ class ModernGroup(Generic[Member, Target]):
         self.changed()
 
     def set_assignment_epoch(self, value: Value | None) -> None:
-        """Type 6, 12 or 20."""
+        """Applies a record of type 6, 12 or 20. Raises ReplayFailure if Kafka refuses it."""
         if value is None and self.target:
             raise ReplayFailure(
                 f"Received a tombstone record to delete target assignment of {self.group_id} but the assignment "
@@ -96,7 +96,7 @@ class ModernGroup(Generic[Member, Target]):
         self.changed()
 
     def check_removal(self, *, target_must_be_empty: bool) -> None:
-        """Raises ReplayFailure where a tombstone of the group comes before those of its parts."""
+        """Raises ReplayFailure if the tombstone of the group comes before those of its parts."""
         start = f"Received a tombstone record to delete group {self.group_id} but"
         if self.members:
             raise ReplayFailure(f"{start} the group still has {len(self.members)} members.")
@@ -106,7 +106,7 @@ class ModernGroup(Generic[Member, Target]):
             raise ReplayFailure(f"{start} did not receive the tombstone of its target assignment's metadata.")
 
     def check_member_removal(self, member_id: str) -> None:
-        """Raises ReplayFailure where a tombstone of the member comes before those of its assignments (T34)."""
+        """Raises ReplayFailure if the tombstone of the member comes before those of its assignments (T34)."""
         start = f"Received a tombstone record to delete member {member_id} but"
         if self.members[member_id].member_epoch != LEFT:
             raise ReplayFailure(f"{start} did not receive the tombstone of its current assignment.")
@@ -114,7 +114,7 @@ class ModernGroup(Generic[Member, Target]):
             raise ReplayFailure(f"{start} did not receive the tombstone of its target assignment.")
 
     def needs_member(self, record_type: int, member_id: str, *, is_value: bool) -> bool:
-        """Whether the record has a member to work on: it exists, or the record creates it.
+        """Whether the record applies to a member: the member exists, or the record creates it.
 
         Raises ReplayFailure in releases whose load fails otherwise (3.7 to 3.9; share groups of 4.0).
         """
@@ -162,7 +162,7 @@ class ModernGroup(Generic[Member, Target]):
 
 
 def unique(entries: Iterable[Value], key: str, item: Callable[[Value], Item]) -> dict[Any, Item]:
-    """The entries by `key`. Raises ReplayFailure where one comes twice (Java's Collectors.toMap)."""
+    """The entries by `key`. Raises ReplayFailure if a key is repeated (as Java's Collectors.toMap throws)."""
     result: dict[Any, Item] = {}
     for entry in entries:
         if entry[key] in result:
@@ -172,10 +172,10 @@ def unique(entries: Iterable[Value], key: str, item: Callable[[Value], Item]) ->
 
 
 def assigned_partitions(entries: Iterable[Value]) -> dict[str, dict[int, int | None]]:
-    """{topic id: {partition: None}} of an assignment. Raises ReplayFailure where a topic comes twice."""
+    """{topic id: {partition: None}} of an assignment. Raises ReplayFailure if a topic is repeated."""
     return unique(entries, "topicId", lambda entry: dict.fromkeys(sorted(entry["partitions"])))
 
 
 def state_name(states: Mapping[int, str], number: int) -> str:
-    """Kafka's name of a member state; a number it does not know is UNKNOWN."""
+    """Kafka's name of a member state, UNKNOWN for any other number."""
     return states.get(number, "UNKNOWN")

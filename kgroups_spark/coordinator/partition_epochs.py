@@ -1,9 +1,9 @@
-"""Which member epoch owns each partition of a consumer group.
+"""The member epoch at which each partition of a consumer group is owned.
 
-Two members that own one partition at the same epoch, or a later record at a smaller one, fail the load (Kafka
-ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) whatever is owned already fails it, at any
-epoch, and giving up a partition that another epoch owned does, too. Changes before the failure stay,
-in the order of Java's hash maps.
+The load fails if two members own one partition at the same epoch, or if a later record has a smaller epoch (Kafka
+ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) it fails if a partition has an owner
+already, at any epoch, and if a partition is given up at another epoch than the owned one. Changes before the failure
+stay, in the order of Java's hash maps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PartitionEpochs:
         self.epochs: dict[str, dict[int, int]] = {}
 
     def remove(self, assigned: Partitions, epoch: int) -> None:
-        """Forgets the partitions that are owned at `epoch`."""
+        """Removes the partitions that are owned at `epoch`. Strict: raises ReplayFailure if one is not."""
         for topic_id in in_hash_order(assigned):
             owned = self.epochs.get(topic_id)
             if owned is None:
@@ -52,7 +52,7 @@ class PartitionEpochs:
                 )
 
     def add(self, assigned: Partitions, epoch: int) -> None:
-        """Notes that the partitions are owned at `epoch`; of two only the greater one stays, if not strict."""
+        """Notes that the partitions are owned at `epoch`. Unless strict, a greater epoch replaces a smaller one."""
         for topic_id in in_hash_order(assigned):
             owned = self.epochs.setdefault(topic_id, {})
             for partition in integers_in_hash_order(assigned[topic_id]):
@@ -68,13 +68,13 @@ class PartitionEpochs:
 
 
 def in_hash_order(topic_ids: Iterable[str]) -> list[str]:
-    """Topic ids in the order in which a java.util.HashMap of them is walked."""
+    """Topic ids in the iteration order of a java.util.HashMap."""
     ids = list(topic_ids)
     return ids if len(ids) < 2 else _by_bucket(ids, [_uuid_hash(topic_id) for topic_id in ids])
 
 
 def integers_in_hash_order(numbers: Iterable[int]) -> list[int]:
-    """The same for integers."""
+    """Integers in the iteration order of a java.util.HashMap."""
     keys = list(numbers)
     return keys if len(keys) < 2 else _by_bucket(keys, keys)
 

@@ -1,10 +1,9 @@
-"""How each Kafka release replays __consumer_offsets: data only, no rule lives here.
+"""How each Kafka release replays __consumer_offsets: data only, no code of a rule.
 
-Two coordinators exist. Scala's (0.8 to 3.9, still selectable in 4.0) loads a partition and joins groups and offsets
-at the end; Java's (KIP-848, opt-in in 3.7 to 3.9, the only one since 4.1) applies record by record. A version is
-asked for as people write it: "4.3", "4.0.0", "0.11.0.3". 3.7 to 3.9 alone mean the coordinator those releases start
-with, Scala's; "3.9-java" is the other one. The facts and their sources: docs/coordinator-semantics.md, sections 1 to
-5.
+There are two coordinators. Scala's (0.8 to 3.9, still selectable in 4.0) loads a partition and joins groups and offsets
+at the end. Java's (KIP-848, opt-in in 3.7 to 3.9, the only one since 4.1) applies record by record. Names of releases
+are "4.3", "4.0.0", "0.11.0.3". Without a suffix 3.7 to 3.9 mean their default coordinator, Scala's; "3.9-java" is
+Java's. The facts and their sources: docs/coordinator-semantics.md, sections 1 to 5.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Literal
 from kgroups_spark.nearest import did_you_mean
 
 NEWEST = "4.4"
-# Raised whenever a rule here or in the state machine changes, and when more can be decoded than before: states made by
-# other rules are rebuilt, versions and quarantine with them.
+# To be increased if a rule here or in the state machine changes, or if more records can be decoded. States of another
+# version are rebuilt, together with versions and quarantine.
 RULES_VERSION = 3
 
 
@@ -28,20 +27,20 @@ class Release:
 
     name: str
     coordinator: Literal["java", "scala"]
-    # Types it replays. Others it skips, or its load fails (before KIP-915).
+    # Record types that it replays. It skips other types, or its load fails at them (before KIP-915).
     record_types: frozenset[int]
     skips_unknown_types: bool = True
-    # Types that it can decode and then cannot replay: 4.0 knows the schema of type 15 only.
+    # Types that it can decode but not replay: 4.0 has only the schema of type 15.
     unreplayable_types: frozenset[int] = frozenset()
 
     # T58: 3.7 and 4.0 used version 0 of some types for other layouts (name as in messages.GroupRecord.layout).
     layout: str = ""
-    # Value versions it reads, up to and including these.
+    # Highest value versions that it reads.
     legacy_offset_commit_version: int = 0
     offset_commit_version: int = 4
     group_metadata_version: int = 4
 
-    # Offsets and transactions. KAFKA-19141: before 4.1 topic ids in values of version 4 are an unknown tag.
+    # Offsets and transactions. KAFKA-19141: before 4.1 the topic id in a value of version 4 is an unknown tag.
     has_topic_ids: bool = True
     transactional_by: Literal["producer_id", "batch"] = "producer_id"
     tombstone_removes_pending: Literal["of_all_producers", "none", "of_its_transaction"] = "of_all_producers"
@@ -54,21 +53,21 @@ class Release:
 
     # Classic groups.
     empty_group_keeps_protocol_type: bool = True
-    # 2.4 and newer read the members' subscriptions (for expiry), Java's after the group is in place.
+    # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group.
     parses_subscriptions: bool = True
     replaces_group_before_parsing: bool = True
-    # T8: version 0 has no rebalance timeout. Java puts the session timeout wherever it is -1, Scala in version 0 alone.
+    # T8: version 0 has no rebalance timeout. Java uses the session timeout wherever it is -1, Scala only in version 0.
     unset_rebalance_timeout_is_session_timeout: bool = True
 
     # Consumer, share and streams groups.
     fresh_epoch: int = 1
     simple_group_becomes: frozenset[str] = frozenset({"consumer", "streams"})
-    # Values of these types create the group, and the member; others need both to exist.
+    # Values of these types create the group, or the member; other types need it to exist.
     creates_group: frozenset[int] = frozenset()
     creates_member: frozenset[int] = frozenset()
-    # Types whose record fails where the group (or member) is missing; elsewhere a tombstone is then ignored.
+    # Records of these types fail if the group (or member) is missing; tombstones of other types are ignored then.
     needs_group: frozenset[int] = frozenset()
-    # KAFKA-19862: before, giving up a partition that another epoch owned failed the load.
+    # Before KAFKA-19862, giving up a partition at another epoch than the owned one failed the load.
     strict_partition_epochs: bool = False
     checks_partition_epochs: bool = True
     has_metadata_hash: bool = True
@@ -84,12 +83,12 @@ class Release:
 
     @property
     def version(self) -> tuple[float, ...]:
-        """The numbers of its name, to be compared; without a patch number its last patch release is meant."""
+        """The numbers of its name, for comparison; without a patch number, its last patch release (infinity)."""
         numbers = tuple(float(number) for number in self.name.removesuffix("-java").split("."))
         return numbers if len(numbers) > 2 else (*numbers, math.inf)
 
     def fails_to_read(self, record_type: int, value_version: int | None) -> bool:
-        """Whether its load fails at decoding a record of that type and value version (None: a tombstone)."""
+        """Whether its load fails to decode a record of that type and value version (None: a tombstone)."""
         if record_type not in self.record_types and record_type not in self.unreplayable_types:
             return not self.skips_unknown_types
         if value_version is None:
@@ -102,7 +101,7 @@ class Release:
         return not 0 <= value_version <= newest
 
     def reads_layout(self, layout: str) -> bool:
-        """Whether it reads values in that layout: "" is the released one, "?3.7" one that fits either."""
+        """Whether it reads values in that layout: "" is the released one; "?3.7" fits the released one and 3.7's."""
         return layout.strip("?") in ("", self.layout) or layout.startswith("?")
 
 
@@ -223,9 +222,9 @@ RELEASES: dict[str, Release] = {
 
 
 def release(version: str) -> Release:
-    """The rules of the release that `version` names: the longest name known that it begins with.
+    """The rules of the release that `version` names: those with the longest known name that `version` begins with.
 
-    Raises ValueError that names the nearest ones, or what there is.
+    Raises ValueError, which lists the nearest names, or all of them.
     """
     match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(-java)?", version.strip().lower())
     numbers, suffix = (match[1].split("."), match[2] or "") if match else ([], "")

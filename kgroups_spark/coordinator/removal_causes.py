@@ -1,23 +1,25 @@
-"""Why committed offsets and groups went: what is in the log, and which explanations it leaves.
+"""Why committed offsets and groups were removed: the facts in the log, and the explanations that fit them.
 
 The tombstones that a coordinator writes in one batch are one *act* (group_events.py). Each explanation needs:
 
     expired         the offset was due by the release's rules and the retention, in an Empty group for no more than
-                    OVERDUE_MS (a check comes every ten minutes, or when a broker is back); where the group went,
-                    all of its offsets were
-    group_deleted   the group went in the same act, and nothing of it was left. Scala writes no tombstone of a simple
-                    group: all of its offsets went, and more than one of them where single offsets could be deleted, too
-                    (what is pending may be left). In a log that Scala may have begun, also by Java's rules
+                    OVERDUE_MS (checks run every ten minutes, or when a broker is back); if the group was removed, all
+                    of its offsets were due
+    group_deleted   the group was removed in the same act, and none of its offsets is left. Scala writes no tombstone
+                    of a simple group: all of its offsets were removed, and more than one if single offsets can be
+                    deleted, too (pending ones may be left). This also holds under Java's rules in a log that may
+                    have begun under Scala
     offset_deleted  the group stayed, and did not subscribe to the topic (Kafka refuses to delete such offsets)
     topic_deleted   no group of the offsets partition has an offset of the topic any more, or the group subscribes
                     to it, and Java's group stayed
 
-A tombstone whose value the log does not have any more leaves all of them: unknown.
+If the log no longer has the removed value, all explanations fit: unknown.
 
-A due offset counts as expired: a deletion by hand before the next check writes the same. Else the only
-explanation is the cause; if one act took the topic from several groups, topic_deleted; several: unknown.
+An offset that was due counts as expired, because a manual deletion before the next check writes the same records.
+Otherwise the only explanation that fits is the cause; topic_deleted if one act removed the topic from several groups;
+unknown if several fit.
 
-`facts -> cause` is data (DECISIONS); what the facts are is computed here from the state before the act.
+`facts -> cause` is data (DECISIONS); this module computes the facts from the state before the act.
 """
 
 from __future__ import annotations
@@ -42,12 +44,13 @@ EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = (
 )
 CAUSES = (EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN)
 
-# Overdue for longer than this, expiry is one explanation among others: the retention may be another one.
+# If an offset was overdue for longer than this, expiry is only one explanation among others: the brokers' retention may
+# differ from ours.
 OVERDUE_MS = 86_400_000
 
 
 class RemovedValue(NamedTuple):
-    """The facts of a removed value that explain its removal. Times are ms; None: the value has none."""
+    """The fields of a removed value that can explain its removal. Times are ms; None: the value has none."""
 
     committed_offset: int
     topic_id: str | None
@@ -57,7 +60,7 @@ class RemovedValue(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """Which explanations the log leaves for a removal. `is_late`: due for longer than OVERDUE_MS."""
+    """Which explanations fit a removal. `is_late`: due for longer than OVERDUE_MS."""
 
     expired: bool
     group_deleted: bool
@@ -67,7 +70,7 @@ class Fits(NamedTuple):
     several_groups: bool
 
 
-# The first row whose facts all hold decides; None: either.
+# The first row with all its facts true decides; None: the fact does not matter.
 DECISIONS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
     # expired, group,  offset, topic,  late,  several groups
     ((True, None, None, None, False, None), EXPIRED),
@@ -81,7 +84,7 @@ DECISIONS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
 
 
 def cause_of(fits: Fits) -> str:
-    """The cause, by DECISIONS; where no row holds, several explanations are left, or none."""
+    """The cause by DECISIONS; UNKNOWN if no row holds, because several explanations fit, or none."""
     for facts, cause in DECISIONS:
         if all(wanted is None or wanted == found for wanted, found in zip(facts, fits, strict=True)):
             return cause
@@ -97,8 +100,8 @@ def due_at(
     *,
     is_pending: bool,
 ) -> int | None:
-    """When a committed offset is due, in ms; None: not as the group stands. The rules are those of the package expiry,
-    for one offset."""
+    """When a committed offset is due, in epoch ms; None: it does not expire in the group's present state. The rules are
+    those of the package expiry, applied to one offset."""
     if group is None or (is_pending and rules.pending_transaction_spares):
         return None
     base = None
@@ -117,7 +120,7 @@ def due_at(
 
 
 def is_exempt(group: Group, topic: str, rules: ExpiryRules) -> bool:
-    """Whether no offset of the topic expires as the group stands."""
+    """Whether no offset of the topic expires in the group's present state."""
     if isinstance(group, ShareGroup):
         return True
     if isinstance(group, ClassicGroup):

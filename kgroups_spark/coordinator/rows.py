@@ -1,7 +1,7 @@
 """The rows of the current and the version tables, as plain tuples in the order of their columns.
 
-Times are milliseconds. Columns that an audit knows and a shard does not (audit_id) are left out; `offsets_partition`
-comes first. docs/design.md section 6 says what each column means.
+Times are epoch milliseconds, None for null. Columns that only an audit can fill (audit_id) are left out;
+`offsets_partition` comes first. docs/tables.md describes each column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def none_if_unset(number: int | None) -> int | None:
 
 
 class AssignedPartition(NamedTuple):
-    """One partition of an assignment: the log names its topic by name (classic) or by id (consumer, share)."""
+    """One partition of an assignment. The log names its topic by name (classic) or by id (consumer, share)."""
 
     topic: str | None
     topic_id: str | None
@@ -90,7 +90,7 @@ class MemberRow(NamedTuple):
 class GroupVersion(NamedTuple):
     """A row of `group_versions`: the group after the record at `log_offset`.
 
-    Where `is_removed` the group is gone, `state` is Dead, and of the rest only what it was stands.
+    If `is_removed`, the group was removed, `state` is Dead, and only `group_type` and `is_simple` keep their values.
     """
 
     offsets_partition: int
@@ -116,7 +116,7 @@ class GroupVersion(NamedTuple):
 
 
 class MemberVersion(NamedTuple):
-    """A row of `group_member_versions`: the member after the record at `log_offset`; `is_removed`: it is gone."""
+    """A row of `group_member_versions`: the member after the record at `log_offset`, or its removal (`is_removed`)."""
 
     offsets_partition: int
     log_offset: int

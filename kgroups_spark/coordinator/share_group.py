@@ -1,7 +1,7 @@
 """A share group of KIP-932: record types 9 to 15.
 
-State: no members is Empty, else Stable; epochs do not count. Type 15 (which share partitions are initialised) makes
-the group exist (semantics section 12.9) and says nothing else that a table tells.
+The state is Empty without members, otherwise Stable, whatever the epochs. Type 15 (which share partitions are
+initialised) creates the group (semantics section 12.9) and changes no other column of a table here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATES = {STABLE: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS
 
 
 class ShareMember(NamedTuple):
-    """A member; `metadata` is its type-10 value, None for one that only a current assignment speaks of."""
+    """A member. `metadata` is its type-10 value, None if only a current assignment (type 14) names it."""
 
     member_id: str
     metadata: Value | None = None
@@ -43,7 +43,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     group_type = "share"
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; `name` is the member id. True: the group is gone."""
+        """Applies a record; True: it removed the group. `name` is the member id."""
         member_id = name or ""
         match record_type:
             case 10:
@@ -81,7 +81,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     def _replay_current_assignment(self, log_offset: int, member_id: str, value: Value | None) -> None:
         if not self.needs_member(14, member_id, is_value=value is not None):
             return
-        # Kafka puts a new member in place before it reads the assignment, which may fail.
+        # Kafka stores a new member before it reads the assignment, which may fail.
         self.members.setdefault(member_id, ShareMember(member_id, log_offset=log_offset))
         self.changed()
         member = self._member(member_id)
@@ -97,7 +97,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self.members[member_id] = member._replace(log_offset=log_offset)
 
     def _member(self, member_id: str) -> ShareMember:
-        """The member to change. Until 4.1 a change forgot its state (ShareGroupMember.Builder)."""
+        """The member to change. Up to 4.1 a change resets the member's state (ShareGroupMember.Builder)."""
         member = self.members.get(member_id) or ShareMember(member_id)
         return member if self.release.share_member_keeps_state else member._replace(member_state=STABLE)
 
@@ -127,8 +127,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 def check_hash_as_tags(metadata_hash: int | None) -> None:
     """Raises ReplayFailure where 4.0 fails on a type-11 value of 4.1 or newer.
 
-    4.0's layout has no hash, so it takes the hash's bytes, and the tag count after them, for its own tag section:
-    count, then tag, size and bytes each, all numbers uvarints. None: the value is in 4.0's layout.
+    4.0's layout has no hash, so 4.0 reads the hash's bytes, and the tag count after them, as its own tag section: a
+    count, then for each tag its number, size and bytes, all numbers uvarints. None: the value is in 4.0's layout.
     """
     if metadata_hash is None:
         return
@@ -146,7 +146,7 @@ def check_hash_as_tags(metadata_hash: int | None) -> None:
 
 
 def _uvarint(data: Iterator[int]) -> int:
-    """Kafka's unsigned varint: at most five bytes, and a signed integer in the end."""
+    """Kafka's unsigned varint: at most five bytes, returned as a signed 32-bit integer."""
     value = 0
     for shift in range(0, 35, 7):
         byte = next(data)

@@ -1,14 +1,14 @@
-"""A shard's state as rows and back, exactly: what a replay goes on from (internal table checkpoints).
+"""A shard's state as rows and back, exactly: the start of the next replay (internal table checkpoints).
 
 Kinds of rows (`entry_type`), their payload JSON:
 
     group         by group_id: the group object (null: orphans only) and the group's committed offsets
     producer      by producer id: what it has pending, and its open transaction (null: none)
     noted         3.8 to 4.0.0: producer ids noted per group (KAFKA-19164)
-    removed       by group_id: offsets that were removed, for the first commit after it; those of which nobody knows
-                  what they were (`unknown`); where the group itself was removed (null: it was not). Older states have
+    removed       by group_id: removed offsets, until they are committed again; removed offsets with an unknown value
+                  (`unknown`); the log offset of the group's own removal (null: it was not removed). Older states have
                   neither of the latter two
-    topics        nothing; older states: topic ids, their names and where they were seen, which the table `topics` has
+    topics        empty; in older states topic ids, their names and sources, which the table `topics` has
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from kgroups_spark.coordinator.rows import Task
 from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
 from kgroups_spark.coordinator.streams_group import StreamsGroup, StreamsMember
 
-# Raised when the form of these rows changes: what is not among STATE_FORMATS is rebuilt from history. Since 2 an offset
-# is a row of its own (replay/state_rows.py); corrections have it in the entry of its group or producer, as 1 had.
+# To be increased if the form of these rows changes. A state in a format that is not in STATE_FORMATS is rebuilt from
+# history. Since 2 each offset has its own row (replay/state_rows.py); corrections have offsets in the entry of their
+# group or producer, as in 1.
 STATE_FORMAT = 2
 STATE_FORMATS = (1, STATE_FORMAT)
 Json = dict[str, Any]
-# An offset of an entry: its slot but for the group, its record (-1: no epoch), its value (-1: no commit timestamp).
+# The fields of an offset in an entry: its topic and partition, its record (-1: no epoch), its value (-1: no commit
+# timestamp).
 OFFSET_FIELDS = (
     "topic",
     "partition",
@@ -56,14 +58,14 @@ class StateRow(NamedTuple):
     payload: str
 
 
-# The type of an entry of a group that is another in the log, but cannot be corrected yet.
+# The type of an entry of a group that differs from the log but cannot be corrected yet.
 WAITING = "waiting"
-# An entry that every checkpoint has, so that an empty state has a row, too.
+# An entry in every checkpoint, so that an empty state has a row, too.
 MARK = StateRow("topics", None, '{"topics": []}')
 
 
 def made_by(audit_id: int, reason: str, release_version: str) -> dict[str, int | str]:
-    """The columns of checkpoints that say who saved a state, why, and by which rules: today's."""
+    """The columns of checkpoints for the audit that saved a state, its reason, and the rules: the present ones."""
     return {
         "audit_id": audit_id,
         "reason": reason,
@@ -74,8 +76,8 @@ def made_by(audit_id: int, reason: str, release_version: str) -> dict[str, int |
 
 
 def removed_rows(offsets: Iterable[Sequence[Any]], groups: Mapping[str, int]) -> Iterator[StateRow]:
-    """The rows of removed offsets (the columns of REMOVED_OFFSETS) and of removed groups (by the log offset of their
-    removal), the oldest first."""
+    """The rows of removed offsets (the columns of REMOVED_OFFSETS) and of removed groups ({group id: log offset of the
+    removal}), the oldest first."""
     by_group: dict[str, Json] = {}
 
     def of(group_id: str) -> Json:
@@ -93,13 +95,13 @@ def removed_rows(offsets: Iterable[Sequence[Any]], groups: Mapping[str, int]) ->
 
 
 def group_row(group_id: str, group: Group | None, offsets: Sequence[Sequence[Any]]) -> StateRow:
-    """The row of a group, or (None) of orphans alone, and of its committed offsets (OFFSET_FIELDS)."""
+    """The row of a group (None: orphaned offsets only) with its committed offsets (OFFSET_FIELDS)."""
     return _row("group", group_id, {"group": None if group is None else _group_json(group), "offsets": offsets})
 
 
 def producer_row(producer_id: int, transaction: Sequence[Any] | None, pending: Sequence[Sequence[Any]]) -> StateRow:
     """The row of a producer: its open transaction (start offset, open since, epoch or -1, offset count, group ids) and
-    what it has pending, the group before OFFSET_FIELDS."""
+    its pending offsets, each a group id and OFFSET_FIELDS."""
     payload = {"producer_id": producer_id, "transaction": transaction, "pending": pending or None}
     return _row("producer", None, payload)
 
@@ -110,7 +112,7 @@ def noted_row(group_id: str, producers: set[int]) -> StateRow:
 
 
 def saved_and_loaded(group: Group) -> Group:
-    """The group as a saved state gives it back: equal groups are made of equal values, however they were decoded."""
+    """The group after a save and load: groups with equal values become equal, however they were decoded."""
     return group_of(group.release, group.group_id, orjson.loads(orjson.dumps(_group_json(group), default=list)))
 
 
@@ -210,7 +212,7 @@ def _partitions_group(release: Release, group_id: str, payload: Json) -> Consume
 
 
 def _pairs(partitions: Any) -> Any:
-    """{topic id: {partition: epoch}} as JSON has no integer keys: [[topic id, [[partition, epoch], ...]], ...]."""
+    """{topic id: {partition: epoch}} as [[topic id, [[partition, epoch], ...]], ...]: JSON has no integer keys."""
     return [[topic_id, list(epochs.items())] for topic_id, epochs in partitions.items()]
 
 

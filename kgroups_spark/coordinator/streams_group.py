@@ -1,8 +1,8 @@
 """A streams group of KIP-1071: record types 17 and 19 to 23.
 
-State, in this order (Kafka StreamsGroup.maybeUpdateGroupState): no members is Empty; NotReady, while there is no
-topology or its epoch is not the validated one (4.1 cannot know after a load: always NotReady, T40); then as a
-consumer group's. The member states count from 1 (STABLE), unlike those of the other types (T39).
+The state is the first of these that applies (Kafka StreamsGroup.maybeUpdateGroupState). Empty: no members. NotReady:
+there is no topology, or its epoch is not the validated one (4.1 cannot know after a load: always NotReady, T40). Then
+the states of a consumer group. Member states count from 1 (STABLE), unlike those of the other types (T39).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROLES = ("active", "standby", "warmup")
 
 
 class StreamsMember(NamedTuple):
-    """A member; what no record has said of it yet is None."""
+    """A member. Fields that no record has set yet are None."""
 
     member_id: str
     metadata: Value | None = None
@@ -46,7 +46,7 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
         self.validated_topology_epoch = release.unset_topology_epoch
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; `name` is the member id. True: the group is gone."""
+        """Applies a record; True: it removed the group. `name` is the member id."""
         member_id = name or ""
         match record_type:
             case 17:
@@ -71,7 +71,7 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
 
     def _replay_epoch(self, value: Value) -> None:
         self.validated_topology_epoch = value["validatedTopologyEpoch"]
-        # Values that software without 4.4 wrote into group_records have no such key.
+        # Values in group_records that were decoded before 4.4 was supported do not have this key.
         self.stored_description_epoch = none_if_unset(value.get("storedDescriptionTopologyEpoch"))
         self.set_group_epoch(value)
         if self.release.has_task_epochs and value["lastAssignmentConfigs"]:
@@ -172,7 +172,8 @@ UNKNOWN_METADATA: dict[str, Any] = dict.fromkeys(
 
 
 def _tasks(value: Value, field: str, may_repeat: bool) -> list[Task]:
-    """Tasks of a value, sorted. A subtopology that comes twice fails, or (4.2, current assignments) its last counts."""
+    """Tasks of a value, sorted. A repeated subtopology raises ReplayFailure, or its last entry counts (`may_repeat`:
+    4.2, current assignments)."""
     return [
         Task(role, subtopology_id, partition)
         for role in ROLES

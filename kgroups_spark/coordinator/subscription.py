@@ -1,13 +1,13 @@
 """Topics of a classic member's subscription, as the coordinator itself reads it.
 
-The coordinator reads the version of the blob, ignores it and parses what follows as version 0 (Kafka
-GroupMetadata.computeSubscribedTopics since 2.4, ClassicGroup.computeSubscribedTopics), which is a prefix of all
-others:
+The coordinator reads the version of the blob, ignores it and parses the rest as version 0, which is a prefix of all
+others (Kafka GroupMetadata.computeSubscribedTopics since 2.4, ClassicGroup.computeSubscribedTopics):
 
     version int16, topics array of string (int32 count, int16 lengths), userData nullable bytes (int32 length)
 
-A blob that ends inside a number is unparsable: the group's topics are unknown then and nothing of it expires (T15).
-One that ends inside a string, or has a negative length where none may be, throws what the coordinator does not catch.
+A blob that ends inside a number is unparsable: then the group's topics are unknown, and none of its offsets expires
+(T15). A blob that ends inside a string, or has a negative length where that is not allowed, throws an exception that
+the coordinator does not catch.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Member = dict[str, Any]
 
 
 def subscribed_topics(member: Member) -> list[str] | None:
-    """Topics of the member's subscription, in its order; None where it is unparsable.
+    """Topics of the member's subscription, in its order; None if the blob is unparsable.
 
-    `member` is a member of a GroupMetadata value: `subscription` parsed, or `subscriptionRaw` in base64. Raises
-    ReplayFailure where Kafka's load fails.
+    `member` is a member of a GroupMetadata value, with a parsed `subscription` or with `subscriptionRaw` in base64.
+    Raises ReplayFailure if Kafka's load fails.
     """
     parsed = member.get("subscription")
     if parsed is not None:
@@ -38,7 +38,7 @@ def subscribed_topics(member: Member) -> list[str] | None:
 
 
 def topics_of_blob(blob: bytes) -> list[str]:
-    """Topics of a version-0 subscription. Raises struct.error where a number is cut, ReplayFailure elsewhere."""
+    """Topics of a version-0 subscription. Raises struct.error if a number is cut, ReplayFailure for other damage."""
     (count,) = struct.unpack_from(">i", blob, 2) if len(blob) >= 2 else struct.unpack(">i", b"")
     if not 0 <= count <= len(blob) - 6:
         raise ReplayFailure(f"subscription of {count} topics in {len(blob)} bytes")

@@ -1,7 +1,7 @@
-"""Version rows of groups and members: one where a record really changed the row, none where it only came again.
+"""Version rows of groups and members: one if a record changed the row, none if the record only repeats it.
 
-Members are compared by what the log says of them, not by the completed names of topics, which a later record may add.
-A removed row has only its name, and `is_removed`; a group's state is Dead then, as Kafka describes it.
+Members are compared by their fields in the log, not by completed topic names, which a later record may add. A removed
+row has only its name and `is_removed`; the state of a removed group is Dead, as in Kafka's describe.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow, MemberVersion
 from kgroups_spark.coordinator.topics import Topics
 
-# The facts in members' rows, by member id: values that are replaced and never changed in place.
+# The sources of members' rows, by member id: values that are replaced and never changed in place.
 MemberFacts = dict[str, object]
 
 
 class Place(NamedTuple):
-    """Where the record is that changed something."""
+    """The position of a record that changed a row. `log_timestamp` is in ms, None if the record has none."""
 
     offsets_partition: int
     log_offset: int
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 def _shared(row: tuple[str, ...], version: tuple[str, ...]) -> itemgetter[object]:
-    """Takes the columns of a row that its versions have after their place and `is_removed`, in their order."""
+    """Picks the columns of a row that its versions have after their place and `is_removed`, in their order."""
     return itemgetter(*(row.index(name) for name in version if name in row and name not in Place._fields))
 
 
@@ -37,9 +37,9 @@ _of_member = _shared(MemberRow._fields, MemberVersion._fields)
 
 
 class MemberVersions(NamedTuple):
-    """Version rows of several members of a classic group whose members are made on demand, at one place.
+    """Version rows of several members of a classic group at one place, where members are decoded on demand.
 
-    `numbers`: those of `group` that came or changed, by where they are in its value; `gone`: ids of those that left.
+    `numbers`: indexes, in the value of `group`, of members that joined or changed. `gone`: ids of members that left.
     """
 
     offsets_partition: int
@@ -51,7 +51,7 @@ class MemberVersions(NamedTuple):
     gone: list[str]
 
     def removed(self) -> Iterator[MemberVersion]:
-        """The rows of those that left."""
+        """The rows of members that left."""
         return (MemberVersion(*self[:3], True, self.group_id, member_id) for member_id in self.gone)
 
 
@@ -59,7 +59,7 @@ Version = GroupVersion | MemberVersion | MemberVersions
 
 
 class Before(NamedTuple):
-    """A group before a record, and its members as far as the record may change them in place."""
+    """A group before a record, with the members that the record may change in place."""
 
     group: Group | None
     row: tuple[object, ...] | None
@@ -70,13 +70,13 @@ def before(group: Group | None, member_id: str | None) -> Before:
     """The rows that a record about `member_id` (None: about the group) may change."""
     if group is None:
         return Before(None, None, {})
-    # A classic group is replaced as a whole by a record, so that its members can still be asked for afterwards.
+    # A record replaces a classic group as a whole, so the old members are still available afterwards.
     members = {} if isinstance(group, ClassicGroup) else member_facts(group, member_id)
     return Before(group, group_columns(group), members)
 
 
 def changes(start: Before, group: Group | None, member_id: str | None, place: Place, topics: Topics) -> list[Version]:
-    """Version rows for what is different now, the group's own first."""
+    """Version rows for the differences from `start`, the group's own first."""
     members_before, members_now = start.members, start.members
     if start.group is not group:
         members_before, members_now = _facts_to_compare(start.group, group)
@@ -113,7 +113,7 @@ def _member_versions(
 
 
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
-    """For all members of both: fingerprints where both have them, else what the log says."""
+    """All members of both groups: their fingerprints if both groups have them, otherwise their fields in the log."""
     if not (_has_fingerprints(one) and _has_fingerprints(other)):
         return _all_facts(one), _all_facts(other)
     old, new = _numbers(one), _numbers(other)
@@ -123,7 +123,7 @@ def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFac
 
 
 def _has_fingerprints(group: Group | None) -> bool:
-    """Whether all members have one, if there are any."""
+    """Whether all members have a fingerprint; true without members."""
     if group is None or not isinstance(group, ClassicGroup):
         return group is None
     return group.members_on_demand is not None or not group.member_numbers
@@ -148,7 +148,7 @@ def group_columns(group: Group) -> tuple[object, ...]:
 
 
 def member_facts(group: Group, member_id: str | None) -> MemberFacts:
-    """For one member where it is given, else for all."""
+    """The sources of the rows of one member, or (None) of all; empty if there is no such member."""
     if isinstance(group, ClassicGroup):
         return group.member_facts
     members = group.members if member_id is None else [member_id] if member_id in group.members else []
