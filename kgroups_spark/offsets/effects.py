@@ -1,8 +1,8 @@
-"""Which value takes effect where, and in the place of which other one: what the coordinator's maps would hold.
+"""Which value takes effect at which log offset, and which value it replaces, as in the coordinator's maps.
 
-A plain value takes effect at its own place, a transactional one at its producer's COMMIT, if no record with a greater
-log offset has committed the slot since (T19, T20; 3.7 does not look). A tombstone removes what is committed; in Scala
-one of a transaction touches nothing but that transaction (T22).
+A plain value takes effect at its own log offset. A transactional value takes effect at its producer's COMMIT, unless a
+record with a greater log offset has committed the slot by then (T19, T20; 3.7 does not check that). A tombstone removes
+the committed offset; in Scala a tombstone in a transaction affects only that transaction (T22).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kgroups_spark.offsets.records import Commits
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """m places where a record took effect or a tombstone came, by slot and place. Numbers in `before`, `removed` index
-    these rows.
+    """m places at which a record took effect or a tombstone was written, by slot and place. `before` indexes these
+    rows.
 
     row           number of the record among the commits
     place         log offset of the record, or of the marker that put it into effect
-    by_marker     that is a marker
+    by_marker     `place` is a marker's
     takes_effect  the value became the committed offset; false: a tombstone, or a newer record was committed already
-    before        the row whose value it replaced or, of a tombstone, removed; -1: the slot had no committed offset
+    before        the row with the value that it replaced, or that the tombstone removed; -1: the slot had none
     is_final      it is the committed offset at the end of the log
     """
 
@@ -43,7 +43,7 @@ class Effects:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The commits of some groups, and all that became of them."""
+    """The commits of some groups, and their effects."""
 
     commits: Commits
     pending: Pending
@@ -51,10 +51,10 @@ class Fold:
 
 
 def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
-    """The fate of the commits of some groups of an offsets partition; `markers` are all of its markers.
+    """The outcome of the commits of some groups of an offsets partition; `markers` are all of its markers.
 
-    The saved state is rows of the same kind: a committed offset is a plain value at its log offset, a pending one a
-    value with its producer. So the log may be cut anywhere.
+    The saved state consists of rows of the same kind: a committed offset is a plain value at its log offset, a pending
+    one is a value with its producer. So the log may be cut anywhere.
 
     One slot, release 4.3: @10 value 5   @11 value 9 of producer 7   @12 value 6   @13 COMMIT of 7   @14 tombstone
 
@@ -83,7 +83,7 @@ def _effects(commits: Commits, by_record: I64, pending: Pending, release: Releas
     slot, is_tombstone = commits.slot[row], commits.is_tombstone[row]
     takes_effect = ~is_tombstone
     if len(put) and release.commit_needs_newer_record:
-        # A slot's newer row is the one further on in `by_record`.
+        # Of two rows of a slot, the newer one comes later in `by_record`.
         newness = np.empty(len(commits), np.int64)
         newness[by_record] = np.arange(len(commits))
         takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
@@ -91,7 +91,7 @@ def _effects(commits: Commits, by_record: I64, pending: Pending, release: Releas
 
 
 def _acts_at_once(commits: Commits, release: Release) -> Flags:
-    """Plain values, and tombstones that remove what is committed."""
+    """Records that take effect at their own log offset: plain values, and tombstones that remove committed offsets."""
     acts = commits.is_readable & ~is_pending_value(commits, release)
     if release.tombstone_removes_pending == "of_its_transaction":
         acts &= ~(commits.is_tombstone & commits.is_transactional)
@@ -99,7 +99,8 @@ def _acts_at_once(commits: Commits, release: Release) -> Flags:
 
 
 def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
-    """Whether a row's record is newer than all of its slot that took effect before it and since the last tombstone."""
+    """Whether a row's record is newer than every other record of its slot that took effect before it and after the last
+    tombstone."""
     stretch = np.cumsum(starts | np.concatenate([[False], is_tombstone[:-1]]))
     base = stretch * (len(newness) + int(newness.max(initial=0)) + 2)
     newest = np.maximum.accumulate(base + newness + 1) - base

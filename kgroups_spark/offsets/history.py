@@ -20,7 +20,7 @@ QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_i
 def offset_history(
     offset_commits: pa.Table, transaction_markers: pa.Table, group_records: pa.Table, quarantine: pa.Table
 ) -> OffsetHistory:
-    """The rows of the four tables that together are the log, all in memory and in any order."""
+    """The history in the four tables that together are the log, all in memory; their rows may be in any order."""
 
     def commits(groups: GroupRange) -> pa.Table:
         return groups.of(offset_commits)
@@ -31,7 +31,7 @@ def offset_history(
 
 
 def markers_of(transaction_markers: pa.Table) -> Markers:
-    """Rows of `transaction_markers` (MARKER_COLUMNS)."""
+    """Rows of `transaction_markers` (MARKER_COLUMNS) as Markers, by log offset."""
     rows = transaction_markers.sort_by("log_offset")
     outcome = rows.column("outcome").cast(pa.string())
     is_named = [pc.fill_null(pc.equal(outcome, name), False).to_numpy() for name in ("committed", "aborted")]
@@ -46,8 +46,8 @@ def markers_of(transaction_markers: pa.Table) -> Markers:
 def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
     """Transactional rows of `group_records` (RECORD_COLUMNS) and `quarantine` (QUARANTINE_COLUMNS).
 
-    Rows of quarantine from before layout 5 do not say what is transactional: records with a producer are taken for
-    that, only transactions write such.
+    Rows of quarantine from before layout 5 have no is_transactional: records with a producer count as transactional,
+    because only transactions write them.
     """
     names = ["log_offset", "log_timestamp", "producer_id"]
     reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")

@@ -1,7 +1,7 @@
-"""Since when groups hold offsets: what the coordinator's groups need to know of them, and all they need.
+"""Since when groups have offsets: the only facts on offsets that the replay of groups needs.
 
-Java (`first_values`): a value makes a simple group exist where there is none, and only a tombstone of the group ends
-it. Scala (`holdings`): a group without metadata exists exactly as long as it has offsets, pending ones included.
+Java (`first_values`): a value creates a simple group if there is none, and only a tombstone of the group removes it.
+Scala (`holdings`): a group without metadata exists exactly as long as it has offsets, including pending ones.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kgroups_spark.offsets.records import Commits
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """The holding of a group from `since` on, until the next row of the group. Rows by group (number in Slots) and
-    place.
+    """Whether a group has committed and pending offsets, from the log offset `since` to the group's next row.
 
-    Rows stand where one of the two changes; before its first row a group has nothing.
+    Rows are sorted by group (number in Slots) and `since`; each changes one of the two flags. Before its first row a
+    group has no offsets.
     """
 
     group: I64
@@ -68,8 +68,8 @@ def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
     """Records that are a group's first value in the log, or the first after one of its `ends` (group, log offset). The
     first `saved_rows` records do not count: the saved state has their groups.
 
-    Ends are the tombstones of types 2 to 23: where the group may have gone. Values that the release does not read make
-    no group.
+    Ends are the tombstones of types 2 to 23, which may have removed the group. A value that the release does not read
+    creates no group.
     """
     commits = folded.commits
     row = saved_rows + np.flatnonzero((commits.is_readable & ~commits.is_tombstone)[saved_rows:])
@@ -78,7 +78,8 @@ def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
     group, log_offset = commits.slots.group[commits.slot[row]], commits.log_offset[row]
     places = Places.over(len(commits.slots.groups), log_offset, ends[1])
     keys = np.sort(places.keys(*ends))
-    # Ends before the value in its own and all groups before: with the group's number one number a stretch.
+    # The number of ends before the value, in its own and all earlier groups, plus the group's number: one number for
+    # each stretch.
     stretch = (np.searchsorted(keys, places.keys(group, log_offset)) if len(keys) else 0) + group
     first = np.full(int(stretch.max()) + 1, NEVER)
     np.minimum.at(first, stretch, log_offset)
@@ -88,7 +89,7 @@ def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
 
 
 def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:
-    """Records after which a group holds its first offset, or none any more, but for the first `saved_rows`."""
+    """Records after which a group has its first offset, or no longer has any, except the first `saved_rows`."""
     has_any = found.has_committed | found.has_pending
     had_any = np.concatenate([[False], has_any[:-1]]) & ~starts_of(found.group)
     places = found.since[has_any != had_any]
@@ -110,6 +111,6 @@ def _changes(group: I64, place: I64, committed: I64, pending: I64, groups: int) 
     last = lasts_of(group, place)
     group, place, has_committed, has_pending = group[last], place[last], has[0][last], has[1][last]
     changes = starts_of(group, has_committed, has_pending)
-    # A group that had nothing has nothing.
+    # A group's first row without offsets changes nothing.
     changes &= ~(starts_of(group) & ~has_committed & ~has_pending)
     return Holdings(group[changes], place[changes], has_committed[changes], has_pending[changes])

@@ -1,4 +1,4 @@
-"""Offsets that are committed in transactions and without: what the finding mixed_commits says of a group."""
+"""Offsets that are committed both in transactions and outside of them, for the finding mixed_commits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import Commits
 
-# A reset by an admin commits each partition of a group without a transaction once.
+# One commit outside of a transaction may be an admin reset.
 PLAIN_COMMITS = 2
 
 
 class Mixed(NamedTuple):
-    """The first partition of a group that was committed in both ways, and how often in each.
+    """The first partition of a group that was committed in both ways, with the number of commits of each kind.
 
-    partitions  how many such partitions the group has
-    log_offset  the last commit of this one
+    partitions  number of such partitions of the group
+    log_offset  the last commit of this partition
     """
 
     group_id: str

@@ -1,7 +1,7 @@
-"""Where committed offsets moved: backwards, to another topic id, or forward while nobody read.
+"""Moves of committed offsets: backwards, to another topic id, or forward while the group had no members.
 
-The fold has each slot's offset before, at no further cost. Moves forward are most of all commits, and only
-those of groups that have members at times, and had none then, are events: `climbs` asks for these groups' quiet times.
+The fold already has each slot's previous offset. Nearly all commits move forward. Such a move is an event only if the
+group has members at other times but had none then: `climbs` needs the quiet times of these groups.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgroups_spark.offsets.effects import Effects, Fold
 from kgroups_spark.offsets.numbers import I64, Flags, Markers, Places
 from kgroups_spark.offsets.records import TEXT, codes, column, flags
 
-# An effect with its place in the log and what the slot has from there on.
+# An effect with its place in the log and the slot's offset from there on.
 PLACED = pa.schema(
     [
         ("slot", pa.int64()),  # number of the slot among those of all ranges
@@ -31,7 +31,7 @@ PLACED = pa.schema(
         ("by_marker", pa.bool_()),
     ]
 )
-# Columns of group_events that offsets alone decide. `cause` null: it depends on the group's members then.
+# Columns of group_events that depend on offsets alone. `cause` null: it depends on the group's members at that time.
 MOVES = pa.schema(
     [
         *(PLACED.field(name) for name in ("slot", "log_offset", "log_timestamp")),
@@ -50,7 +50,7 @@ MOVES = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Effects at which an offset moved, by slot and place, and the effect before each of them."""
+    """Effects that moved an offset, by slot and place, and the effect before each of them."""
 
     at: I64
     before: I64
@@ -61,8 +61,8 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class Quiet:
-    """Times in which groups that have members at times had none: after the record at `since` that emptied the group,
-    up to the next record about it (NEVER: still). Rows by group (number in Slots) and `since`."""
+    """Times without members of groups that have members at other times: from after the record at `since`, which emptied
+    the group, to the next record about it (NEVER: none yet). Rows by group (number in Slots) and `since`."""
 
     group: I64
     since: I64
@@ -70,7 +70,7 @@ class Quiet:
 
 
 def moves(folded: Fold, records: pa.Table) -> Moves:
-    """Moves backwards, and those to another topic id. `records`: those that were folded (OFFSET_RECORDS).
+    """Moves backwards, and moves to another topic id. `records`: the folded records (OFFSET_RECORDS).
 
     Offsets of a slot as they took effect: 5, 9, 7, 7, 8 (of another topic id than 7)  ->  at the first 7 and at 8
     """
@@ -83,7 +83,8 @@ def moves(folded: Fold, records: pa.Table) -> Moves:
 
 
 def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
-    """Moves forward in quiet times, outside of transactions and with the same topic: the effect of an admin reset."""
+    """Moves forward in quiet times, outside of transactions and with the same topic id, as an admin reset makes
+    them."""
     effects, slots = folded.effects, folded.commits.slots
     if not len(quiet.group) or not len(effects):
         return Moves(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -129,7 +130,7 @@ def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, firs
 
 
 def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.Array, *, restarts: bool) -> pa.Table:
-    """Events (MOVES) of effects and what their slots had before; `restarts`: before the offset was removed.
+    """Events (MOVES) of effects, given the slot's previous offset; `restarts`: the offset before its removal.
 
     8 of topic id B after 9 of A  ->  topic_recreated from A to B, offset_rewound from 9 to 8 (cause topic_recreated)
     """
@@ -153,8 +154,8 @@ def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.A
 
 
 def in_order(events: pa.Table) -> pa.Table:
-    """Rows of MOVES as they are numbered at one log offset: a value says first that its topic is another one, what a
-    marker does comes by slot and by the events' names."""
+    """Rows of MOVES in the order of their numbers: by log offset, then slot. A value's topic_recreated comes before its
+    other event; a marker's events of one slot come by name."""
     if not len(events):
         return events
     is_renamed = pc.equal(events.column("event"), "topic_recreated").to_numpy()
@@ -196,7 +197,7 @@ def _events(placed: pa.Table, fields: dict[str, pa.Array]) -> pa.Table:
 
 
 def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:
-    """Whether effects name another topic id than what they replace; not where one of the two names none."""
+    """Whether an effect has another topic id than the value that it replaces; false if one of the two has none."""
     if records.column("topic_id").null_count == len(records):
         return np.zeros(len(at), np.bool_)
     topic_id = codes(records, "topic_id")
@@ -205,7 +206,7 @@ def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:
 
 
 def _is_within(quiet: Quiet, group: I64, place: I64) -> Flags:
-    """Whether the place lies in a quiet time of the group."""
+    """Whether the place is in a quiet time of the group."""
     places = Places.over(int(max(quiet.group.max(), group.max(initial=0))) + 1, quiet.since, place)
     at = np.searchsorted(places.keys(quiet.group, quiet.since), places.keys(group, place), side="right") - 1
     found = np.maximum(at, 0)

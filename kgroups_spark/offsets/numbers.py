@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-# A place after every log offset: something that has not happened.
+# A place after every log offset, for events that have not happened.
 NEVER = int(np.iinfo(np.int64).max)
 # A marker's outcome. NEITHER: a control record of another type.
 COMMIT, ABORT, NEITHER = 1, 0, -1
@@ -34,7 +34,7 @@ class Markers:
         return Markers(self.log_offset[which], self.log_timestamp[which], self.producer_id[which], self.outcome[which])
 
     def ends(self) -> Markers:
-        """Those that say committed or aborted."""
+        """The markers with outcome COMMIT or ABORT."""
         return self.only(self.outcome != NEITHER)
 
 
@@ -75,12 +75,12 @@ class Places:
 
 
 def sorted_order(keys: I64) -> I64:
-    """The order of the keys. Parts of history are sorted already, which merging the runs makes cheap."""
+    """The order of the keys. Parts of history are sorted already, and the stable sort merges such runs cheaply."""
     return np.argsort(keys, kind="stable")
 
 
 def starts_of(*columns: NDArray) -> Flags:
-    """Marks rows in order where one of the columns has another value than in the row before."""
+    """Marks the rows, of rows in order, at which one of the columns differs from the row before."""
     starts = np.ones(len(columns[0]), np.bool_)
     starts[1:] = False
     for column in columns:
@@ -89,16 +89,16 @@ def starts_of(*columns: NDArray) -> Flags:
 
 
 def lasts_of(*columns: NDArray) -> Flags:
-    """Marks rows in order where the next row has another value in one of the columns."""
+    """Marks the rows, of rows in order, at which one of the columns differs from the next row."""
     lasts = np.ones(len(columns[0]), np.bool_)
     lasts[:-1] = starts_of(*columns)[1:]
     return lasts
 
 
 def next_marker(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
-    """For each record the number of its producer's next marker; -1: none follows.
+    """For each record the index of its producer's next marker; -1: none follows.
 
-    A marker's epoch does not count: it is one above the transaction's since KIP-890 (T25).
+    The marker's epoch is not compared: since KIP-890 it is one above the transaction's (T25).
 
         records (7, @10) (8, @11) (7, @13), markers [(7, @12)]  ->  [0, -1, -1]
     """

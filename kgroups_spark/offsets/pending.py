@@ -24,14 +24,14 @@ from kgroups_spark.offsets.records import Commits
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """k values that were pending, by slot and log offset: where their transaction ended, and what became of them.
+    """k values that were pending, by slot and log offset, with the end of their transaction and their outcome.
 
     row          number of the record among the commits
     end          log offset of the producer's next marker; NEVER: it has not come
-    is_commit    that marker says committed
-    dropped_at   log offset of the tombstone that took the value before `end`; NEVER: none did
-    is_last      no later value of the same slot and transaction took its place
-    is_first     no earlier value of the same slot and transaction was there, up to where both were pending no more
+    is_commit    that marker is a COMMIT
+    dropped_at   log offset of the tombstone that removed the value before `end`; NEVER: none did
+    is_last      no later value of the same slot and transaction replaced it
+    is_first     no earlier value of the same slot and transaction was pending until `until`
     """
 
     row: I64
@@ -46,24 +46,24 @@ class Pending:
 
     @property
     def until(self) -> I64:
-        """Where it was pending no more; NEVER: it is still."""
+        """The log offset at which it stopped being pending; NEVER: it still is."""
         return np.minimum(self.end, self.dropped_at)
 
     @property
     def survives(self) -> Flags:
-        """Its marker came and found it."""
+        """Whether it was still pending at its marker."""
         found: Flags = (self.end < NEVER) & (self.dropped_at == NEVER) & self.is_last
         return found
 
     @property
     def is_open(self) -> Flags:
-        """It is pending at the end of the log."""
+        """Whether it is pending at the end of the log."""
         found: Flags = (self.end == NEVER) & (self.dropped_at == NEVER) & self.is_last
         return found
 
 
 def is_pending_value(commits: Commits, release: Release) -> Flags:
-    """Which records are values that wait for a marker. Java goes by the producer id (T28), Scala by the batch's bit."""
+    """Which records are values that wait for a marker. Java checks the producer id (T28), Scala the batch's bit."""
     waits = commits.producer_id >= 0 if release.transactional_by == "producer_id" else commits.is_transactional
     found: Flags = waits & commits.is_readable & ~commits.is_tombstone
     return found
@@ -77,7 +77,7 @@ def pending_values(commits: Commits, by_record: I64, markers: Markers, release: 
         row of @   end   dropped_at  is_last  is_first
         10         12    NEVER       False    True      a later value of the transaction took its place
         11         12    NEVER       True     False     it takes effect at 12
-        13         NEVER 14          False    True      dropped: the tombstone takes what is pending, too (T21)
+        13         NEVER 14          False    True      dropped: the tombstone removes pending values, too (T21)
         15         NEVER NEVER       True     True      still open
     """
     row = by_record[is_pending_value(commits, release)[by_record]]
@@ -95,7 +95,7 @@ def pending_values(commits: Commits, by_record: I64, markers: Markers, release: 
 
 
 def pending_at(pending: Pending, commits: Commits, slot: I64, log_offset: I64) -> Flags:
-    """Whether anybody had a value of the slot pending just before the log offset."""
+    """Whether any producer had a pending value of the slot just before the log offset."""
     if not len(pending) or not len(slot):
         return np.zeros(len(slot), np.bool_)
     is_asked = np.zeros(len(commits.slots), np.bool_)
@@ -112,8 +112,9 @@ def noted_producers(pending: Pending, commits: Commits) -> tuple[I64, I64, Flags
     """(group, producer) of the pending values, and whether 3.8 to 4.0.0 have the producer noted for the group at the
     end of the log (KAFKA-19164).
 
-    A value notes its producer for its group. A marker of the producer takes the note away, but only where it finds
-    something of that group pending: if a tombstone was faster, the note stays, until another transaction ends better.
+    A value notes its producer for its group. The producer's marker removes the note, but only if a value of that group
+    is still pending. If a tombstone has removed the last one, the note stays, until a later transaction ends with a
+    pending value.
 
         g: @10 value of 7, @11 tombstone, @12 COMMIT of 7                            ->  (g, 7, True)
         g: the same, @13 value of 7, @14 COMMIT of 7                                 ->  (g, 7, False)
@@ -129,7 +130,7 @@ def noted_producers(pending: Pending, commits: Commits) -> tuple[I64, I64, Flags
 
 
 def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
-    """For each pending value the log offset of the first tombstone that takes it; NEVER: its marker is faster."""
+    """For each pending value the log offset of the first tombstone that removes it; NEVER: its marker comes first."""
     none = np.full(len(row), NEVER)
     drops = release.tombstone_removes_pending
     if drops == "none" or not len(row):
@@ -156,7 +157,7 @@ def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
 
 
 def _ends_of_runs(commits: Commits, row: I64, marker: I64, markers: int, dropped_at: I64) -> tuple[Flags, Flags]:
-    """`is_last` and `is_first` of values by slot and log offset. `marker`: number of the one that ended it, or -1."""
+    """`is_last` and `is_first` of values by slot and log offset. `marker`: index of the marker that ended it, or -1."""
     # A transaction is its marker, or its producer if it is open.
     transaction = marker.copy()
     is_open = marker < 0

@@ -14,7 +14,8 @@ from kgroups_spark.offsets.numbers import I64, Flags, sorted_order, starts_of
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
-# A record of type 0 or 1. Times are ms as the record has them; where no TIMESTAMP holds them history keeps the bytes.
+# A record of type 0 or 1. Times are epoch ms as in the record; history keeps the bytes of values with a time that does
+# not fit a TIMESTAMP.
 OFFSET_RECORDS = pa.schema(
     [
         ("log_offset", pa.int64()),
@@ -57,9 +58,9 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class Commits:
-    """n records of types 0 and 1 in any order, as numbers: what decides what becomes of them.
+    """n records of types 0 and 1 in any order, as the numbers that decide their outcome.
 
-    `is_readable`: the release reads a value of that version (of tombstones always true). Producer -1: none.
+    `is_readable`: the release reads a value of that version (always true for tombstones). Producer -1: none.
     """
 
     log_offset: I64
@@ -89,7 +90,7 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
 def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
     """The numbers of rows of OFFSET_RECORDS, whose slots have been numbered."""
     version = column(records, "value_version", none=-1)
-    # By record type and value version; versions above 15 nobody writes.
+    # By record type and value version; no release writes versions above 15.
     reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
     is_tombstone = version < 0
     record_type = column(records, "record_type")
@@ -106,9 +107,9 @@ def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> 
 
 
 def number_slots(records: pa.Table) -> tuple[I64, Slots]:
-    """For each row with group_id, topic and partition the number of its slot, and the slots.
+    """The slot number of each row with group_id, topic and partition, and the slots.
 
-    Rows of one slot that follow each other, as they do in a part of history, are looked up once.
+    Consecutive rows of one slot, which are usual in a part of history, are looked up once.
 
         (g, t, 1) (g, t, 1) (g, t, 0) (a, t, 0)  ->  [2, 2, 1, 0], slots (a, t, 0) (g, t, 0) (g, t, 1)
     """
@@ -137,13 +138,13 @@ def column(records: pa.Table, name: str, *, none: int = 0) -> I64:
 
 
 def flags(records: pa.Table, name: str) -> Flags:
-    """A column of truth values without nulls."""
+    """A boolean column without nulls, as a NumPy array."""
     found: Flags = records.column(name).to_numpy()
     return found
 
 
 def codes(records: pa.Table, name: str) -> I64:
-    """For each row the number of its text among all texts of a dictionary column; -1: null."""
+    """The dictionary index of each row of a text column; -1: null."""
     indices = _one_dictionary(records.column(name)).indices
     if indices.null_count:
         indices = pc.fill_null(indices, -1)
@@ -152,7 +153,7 @@ def codes(records: pa.Table, name: str) -> I64:
 
 
 def _numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
-    """For each row its text's place among all texts that occur, in the order of the texts; the texts."""
+    """The index of each row's text in the sorted distinct texts, and these texts."""
     encoded = _one_dictionary(values)
     used = np.unique(encoded.indices.to_numpy())
     texts = encoded.dictionary.take(pa.array(used))
@@ -163,7 +164,7 @@ def _numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
 
 
 def _unique(numbers: I64) -> tuple[I64, I64]:
-    """For each number its place among the different ones, ascending, and these."""
+    """The index of each number in the sorted distinct numbers, and these numbers."""
     order = sorted_order(numbers)
     starts = starts_of(numbers[order])
     place = np.empty(len(numbers), np.int64)
@@ -177,12 +178,12 @@ def _one_dictionary(values: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """TIMESTAMPs, which are exact to the millisecond, as ms."""
+    """TIMESTAMPs, which are exact to the millisecond, as epoch ms; nulls stay."""
     return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
 
 
 def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """The values as another type; texts as dictionaries, too."""
+    """The values cast to another type; texts may become dictionaries."""
     if values.type == data_type:
         return values
     if data_type == TEXT and not pa.types.is_dictionary(values.type):
@@ -191,7 +192,7 @@ def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.Ch
 
 
 def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.Array]:
-    """commit_timestamp and expire_timestamp, of values whose bytes history keeps as the bytes have them."""
+    """commit_timestamp and expire_timestamp in ms; those of values with kept bytes are read from the bytes."""
     rows = np.flatnonzero(offset_commits.column("raw_value").is_valid().to_numpy())
     some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
     commit, expire = (

@@ -1,8 +1,9 @@
-"""Removals by tombstones, and what a shard remembers of them.
+"""Removals by tombstones, and the removals that a shard remembers.
 
-Removed offsets are remembered for the first commit after them (`offset_restarted`), and so that a second tombstone
-reports nothing. The newest REMEMBERED of an offsets partition are, the oldest are forgotten first: here alone one slot
-depends on others. So tombstones, of which there are few, are looked at one by one, those of all groups together.
+A removed offset is remembered for the first commit after the removal (`offset_restarted`), and so that a second
+tombstone is not reported. An offsets partition remembers the newest REMEMBERED removals and drops the oldest first.
+Only here one slot depends on others. So tombstones, which are few, are handled one by one, those of all groups
+together.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from kgroups_spark.offsets.pending import pending_at
 class Removals:
     """r tombstones of one fold that may remove a committed offset, by slot and place.
 
-    at             number of the effect
-    removed        number of the effect whose value it removed; -1: the log does not have it
-    is_pending     somebody had a value of the slot pending
+    at             index of the effect
+    removed        index of the effect with the removed value; -1: the log does not have it
+    is_pending     a producer had a pending value of the slot
     is_group_left  the group has other committed offsets left
     """
 
@@ -39,11 +40,11 @@ class Removals:
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """The meaning of a shard's removals: numbers index the tombstones and births that `remember` was given, tombstones
-    after those of the state.
+    """The result of `remember`: indexes of the tombstones and births that it was given, with the tombstones of the
+    saved state first.
 
-    reports       of each tombstone whether it removed something nobody knew to be gone
-    restarts      of each birth the tombstone that had removed the slot's offset; -1: none that is remembered
+    reports       for each tombstone: it is an event, because it removed an offset that was not remembered as removed
+    restarts      for each birth: the tombstone that had removed the slot's offset; -1: none is remembered
     at_the_end    tombstones that are remembered at the end, the oldest first
     """
 
@@ -88,8 +89,8 @@ def remember(
 ) -> Remembered:
     """Goes through the tombstones and births of a shard in log order.
 
-    `is_known`: the tombstone removed a committed offset. Removals remembered before come as tombstones at the places
-    where they stood. Slots are numbered across all folds.
+    `is_known`: the tombstone removed a committed offset. Earlier remembered removals are given as tombstones at their
+    log offsets. Slots are numbered across all folds.
 
     slot 4: tombstone @3 (known), tombstone @5, birth @6, tombstone @9 (unknown)
         ->  reports [True, False, True], restarts [0], at_the_end [2]
@@ -97,7 +98,7 @@ def remember(
     limit = REMEMBERED if limit is None else limit
     reports = np.zeros(len(slot), np.bool_)
     restarts = np.full(len(born_slot), -1)
-    # Others cannot have been removed.
+    # Slots without a tombstone cannot have been removed.
     some = np.flatnonzero(np.isin(born_slot, slot))
     steps = np.concatenate([np.arange(len(slot)), ~some])
     steps = steps[np.argsort(np.concatenate([place, born_place[some]]), kind="stable")]
@@ -116,7 +117,7 @@ def remember(
 
 
 def _left(owner: I64, place: I64, steps: I64, asked: I64, at: I64) -> I64:
-    """How many each asked owner has right after a place, by steps up and down."""
+    """How many each asked owner has right after a place, given steps of +1 and -1."""
     if not len(asked):
         return np.zeros(0, np.int64)
     owners, number = np.unique(np.concatenate([owner, asked]), return_inverse=True)
@@ -124,7 +125,7 @@ def _left(owner: I64, place: I64, steps: I64, asked: I64, at: I64) -> I64:
     order = np.lexsort((place, own))
     own, place, counts = own[order], place[order], np.concatenate([[0], np.cumsum(steps[order])])
     starts = np.searchsorted(own, np.arange(len(owners)))
-    # Rows by owner and place: of an owner the rows up to and including the place.
+    # Rows by owner and place: rows of an owner at the place come before the question about it.
     rank = np.lexsort((np.repeat([0, 1], [len(own), len(of)]), np.concatenate([place, at]), np.concatenate([own, of])))
     is_row = rank < len(own)
     upto = np.empty(len(of), np.int64)

@@ -1,4 +1,4 @@
-"""The offsets of one offsets partition: from the saved state and the history since then to what is so now.
+"""The offsets of one offsets partition: from the saved state and the history since then to the present state.
 
 replayed = replay_offsets(state, OffsetHistory(commits, markers, ...), release("4.3"))
 replayed.state      goes on where this ended
@@ -47,7 +47,7 @@ from kgroups_spark.offsets.transactions import (
 )
 
 ALL_GROUPS = (GroupRange(),)
-# Records by which the coordinator's groups know whether offsets are there.
+# Records after which the replay of groups must know whether a group has offsets.
 TURNS = pa.schema(
     [("log_offset", pa.int64()), ("log_timestamp", pa.int64()), ("group_id", TEXT), ("is_tombstone", pa.bool_())]
 )
@@ -65,8 +65,8 @@ class OffsetHistory:
 
     commits      a range of groups -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
     markers      all control records
-    others       transactional records of types 2 to 23 and of quarantine: they are in transactions, too
-    group_ends   (group id, log offset) of tombstones of types 2 to 23, by which a group may have gone
+    others       transactional records of types 2 to 23 and of quarantine, because transactions include them
+    group_ends   (group id, log offset) of tombstones of types 2 to 23, which may have removed a group
     """
 
     commits: Callable[[GroupRange], pa.Table]
@@ -80,16 +80,16 @@ class ReplayedOffsets:
     """The result. Times are ms.
 
     state         the state at the end of the log; its `offsets` are committed_offsets and pending_offsets
-    is_pending    of each row of state.offsets
-    moves         events of offsets but removals and climbs (MOVES), in log order
+    is_pending    for each row of state.offsets
+    moves         events of offsets except removals and climbs (MOVES), in log order
     tombstones    TOMBSTONES, in log order
     unreadable    values that the release does not read (OFFSET_RECORDS), in log order
     transactions  those that are open at the end or ended in this history
     turns         Java: a group's first value, and the first after each of its ends. Scala: records after which a
-                  group holds its first offset, or none any more (TURNS), in log order
-    holdings      since when groups hold committed and pending offsets (HOLDINGS), by group and log offset
-    mixed         groups that this history commits in transactions and without
-    folded        what became of each commit, where all groups were one range; None: there were several
+                  group has its first offset, or no longer has any (TURNS), in log order
+    holdings      since when groups have committed and pending offsets (HOLDINGS), by group and log offset
+    mixed         groups that this history commits both in transactions and outside of them
+    folded        the outcome of each commit if all groups were one range; None: there were several ranges
     """
 
     state: OffsetState
@@ -106,7 +106,7 @@ class ReplayedOffsets:
 
 @dataclass(frozen=True, eq=False)
 class FoldedRange:
-    """The groups of a range: their records, the saved ones first, and what became of them."""
+    """The groups of a range: their records, the saved ones first, and the outcome of these."""
 
     records: pa.Table
     saved_rows: int
@@ -118,14 +118,14 @@ class FoldedRange:
 def replay_offsets(
     state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[GroupRange] = ALL_GROUPS
 ) -> ReplayedOffsets:
-    """Replays the offsets of an offsets partition. `ranges` ascend and hold all groups; one is held at a time."""
+    """Replays the offsets of an offsets partition. `ranges` ascend and cover all groups; memory holds one at a time."""
     replay, ranges = _Replay(state, history, release), list(ranges)
     if len(ranges) == 1:
         folded = fold_range(state, history, release, ranges[0])
         replay.add(folded)
         return replace(replay.result(), folded=folded)
     for groups in ranges:
-        # No name for what is folded: it would stay while the next range is.
+        # A name would keep the folded range in memory while the next one is read.
         replay.add(fold_range(state, history, release, groups))
     return replay.result()
 
@@ -134,7 +134,7 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, gro
     """Reads and folds the groups of a range."""
     saved, removed = groups.of(state.offsets), groups.of(state.removed)
     records = history_records(history.commits(groups), release)
-    # A saved state is as its release read it.
+    # The records of a saved state are as its release read them.
     records = pa.concat_tables([saved, records]).unify_dictionaries().combine_chunks()
     keys = [each.select(["group_id", "topic", "partition"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0])
@@ -143,13 +143,13 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, gro
 
 
 def climb_events(folded: FoldedRange, quiet: Quiet, markers: Markers) -> pa.Table:
-    """Events `offset_skipped` (MOVES) of a range, once it is known when its groups had no members."""
+    """Events `offset_skipped` (MOVES) of a range, given the times in which its groups had no members."""
     return in_order(_move_rows(folded, climbs(folded.fold, folded.records, quiet), markers, 0))
 
 
 @dataclass(eq=False)
 class _Replay:
-    """Collects what the ranges give."""
+    """Collects the results of the ranges."""
 
     saved: OffsetState
     history: OffsetHistory
@@ -168,7 +168,7 @@ class _Replay:
         self.noted.update(dict.fromkeys(zip(rows["group_id"], rows["producer_id"], strict=True), True))
 
     def add(self, folded: FoldedRange) -> None:
-        """Takes in a range."""
+        """Adds the results of a range."""
         markers, records, commits = self.history.markers, folded.records, folded.fold.commits
         self._keep_offsets(folded)
         self.removals.add(folded.fold, records, markers, folded.removed, folded.removed_slot, self.slots)
@@ -242,7 +242,7 @@ def _some(records: pa.Table, which: Flags) -> pa.Table:
 
 
 def _without_producer(rows: pa.Table, is_committed: Flags) -> pa.Table:
-    """A committed offset does not say who committed it."""
+    """The rows, with the producer's columns cleared for committed offsets, as the coordinator keeps none for them."""
     committed = pa.array(is_committed)
     for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
         at, values = rows.schema.get_field_index(name), rows.column(name)
@@ -260,7 +260,7 @@ def _move_rows(folded: FoldedRange, found: Moves, markers: Markers, first_slot: 
 
 
 def _transactional(folded: FoldedRange) -> TransactionalRecords:
-    """The records of transactions that the state does not count yet."""
+    """The transactional records after the saved state."""
     is_new = np.arange(len(folded.records)) >= folded.saved_rows
     row = np.flatnonzero(folded.fold.commits.is_transactional & is_new)
     rows = folded.records.select(_OF_TRANSACTIONS).take(pa.array(row))

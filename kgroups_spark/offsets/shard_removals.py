@@ -1,4 +1,4 @@
-"""Removed offsets of a whole shard: what tombstones report, first commits after removals, removals to remember."""
+"""Removed offsets of a whole shard: reported tombstones, first commits after removals, removals to remember."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroups_spark.offsets.records import column, flags
 from kgroups_spark.offsets.removals import left_of_topics, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
 
-# A tombstone that may remove a committed offset: what it removed, and what causes of removals depend on.
+# A tombstone that may remove a committed offset: the removed offset, and the facts that its cause depends on.
 TOMBSTONES = pa.schema(
     [
         ("slot", pa.int64()),  # number of the slot among those of all ranges
@@ -27,8 +27,8 @@ TOMBSTONES = pa.schema(
         ("removed_log_offset", pa.int64()),  # the record whose value it removed; null: the log does not have it
         ("is_pending", pa.bool_()),  # an open transaction held an offset of the slot
         ("is_group_left", pa.bool_()),  # the group has other committed offsets left
-        ("is_topic_left", pa.bool_()),  # any group of the offsets partition has an offset of the topic left
-        ("is_reported", pa.bool_()),  # it removed something, or what nobody knew to be gone and was not only pending
+        ("is_topic_left", pa.bool_()),  # a group of the offsets partition has an offset of the topic left
+        ("is_reported", pa.bool_()),  # it is an event: not remembered as removed, nor only ever pending
     ]
 )
 _OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_timestamp", "value_version")
@@ -36,7 +36,7 @@ _OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_times
 
 @dataclass(eq=False)
 class ShardRemovals:
-    """Collects what each range says of removals."""
+    """Collects the removals of the ranges."""
 
     _tombstones: list[pa.Table] = field(default_factory=list)
     _saved: list[pa.Table] = field(default_factory=list)
@@ -95,7 +95,7 @@ class ShardRemovals:
 
 
 def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Table:
-    """The tombstones of a range as rows of TOMBSTONES; what crosses ranges is filled in later."""
+    """The tombstones of a range as rows of TOMBSTONES; columns that depend on other ranges are filled in later."""
     effects, found = folded.effects, removals(folded)
     if not len(found):
         return TOMBSTONES.empty_table()
@@ -116,7 +116,7 @@ def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Tabl
 
 
 def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:
-    """Events of the first commits after removals whose removed offset is known."""
+    """Events of the first commits after removals with a known removed offset."""
     after = np.flatnonzero(restarts >= 0)
     was = gone.take(pa.array(restarts[after]))
     known = was.column("committed_offset").is_valid().to_numpy()

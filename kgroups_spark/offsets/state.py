@@ -1,4 +1,4 @@
-"""The saved state of a partition's offsets: what a replay goes on from, as columns."""
+"""The saved state of a partition's offsets, as columns: the start of the next replay."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kgroups_spark.offsets.records import OFFSET_RECORDS, TEXT, column
 from kgroups_spark.offsets.transactions import Transactions
 from kgroups_spark.tables.rows import where
 
-# Offsets that were removed, for the first commit after it, the oldest first.
+# Removed offsets that are remembered until their next commit, the oldest first.
 REMOVED_OFFSETS = pa.schema(
     [
         ("group_id", TEXT),
         ("topic", TEXT),
         ("partition", pa.int32()),
-        ("committed_offset", pa.int64()),  # null: nobody knows what it was
+        ("committed_offset", pa.int64()),  # null: the log did not have it
         ("topic_id", TEXT),  # null: none
         ("log_offset", pa.int64()),  # of the tombstone
     ]
@@ -42,7 +42,7 @@ OPEN_TRANSACTIONS = pa.schema(
 
 
 class GroupRange(NamedTuple):
-    """Groups from `low` on, below `high`, as texts are ordered; None: no bound."""
+    """Groups from `low` (inclusive) to `high` (exclusive), in the order of texts; None: no bound."""
 
     low: str | None = None
     high: str | None = None
@@ -54,9 +54,9 @@ class GroupRange(NamedTuple):
         return where(rows, np.concatenate([self._has(chunk) for chunk in rows.column("group_id").chunks]))
 
     def _has(self, group_id: pa.Array) -> NDArray[np.bool_]:
-        """Whether each of these texts, or of a dictionary's, is a group of the range; a null is none."""
+        """Whether each of these texts (plain or a dictionary's) is a group of the range; false for a null."""
         if isinstance(group_id, pa.DictionaryArray):
-            # Few texts, many rows. The last element is that of nulls.
+            # The dictionary has few texts, and the column many rows. The last element is for nulls.
             found = np.append(self._has(group_id.dictionary), False)
             of_rows: NDArray[np.bool_] = found[group_id.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
             return of_rows
@@ -68,12 +68,12 @@ class GroupRange(NamedTuple):
         return has
 
     def meets(self, lowest: str, highest: str) -> bool:
-        """Whether any group from `lowest` to `highest` may be one of these."""
+        """Whether a group from `lowest` to `highest` (both inclusive) may be in the range."""
         return (self.low is None or highest >= self.low) and (self.high is None or lowest < self.high)
 
 
 def group_ranges(bounds: list[str]) -> list[GroupRange]:
-    """The ranges that these groups begin, and the one before them: ["b", "f"]  ->  below b, b to f, f and above."""
+    """The ranges between these groups, and those below and above: ["b", "f"]  ->  below b, b to f, f and above."""
     edges = [None, *sorted(bounds), None]
     return [GroupRange(low, high) for low, high in itertools.pairwise(edges)]
 
@@ -82,10 +82,10 @@ def group_ranges(bounds: list[str]) -> list[GroupRange]:
 class OffsetState:
     """The state of the offsets of an offsets partition at a place in its log.
 
-    offsets       committed offsets as plain records, pending ones as the records that hold them (OFFSET_RECORDS)
-    removed       offsets that are remembered to be gone (REMOVED_OFFSETS)
+    offsets       committed offsets as plain records, pending ones as their transactional records (OFFSET_RECORDS)
+    removed       offsets that are remembered as removed (REMOVED_OFFSETS)
     noted         producers noted for groups (NOTED_PRODUCERS)
-    transactions  those that are open (OPEN_TRANSACTIONS)
+    transactions  open transactions (OPEN_TRANSACTIONS)
     """
 
     offsets: pa.Table
@@ -100,7 +100,7 @@ class OffsetState:
 
 
 def open_rows(transactions: Transactions) -> pa.Table:
-    """The open ones of some transactions as rows of OPEN_TRANSACTIONS."""
+    """The open transactions as rows of OPEN_TRANSACTIONS."""
     some = transactions.only(transactions.end == NEVER)
     columns = [
         some.producer_id,

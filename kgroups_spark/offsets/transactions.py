@@ -1,8 +1,8 @@
-"""Open and ended transactions of an offsets partition, as the log says: whatever the coordinator does with them.
+"""Open and ended transactions of an offsets partition, as in the log, whatever the coordinator's state.
 
-A transaction begins with a producer's first transactional record after its last marker and ends with its next one, of
-whatever epoch (T25). Producer ids without the transactional bit open none (T28). Transactions cross groups: each fold
-gives what it knows of them, and `combined` adds that up.
+A transaction begins with a producer's first transactional record after its last marker and ends with its next marker,
+of any epoch (T25). Producer ids without the transactional bit open none (T28). Transactions cross groups: each fold
+returns its part of them, and `combined` adds the parts up.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _NUMBERS = ("producer_id", "end", "start_offset", "open_since", "producer_epoch"
 class Transactions:
     """k transactions, or parts of them, and the groups whose offsets were in them.
 
-    producer_id, end     which one it is; `end` is the log offset of its marker, NEVER: it is open
+    producer_id, end     the key; `end` is the log offset of its marker, NEVER: it is open
     start_offset         its first record
-    open_since           log time of that record in ms, -1: it has none
-    producer_epoch       of its first offset commit, which is at `epoch_at`; -1: none is known (group records have none)
-    offset_count         values in it
-    transaction, group_id    pairs without repetition: number of the transaction, and the group
+    open_since           log time of that record in epoch ms, -1: it has none
+    producer_epoch       of its first offset commit, which is at `epoch_at`; -1: unknown (history keeps none for group
+                         records)
+    offset_count         number of its values
+    transaction, group_id    distinct pairs: index of the transaction, and the group
     """
 
     producer_id: I64
@@ -45,7 +46,7 @@ class Transactions:
         return len(self.producer_id)
 
     def groups(self) -> pa.Array:
-        """For each transaction its groups, by name."""
+        """The groups of each transaction, sorted by name (a list array)."""
         codes = self.group_id.dictionary_encode()
         place = np.empty(len(codes.dictionary), np.int64)
         place[pc.sort_indices(codes.dictionary).to_numpy()] = np.arange(len(place))
@@ -92,7 +93,7 @@ def none() -> Transactions:
 
 
 def transactions_of(records: TransactionalRecords, markers: Markers) -> Transactions:
-    """The transactions that the records make.
+    """The transactions that the records belong to.
 
     @10 value of g by 7, @11 value of h by 7, @12 COMMIT of 7, @13 tombstone of g in a transaction of 7
         ->  producer_id [7, 7], end [12, NEVER], start_offset [10, 13], offset_count [2, 0], groups [[g, h], []]
@@ -113,20 +114,20 @@ def transactions_of(records: TransactionalRecords, markers: Markers) -> Transact
 
 
 def open_since_then(saved: Transactions, markers: Markers) -> Transactions:
-    """Transactions that were open when the state was saved, with the markers that ended them since."""
+    """Transactions that were open in the saved state, with the markers that have ended them since."""
     fields = (saved.start_offset, saved.open_since, saved.producer_epoch, saved.epoch_at, saved.offset_count)
     end = ends_of(saved.producer_id, saved.start_offset, markers)
     return Transactions(saved.producer_id, end, *fields, saved.transaction, saved.group_id)
 
 
 def combined(parts: list[Transactions]) -> Transactions:
-    """The parts added up: one row a transaction, those that are open last, by producer."""
+    """The parts added up: one row a transaction. Open ones come first, by producer, then the others by marker."""
     producer_id, end, start, since, epoch, epoch_at, count = (
         np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS
     )
     if not len(producer_id):
         return none()
-    # A marker ends one transaction; of a producer one is open.
+    # A marker ends one transaction, and a producer has at most one open transaction.
     key = np.where(end < NEVER, end, producer_id - np.iinfo(np.int64).max)
     order = sorted_order(key)
     is_start = starts_of(key[order])
@@ -154,7 +155,7 @@ def combined(parts: list[Transactions]) -> Transactions:
 
 
 def _least_of_each(order: I64, is_start: Flags, values: I64) -> I64:
-    """For each run of rows in order the row with the least value."""
+    """The row with the least value in each run of rows in order."""
     starts = np.flatnonzero(is_start)
     least = np.minimum.reduceat(values[order], starts)
     is_least = values[order] == np.repeat(least, np.diff(np.append(starts, len(order))))
@@ -164,16 +165,16 @@ def _least_of_each(order: I64, is_start: Flags, values: I64) -> I64:
 
 
 def _different(transaction: I64, group_id: pa.DictionaryArray) -> tuple[I64, I64]:
-    """Pairs without repetitions: the transactions, and which pairs they are."""
+    """The distinct pairs: their transactions, and their indexes."""
     key = transaction * max(len(group_id.dictionary), 1) + group_id.indices.to_numpy()
     one = np.unique(key, return_index=True)[1]
     return transaction[one], one
 
 
 def ends_of(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
-    """For each transactional record the log offset of the marker that ended its transaction; NEVER: none has yet.
+    """For each transactional record the log offset of the marker that ended its transaction; NEVER: it is open.
 
-    Markers that say neither committed nor aborted end none.
+    Markers that are neither COMMIT nor ABORT end no transaction.
     """
     ends = markers.ends()
     marker = next_marker(producer_id, log_offset, ends)
