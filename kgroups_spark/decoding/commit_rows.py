@@ -20,7 +20,7 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.tables.rows import constant, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
-# Rows that one sorted part holds. It bounds a worker's memory; larger parts read no faster.
+# Rows in one sorted part. This bounds a worker's memory; larger parts are no faster to read.
 ROWS_AT_ONCE = 1 << 17
 
 
@@ -38,14 +38,14 @@ class CommitBatches:
     def add(
         self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
     ) -> Iterator[pa.Table]:
-        """Takes in a chunk, whose commits have codes of `keys`; gives a lot when enough rows are complete."""
+        """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows are complete."""
         batch, rows = self._batch(records, commits, keys), commits.rows
         self._wait(self._open.settle(batch, records.producer_id[rows], records.is_transactional[rows], markers))
         if self._rows >= ROWS_AT_ONCE:
             yield self._lot()
 
     def rest(self) -> Iterator[pa.Table]:
-        """The rows left at the end of the range."""
+        """The remaining rows at the end of the range."""
         self._wait(self._open.rest())
         if self._rows:
             yield self._lot()
@@ -98,7 +98,7 @@ class CommitBatches:
 def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     """The order of rows by these columns, the first one first; equal rows keep theirs.
 
-    The columns become the digits of one number, as far as 63 bits hold it: one sort takes a third of the time of four.
+    The columns become the digits of one number if it fits into 63 bits: one sort takes a third of the time of four.
 
         group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]  ->  order [1, 0, 2]
     """
@@ -109,7 +109,7 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         for column, low, span in zip(columns, lowest, spans, strict=True):
             keys = keys * span + (column.astype(np.int64) - low)
         order: NDArray[np.int64] = np.argsort(keys)
-        # Only damaged logs have a row twice; this sort may exchange the two.
+        # This sort may exchange equal rows. Only damaged logs have such rows.
         if (keys[order[1:]] != keys[order[:-1]]).all():
             return order
     return np.lexsort(columns[::-1])
@@ -120,7 +120,7 @@ def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
 
 
 def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.Array]:
-    """raw_key and raw_value of the rows whose columns do not say everything."""
+    """raw_key and raw_value of the rows whose columns do not have all of the record; null for other rows."""
     keys: list[bytes | None] = [None] * len(commits.rows)
     values: list[bytes | None] = [None] * len(commits.rows)
     odd = commits.keeps_raw

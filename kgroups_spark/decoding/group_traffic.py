@@ -1,7 +1,7 @@
-"""Counts of what a range holds, by group and hour of log time: the rows of `group_traffic`.
+"""Counts of the records in a range, by group and hour of log time: the rows of `group_traffic`.
 
-Ranges of one offsets partition may hold records of the same group and hour. So a range passes its rows on to the
-replay, which is one for each partition, and what several ranges counted is added up there.
+Several ranges of one offsets partition may have records of the same group and hour. So a range passes its rows on to
+the replay of the partition, which adds them up.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GroupTraffic:
         keys: OffsetKeys,
         decoded: list[tuple[int, GroupRecord]],
     ) -> None:
-        """All records of a chunk that could be decoded."""
+        """Adds all decoded records of a chunk."""
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
         self.add_commits(
             keys.groups,
@@ -73,7 +73,7 @@ class GroupTraffic:
         is_transactional: NDArray[np.bool_],
         size_bytes: NDArray[np.int64],
     ) -> None:
-        """Offset commits of one chunk: `group` indexes `group_ids`, `timestamp` is in ms, -1 for none."""
+        """Adds offset commits of one chunk. `group` indexes `group_ids`; `timestamp` is in epoch ms, -1 for none."""
         if not len(group):
             return
         # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
@@ -91,7 +91,7 @@ class GroupTraffic:
             self._add(group_ids[row % width], int(hour_values[row // width]), counts[row])
 
     def add_record(self, group_id: str, timestamp: int, size_bytes: int) -> None:
-        """One record of another type."""
+        """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
         row = np.array([0, 0, 0, 1, size_bytes])
         self._add(group_id, NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS, row)
 
@@ -108,13 +108,13 @@ class GroupTraffic:
             yield group_id, None if hour == NO_HOUR else hour * HOUR_MS, counts.tolist()
 
     def batch(self, **constants: int) -> pa.RecordBatch:
-        """Rows of `group_traffic`; `constants` are the columns that all of them share."""
+        """Rows of `group_traffic`; `constants` are columns with the same value in all rows."""
         rows = [(group_id, hour, *counts) for group_id, hour, counts in self.rows()]
         return table_batch("group_traffic", TRAFFIC_COLUMNS, rows, **constants)
 
 
 def summed(rows: pa.Table) -> pa.Table:
-    """Rows of `group_traffic`, one for each key."""
+    """Rows of `group_traffic` with one row for each key: counts of equal keys are added up."""
     by_key = rows.group_by(list(TABLES["group_traffic"].key))
     sums = by_key.aggregate([(name, "sum") for name in COUNTS])
     names = [name.removesuffix("_sum") for name in sums.column_names]

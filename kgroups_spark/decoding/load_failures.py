@@ -1,4 +1,4 @@
-"""Quarantine by the rules of a release, for history that was read under another one."""
+"""Quarantine by the rules of a release, for history that was read under another release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroups_spark.offsets.records import milliseconds
 
 
 def coordinator_fails(quarantine: pa.Table, release: Release) -> pa.ChunkedArray:
-    """Whether the release would refuse to load where an undecodable record stands (decoding/record_rows.py)."""
+    """Whether the release's load would fail at each undecodable record (decoding/record_rows.py)."""
     types = quarantine.column("record_type")
     if not release.skips_unknown_types:
         return pa.chunked_array([pa.repeat(True, len(types))])
@@ -24,8 +24,8 @@ def coordinator_fails(quarantine: pa.Table, release: Release) -> pa.ChunkedArray
 
 
 def misread(group_records: pa.Table, release: Release, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The values in early-access layouts which the release does not read (T58): these columns, times as ms,
-    and why as `detail`."""
+    """The values in early-access layouts that the release does not read (T58): these columns, with times in epoch ms,
+    and the reason as `detail`."""
     early = [number for number in EARLY_ACCESS if number in release.record_types]
     values = group_records.filter(pc.field("record_type").isin(early) & pc.field("value").is_valid())
     found = []

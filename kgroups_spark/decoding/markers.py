@@ -1,4 +1,4 @@
-"""Control records of a range. Only the replay knows what each of them ended."""
+"""Control records of a range. Only the replay knows which transaction each of them ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Marker(NamedTuple):
 
 
 def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[tuple[int, Undecodable]]]:
-    """The control records among `rows`, and those that are none by their bytes."""
+    """The control records at `rows`, and (row, reason) of those with an unreadable key."""
     markers: list[Marker] = []
     unreadable: list[tuple[int, Undecodable]] = []
     for row in rows.tolist():
@@ -58,7 +58,7 @@ def _marker(records: RecordColumns, row: int, key: bytes, value: bytes | None) -
 
 
 def ends(markers: list[Marker]) -> Markers:
-    """Those of the markers that end something, as arrays."""
+    """The markers that commit or abort, as arrays."""
     facts = [(each.log_offset, each.log_timestamp, each.producer_id, each.outcome) for each in markers]
     columns = np.array(facts, np.int64).reshape(-1, 4)
     return Markers(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3]).ends()

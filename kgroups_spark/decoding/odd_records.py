@@ -1,4 +1,4 @@
-"""Records that a finding may be made of, noted while they are read: nowhere else stands how large they were."""
+"""Records for findings, noted while they are read: no table has their size."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.records.columns import RecordColumns
 
-# A field of LargeRecord and of TimesOff is left out: the offsets partition, which a range knows.
+# The fields of LargeRecord and of TimesOff without the offsets partition, which the range has.
 Large = tuple[str, str, int, int | None, int]
 Off = tuple[str, str, int, int, int, int, int]
 
 
 class OddRecords:
-    """Odd records of a range. `large`: the newest of each group and record type; `times_off`: the first of each group,
-    and how many there are."""
+    """Odd records of a range. `large`: the newest of each group and record type. `times_off`: the first of each group,
+    and their number."""
 
     def __init__(self) -> None:
         self._large: dict[tuple[str, int], Large] = {}
@@ -33,7 +33,7 @@ class OddRecords:
         keys: OffsetKeys,
         decoded: list[tuple[int, GroupRecord]],
     ) -> None:
-        """All records of a chunk that could be decoded."""
+        """Notes the odd ones among all decoded records of a chunk."""
         for row, record in decoded:
             size = int(records.key_length[row]) + max(0, int(records.value_length[row]))
             if size >= NEAR_LIMIT_BYTES:
@@ -85,8 +85,8 @@ class OddRecords:
 
 
 def _is_off(commits: OffsetCommitColumns, reported: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Values with a commit time, in records with a time, between which lies more than TIME_OFF_MS."""
-    # Times far out would overflow: nobody checks what a client gives.
+    """Values whose commit time differs from their record's time by more than TIME_OFF_MS; false without either time."""
+    # Clipped against overflow: a broker accepts any commit time from a client.
     committed, reported = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(reported, -1, 1 << 60)
     known = ~commits.is_tombstone & (committed >= 0) & (reported >= 0)
     off: NDArray[np.bool_] = known & (np.abs(committed - reported) > TIME_OFF_MS)

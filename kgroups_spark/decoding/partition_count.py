@@ -1,4 +1,4 @@
-"""How many partitions `__consumer_offsets` has, where nobody says so: the only number that fits every group's hash."""
+"""The number of partitions of `__consumer_offsets` if it is not given: the only number that fits every group's hash."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from kgroups_spark.messages.group_partition import java_hash
 
-# Clusters with more offsets partitions than this are not known; the default is 50.
+# The largest number that is tried; Kafka's default is 50.
 MOST_PARTITIONS = 2000
 
 
 class FittingCounts:
-    """The numbers of partitions under which all groups that were seen belong to the partition."""
+    """The numbers of partitions under which all groups seen so far hash to the partition."""
 
     def __init__(self, offsets_partition: int) -> None:
         self._offsets_partition = offsets_partition
@@ -30,14 +30,14 @@ class FittingCounts:
 
 
 def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -> list[int]:
-    """The numbers of partitions under which all these groups belong to the partition."""
+    """The numbers of partitions under which all these groups hash to the partition."""
     fitting = FittingCounts(offsets_partition)
     fitting.see(group_ids)
     return fitting.rest()
 
 
 def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:
-    """For each offsets partition of (offsets_partition, group_id) the numbers under which its groups belong there."""
+    """For each offsets partition of the (offsets_partition, group_id) pairs the numbers that fit all of its groups."""
     by_partition: dict[int, list[str]] = {}
     for number, group_id in groups:
         by_partition.setdefault(number, []).append(group_id)
@@ -45,13 +45,13 @@ def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:
 
 
 def partition_count(fitting: Iterable[Iterable[int]]) -> int | None:
-    """The only number that is in all of these; None: there is none, or more than one."""
+    """The only number in all of these; None: there is none, or more than one."""
     common = _common(fitting)
     return next(iter(common)) if len(common) == 1 else None
 
 
 def is_ambiguous(fitting: Iterable[Iterable[int]]) -> bool:
-    """Whether more than one number is in all of these: more groups may tell."""
+    """Whether more than one number is in all of these, so that more groups may decide."""
     return len(_common(fitting)) > 1
 
 

@@ -1,19 +1,19 @@
 """The work of one reading task: its ranges, partition by partition.
 
-A live log is cleaned while it is read. A record that was there at planning may be gone when its turn comes, because a
-newer record of its key is after the planned end: who stops there has neither. So a task reads on. When everything
-of a partition that was planned has been read, it asks for the high watermark of that moment and reads up to it, and so
-on, until a span comes without a gap. Then what was read is a state that the log really had, at the end of that span:
+A live log is cleaned while it is read. A record that existed at planning may be removed before it is read, because a
+newer record of its key is after the planned end: a reader that stops at that end has neither. So a task reads on. When
+it has read the planned range of a partition, it asks for the current high watermark and reads up to it, and so on,
+until a span has no gap. The records read are then a state that the log really had, at the end of that span:
 
-- Let E be that end, and r the last record of its key below E. If r lies in the last span, it was read, for no offset
-  of that span is missing. If it lies before, it was there to be read, unless the cleaner had taken it. But the cleaner
-  takes a record only for a newer one below the high watermark of that time (LogCleanerManager.cleanableOffsets 4.3.1:
-  below the last stable offset), and E was asked for later: that newer record would lie below E.
-- An abort marker hides records by the same rule. Tombstones and markers themselves go `delete.retention.ms` after they
-  were first cleaned, which is what R6 of docs/design.md is for.
+- Let E be that end, and r the last record of its key below E. If r is in the last span, it was read, because no offset
+  of that span is missing. If r is before that span, it was read unless the cleaner had removed it. But the cleaner
+  removes a record only because of a newer one below the high watermark of that time (LogCleanerManager.cleanableOffsets
+  4.3.1: below the last stable offset). E was asked for later, so that newer record would be below E.
+- An abort marker hides records by the same rule. Tombstones and markers themselves are removed `delete.retention.ms`
+  after they were first cleaned; R6 of docs/design.md handles that.
 
-All of a partition is therefore read by one task. Spans shrink to what is written during one fetch, so two rounds are
-the rule, and more than MOST_ROUNDS a cleaner that no reader can follow: the ledger says so.
+Therefore one task reads all of a partition. Spans shrink to the records written during one fetch, so two rounds are
+usual. After more than MOST_ROUNDS no reader can follow the cleaner, and the ledger's notes report the partition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_ROUNDS = 20
 
 
 class Decodes(Protocol):
-    """The reader of a range, and how far it got."""
+    """The reader of a range, and its progress."""
 
     progress: RangeProgress
 
@@ -43,7 +43,7 @@ Decoder = TypeVar("Decoder", bound=Decodes)
 
 @dataclass(frozen=True)
 class PartitionReading(Generic[Decoder]):
-    """The ranges of one partition that a task is to read, each by a decoder of its own."""
+    """The ranges of one partition that a task must read, each by its own decoder."""
 
     offsets_partition: int
     ranges: Sequence[LogRange]
@@ -51,10 +51,9 @@ class PartitionReading(Generic[Decoder]):
     decoder: Callable[[LogRange], Decoder]
 
     def decoders(self) -> Iterator[Decoder]:
-        """A decoder for each range, to be read to its end before the next one is asked for.
+        """A decoder for each range; the caller reads each to its end before it takes the next one.
 
-        Ranges that are read on after the planned ones have the next numbers. Raises what the log raises, among others
-        LeaderLost.
+        Ranges after the planned ones have the next numbers. Raises the errors of the log, among others LeaderLost.
         """
         piece = self.ranges[-1].pieces[-1]
         if not isinstance(piece, FetchPiece):
@@ -73,7 +72,7 @@ class PartitionReading(Generic[Decoder]):
         yield from self._read_on(piece, number + 1, end)
 
     def given_up(self, why: str) -> RangeProgress:
-        """For the driver, in place of what was read: nothing of this partition counts."""
+        """The progress for the driver if no record of this partition counts, because of `why`."""
         first = self.ranges[0]
         return RangeProgress(self.offsets_partition, first.number, first.start_offset, first.start_offset, given_up=why)
 
@@ -103,5 +102,5 @@ def readings(ranges: Sequence[LogRange], context: ReadContext) -> Iterator[Parti
 
 
 def is_unsettled(progress: RangeProgress) -> bool:
-    """Whether the last of the rounds still had gaps: what was read is no state that the log is known to have had."""
+    """Whether the last allowed round still had gaps: the log may never have had the state that was read."""
     return progress.number >= MOST_ROUNDS and progress.missing > 0

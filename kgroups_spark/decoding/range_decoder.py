@@ -34,16 +34,16 @@ from kgroups_spark.sources.segments import OFFSETS_TOPIC
 Output = tuple[str, pa.Table | pa.RecordBatch]
 
 
-# Keys of offset commits that a range remembers: some 600,000, whose rows they spare the decoding.
+# Memory for the decoded keys of a range's offset commits: some 600,000 keys, which are then not decoded again.
 KEYS_BYTES = 64 << 20
 
 
 class RangeDecoder:
-    """Reads one range: `outputs()` gives (table name, rows), `progress` is whole when it has ended."""
+    """Reads one range: `outputs()` yields (table name, rows); `progress` is complete when it has ended."""
 
     def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
         self._range = log_range
-        # Records read again are not added to history and count nowhere.
+        # Records that are read again are not added to history, and no count includes them.
         self._is_new = not log_range.is_reread
         self._context = context
         self._release: Release = release(context.release_version)
@@ -62,11 +62,10 @@ class RangeDecoder:
         self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
 
     def outputs(self) -> Iterator[Output]:
-        """Rows of the history tables: markers without what they ended, and the range's counts for `group_traffic`. A
-        range that is read again has neither counts nor damage.
+        """Rows of the history tables: markers without the transaction that they ended, and the range's counts for
+        `group_traffic`. A range that is read again has neither counts nor damage.
 
-        Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
-        texts.
+        Rows of offset_commits come in lots, sorted by group, topic, partition and log offset; texts are dictionaries.
         """
         for path, item in self._reader.items():
             yield from self._item(item, path)
@@ -115,7 +114,7 @@ class RangeDecoder:
             self._forget_keys()
 
     def _forget_keys(self) -> None:
-        """Ends what goes by their codes."""
+        """Drops the remembered keys, after the collectors have resolved their codes."""
         self._topics.settle_commits(self._commits.keys.topic)
         self._fitting.see(self._commits.keys.groups)
         self._commits.keys = OffsetKeys()

@@ -1,4 +1,4 @@
-"""The context in which a range of a log is read, and how far its reading has come."""
+"""The context in which a range of a log is read, and the progress of reading it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def no_cluster(piece: FetchPiece) -> Any:
-    """For readers of segments alone."""
+    """For readers of segments, which never fetch."""
     raise AssertionError(f"{piece} without a cluster to fetch it from")
 
 
@@ -34,22 +34,22 @@ def no_leader_lost() -> None:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """The context of reading, besides the range. `chunk_bytes`: how much of a segment is decoded at once; the answers
+    """The context of reading, besides the range. `chunk_bytes`: bytes of a segment that are decoded at once; the rows
     do not depend on it."""
 
     audit_id: int
     release_version: str
     open_file: Callable[[str], Any]  # a segment, as files.open_file opens one
     fetcher: Fetcher | None = None  # how to reach the cluster
-    open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
-    end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
-    lose_patience: Callable[[], None] = no_leader_lost  # a leader is lost: what else it led is not waited for as long
+    open_fetch: Callable[[FetchPiece], Any] = no_cluster  # the fetched bytes as a binary file that is read once
+    end_of: Callable[[FetchPiece], int] = no_cluster  # the present high watermark of its partition
+    lose_patience: Callable[[], None] = no_leader_lost  # after a lost leader: wait less for other partitions
     chunk_bytes: int = CHUNK_BYTES
     latest_ms: int = LAST_MS  # log times after it are ahead of the audit's clock
 
     @contextmanager
     def connected(self) -> Iterator[ReadContext]:
-        """The same with a connection to the cluster, if pieces are to be fetched."""
+        """The context with a connection to the cluster, if pieces must be fetched."""
         if self.fetcher is None:
             yield self
             return
@@ -75,28 +75,28 @@ class RangeProgress:
     quarantined: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
     topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
-    # How many partitions the offsets topic may have, as far as the groups seen here tell.
+    # Numbers of partitions of the offsets topic that fit the groups seen here.
     partition_counts: list[int] = field(default_factory=list)
     # For the findings.
     large_records: list[Large] = field(default_factory=list)
     times_off: list[Off] = field(default_factory=list)
-    # Why nothing of this partition counts: its leader was lost while it was read.
+    # Why no record of this partition counts: its leader was lost during the read. None: they count.
     given_up: str | None = None
 
     @property
     def missing(self) -> int:
-        """How many of the range's offsets have no record any more."""
+        """The number of the range's offsets that no longer have a record."""
         return max(0, self.next_offset - self.start_offset - self.records)
 
-    # Only for segments: the log's end when its files were listed again because some had changed; whether a batch
-    # was at or above the high watermark; the corrupt batches.
+    # Only for segments: the log's end when its files were listed again after a change; whether a batch was at or above
+    # the high watermark; the corrupt batches.
     listed_to: int | None = None
     is_cut_short: bool = False
-    unconfirmed: str | None = None  # where the log's last batch stands and what is odd about it, if it was held back
+    unconfirmed: str | None = None  # position and oddity of the log's last batch, if it was held back
     damage: list[Damage] = field(default_factory=list)
 
     def note(self, records: RecordColumns) -> None:
-        """Takes in how far a chunk reaches."""
+        """Adds a chunk: its records and the offset after its last batch."""
         batches = records.batches
         self.records += len(records)
         if len(batches):

@@ -1,4 +1,4 @@
-"""The bytes of one range of a log -> chunks of records and corrupt batches, and how far that goes."""
+"""The bytes of one range of a log -> chunks of records, corrupt batches, and the progress of reading."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
 from kgroups_spark.sources.segment_reading import SegmentReading, Span
 
-# A file, or None of what is fetched, and what it holds.
+# The path of the file (None: fetched), and a part of its content.
 Item = tuple[str | None, RecordColumns | CorruptBatch]
 
 
 class RangeReader:
-    """Reads one range of the log `topic`; `progress` is whole when `items` has ended."""
+    """Reads one range of the log `topic`; `progress` is complete when `items` has ended."""
 
     def __init__(self, log_range: LogRange, context: ReadContext, topic: str, progress: RangeProgress) -> None:
         self.topic = topic
@@ -24,10 +24,10 @@ class RangeReader:
         self._range = log_range
         self._context = context
         self._damaged_to = log_range.start_offset
-        self._places_of_damage: dict[int, int] = {}  # each with the next one that may be free
+        self._places_of_damage: dict[int, int] = {}  # taken log offsets, each with the next one that may be free
 
     def items(self) -> Iterator[Item]:
-        """Chunks of records in log order, and the damage between them. How far a chunk reaches is for who takes it in
+        """Chunks of records in log order, and the damage between them. The caller adds each chunk to the progress
         (`RangeProgress.note`)."""
         for piece in self._range.pieces:
             if isinstance(piece, FetchPiece):
@@ -61,16 +61,16 @@ class RangeReader:
             if left := file.given_bytes - reader.position:
                 detail = f"{left} bytes at the end of what the broker has are no whole batch"
                 yield None, CorruptBatch(reader.position, left, None, None, 1, detail, b"")
-        # A broker answers with whole batches up to its high watermark: what holds none of them holds nothing to wait
-        # for, neither where the cleaner took the last ones nor where the last ones are damaged.
+        # A broker returns whole batches up to its high watermark. If there are none at the end, because the cleaner
+        # took the last ones or because they are damaged, there is nothing to wait for.
         self.progress.next_offset = max(self.progress.next_offset, piece.end_offset)
 
     def place_of(self, batch: CorruptBatch, path: str | None) -> int | None:
-        """The log offset under which a corrupt batch is quarantined; None: it is there already."""
+        """The log offset under which a corrupt batch is quarantined; None: quarantine has it already."""
         progress = self.progress
         log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
         log_offset = self._free_place(log_offset)
-        # Only sound batches move next_offset: a broker that recovers cuts a damaged tail off and writes there again.
+        # Only sound batches move next_offset: a broker that recovers truncates a damaged tail and writes there again.
         self._damaged_to = max(self._damaged_to, log_offset + 1 if batch.last_offset is None else batch.last_offset + 1)
         if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
             return None
@@ -79,8 +79,8 @@ class RangeReader:
         return log_offset
 
     def _free_place(self, log_offset: int) -> int:
-        """The first offset from this one on at which no damage stands yet, for the key of quarantine: damage of unknown
-        offset takes that of what follows."""
+        """The first offset from this one on without damage so far, because keys of quarantine are unique: damage at an
+        unknown offset takes the offset of the batch after it."""
         places, free = self._places_of_damage, log_offset
         while free in places:
             free = places[free]

@@ -1,7 +1,7 @@
-"""Contiguous pieces of the offsets partitions' logs, and which tasks read them.
+"""Contiguous pieces of the offsets partitions' logs, and the tasks that read them.
 
-A segment is never cut inside a file. A partition is cut only where it alone would keep one task busy while the others
-wait, into at most twice as many ranges as there are slots. A live partition is never cut: it is read by one task
+A segment is never cut inside a file. A partition is cut only if it alone would keep one task busy while the others
+wait, into at most twice as many ranges as there are slots. A live partition is never cut: one task reads it
 (partition_reading.py).
 """
 
@@ -19,14 +19,14 @@ Offset = TypeVar("Offset", int, None)
 
 @dataclass(frozen=True)
 class LogRange:
-    """Consecutive segments or offsets of one offsets partition, the `number`-th range of it; records below
-    `start_offset` are left out, and those from `end_offset` on (None: it goes on to the log's end).
+    """Consecutive segments or offsets of one offsets partition, its `number`-th range, without records below
+    `start_offset` and from `end_offset` on (None: to the log's end).
 
-    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was
-    read before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half
-    written.
-    `only_if_missing`: it is read only where offsets are missing in what is new of the partition.
-    `begins_log`: nothing is before it, neither records nor a saved state, so whatever it ends began in it.
+    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: an earlier
+    audit read the range, and only the replay needs it again. `ends_log`: its last segment is the log's last, which may
+    have a half-written tail. `only_if_missing`: it is read only if offsets are missing in the new span of the
+    partition. `begins_log`: neither records nor a saved state precede it, so every transaction that ends in it began in
+    it.
     """
 
     offsets_partition: int
@@ -45,12 +45,12 @@ class LogRange:
         return sum(piece.size_bytes for piece in self.pieces)
 
 
-# Below this a range is not worth a cut: every range keeps the last value of each of its slots.
+# Smaller ranges are not cut: every range keeps the last value of each of its slots.
 SMALLEST_CUT_BYTES = 64 << 20
 
 
 def cut(whole: Sequence[LogRange], slots: int) -> list[LogRange]:
-    """The same logs with the large ones cut between segments, so that `slots` tasks can share the work."""
+    """The same ranges, with large ones cut between segments, so that `slots` tasks can share the work."""
     share = max(sum(log_range.size_bytes for log_range in whole) // max(slots, 1), SMALLEST_CUT_BYTES)
     return [piece for log_range in whole for piece in _cut_one(log_range, share, 2 * slots)]
 
@@ -79,20 +79,20 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
 
 
 def _first_offset(pieces: Sequence[Piece], unknown: Offset) -> int | Offset:
-    """Where the first of the pieces' segments begins; spans of a live log have their own ends."""
+    """The base offset of the first piece's segment; `unknown` for spans of a live log, which have their own ends."""
     first = pieces[0]
     return first.file.base_offset if isinstance(first, SegmentPiece) and first.file is not None else unknown
 
 
-# So much heavier the heaviest task may be for the sake of neighbours.
+# The heaviest task may be heavier by this factor if its partitions are neighbours.
 WORTH_NEIGHBOURS = 1.2
 
 
 def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
-    """The ranges of each of at most `tasks` tasks, about as many bytes each; no task is without any.
+    """The ranges of each of at most `tasks` tasks, with about the same number of bytes; no task is empty.
 
-    A task has neighbouring offsets partitions where that costs little: its parts then are of few partitions, and
-    whoever asks for one partition opens few files. Else the ranges go by their weight alone.
+    A task gets neighbouring offsets partitions if that costs little: its parts are then about few partitions, and a
+    query for one partition opens few files. Otherwise only the weight decides.
     """
     if not ranges:
         return []
@@ -104,10 +104,10 @@ def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange
 
 
 def ranges_by_fetcher(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
-    """The ranges of live partitions of each task, about as many bytes each: a task is of one broker,
-    FETCHERS_PER_BROKER of each, and has all ranges of its partitions.
+    """The ranges of live partitions of each task, with about the same number of bytes. A task reads from one broker, a
+    broker has at most FETCHERS_PER_BROKER tasks, and a task has all ranges of its partitions.
 
-    So no broker has more fetchers than that, however many slots there are.
+    So no broker has more fetchers than that, whatever the number of slots.
     """
     by_partition: dict[int, list[LogRange]] = {}
     for log_range in ranges:
@@ -124,18 +124,18 @@ def ranges_by_fetcher(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
 
 
 def leader(log_range: LogRange) -> int | None:
-    """The broker that led the partition at planning; None: none did, or it is read from files."""
+    """The id of the partition's leader at planning; None: it had none, or the range is read from files."""
     piece = log_range.pieces[0]
     return piece.leader if isinstance(piece, FetchPiece) else None
 
 
 def _neighbours(ranges: Sequence[LogRange], tasks: int, most: int) -> list[list[LogRange]] | None:
-    """The ranges, in order, in tasks of as equal weight as that allows; None: one would be heavier than `most`."""
+    """The ranges, in order, in tasks of nearly equal weight; None: a task would be heavier than `most`."""
     found: list[list[LogRange]] = []
     left, waiting = sum(map(_weight, ([r] for r in ranges))), list(ranges)
     for tasks_left in range(tasks, 0, -1):
         share, of_task = left / tasks_left, [waiting.pop(0)]
-        # The next range comes along if the task is nearer to its share with it, and enough are left for the others.
+        # The task takes the next range if that brings it nearer to its share, and enough are left for the other tasks.
         while len(waiting) >= tasks_left and _weight(of_task) + _weight(waiting[:1]) / 2 <= share:
             of_task.append(waiting.pop(0))
         if tasks_left == 1:
@@ -150,5 +150,5 @@ def _place(log_range: LogRange) -> tuple[int, int]:
 
 
 def _weight(ranges: Sequence[LogRange]) -> int:
-    # One more than its bytes: ranges without any are spread as well.
+    # One more than the bytes, so that empty ranges are spread, too.
     return sum(log_range.size_bytes + 1 for log_range in ranges)

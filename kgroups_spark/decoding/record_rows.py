@@ -68,14 +68,14 @@ QUARANTINE_COLUMNS = (
 
 @dataclass(frozen=True)
 class HistoryRows:
-    """Makes rows of the records of one chunk, which are given by their index in it."""
+    """Makes rows from the records of one chunk, which are given by their index in the chunk."""
 
     audit_id: int
     offsets_partition: int
     records: RecordColumns
 
     def group_records(self, decoded: list[tuple[int, GroupRecord]]) -> pa.RecordBatch:
-        # Arrays that are made when they are asked for.
+        # Read once: the properties compute these arrays on each access.
         is_transactional, offset_delta = self.records.is_transactional, self.records.offset_delta
         rows = [
             (
@@ -98,11 +98,11 @@ class HistoryRows:
         return self._batch("group_records", GROUP_RECORD_COLUMNS, rows)
 
     def markers(self, markers: list[Marker]) -> pa.RecordBatch:
-        """Without what they ended, which the replay adds."""
+        """Rows of markers, without the transaction that they ended, which the replay adds."""
         return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(marker) for marker in markers])
 
     def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
-        # A control record ends a transaction and begins none.
+        # A control record never begins a transaction.
         is_transactional = self.records.is_transactional & ~self.records.is_control
         rows = [
             (
@@ -129,8 +129,8 @@ class HistoryRows:
         return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
 
     def load_failures(self, misread: list[tuple[int, GroupRecord]], release: Release) -> pa.RecordBatch:
-        """Records that are in group_records and that a coordinator of the release cannot read, as its layout of the
-        same version is another one (T58)."""
+        """Rows of quarantine for records in group_records that a coordinator of the release cannot read, because it has
+        another layout for the same version (T58)."""
         rows = [
             (
                 *self._place(row),
@@ -159,7 +159,7 @@ class HistoryRows:
 
 
 def marker_row(marker: Marker) -> tuple[Any, ...]:
-    """A row of transaction_markers (MARKER_COLUMNS), without what the marker ended."""
+    """A row of transaction_markers (MARKER_COLUMNS), without the transaction that the marker ended."""
     return (
         marker.log_offset,
         None if marker.log_timestamp < 0 else marker.log_timestamp,
@@ -175,9 +175,9 @@ def marker_row(marker: Marker) -> tuple[Any, ...]:
 
 
 def load_fails(what: Undecodable, release: Release) -> bool:
-    """Whether a coordinator of the release would refuse to load where the record stands.
+    """Whether the load of a coordinator of the release would fail at the record.
 
-    A type that it does not know it skips, whatever the value (KIP-915); anything else that it cannot decode ends its
+    It skips a type that it does not know, whatever the value (KIP-915). Any other record that it cannot decode ends its
     load.
     """
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
@@ -186,12 +186,12 @@ def load_fails(what: Undecodable, release: Release) -> bool:
 
 
 def misread_detail(record_name: str, layout: str, release: Release) -> str:
-    """Why the release's load fails at a value in that early-access layout."""
+    """The reason for which the release's load fails at a value in that early-access layout."""
     return f"{record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
 
 
 def is_misread(record: GroupRecord, release: Release) -> bool:
-    """Whether a coordinator of the release knows the record's type and not the layout of its value."""
+    """Whether a coordinator of the release knows the record's type but not the layout of its value."""
     is_known = record.record_type in release.record_types and not record.is_tombstone
     return is_known and not release.reads_layout(record.layout)
 
@@ -199,8 +199,8 @@ def is_misread(record: GroupRecord, release: Release) -> bool:
 def corrupt_batch_rows(
     audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
 ) -> pa.RecordBatch:
-    """The row of quarantine for a batch that cannot be read; its bytes are in raw_value. `path`: None, from a
-    cluster."""
+    """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
+    it was fetched from a cluster."""
     unknown = dict.fromkeys(
         (
             "log_timestamp",

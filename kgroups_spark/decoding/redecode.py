@@ -1,9 +1,9 @@
-"""Records in quarantine as undecodable, decoded again by software that knows more.
+"""Undecodable records in quarantine, decoded again by software that knows more types and versions.
 
 A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
-audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch (null). Rows from before layout 5 do not
-have is_transactional, either: a record with a producer counts as transactional there, for Kafka's coordinators write
-no other ones with a producer.
+audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch, so it is null. Rows from before layout 5
+have no is_transactional either: there a record with a producer counts as transactional, because Kafka's coordinators
+write no other records with a producer.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
 from kgroups_spark.times import to_epoch_ms
 
-# Where a record that now decodes goes, and what is counted of it.
+# The tables for a record that now decodes, and for its counts.
 DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
 # Columns needed to decode.
 COLUMNS = ["log_offset", "log_timestamp", "producer_id", "is_transactional", "raw_key", "raw_value"]
 
 ROWS_AT_ONCE = 10_000
-# After any start 32 bytes are readable (RecordColumns.data).
+# RecordColumns.data must have 32 readable bytes after any start.
 PADDING = 32
 
 
 def decodable(quarantine: pa.Table) -> pa.Table:
-    """Rows that still count, are one record each, and have its key: all that may ever decode."""
+    """Rows that may decode some day: they still count, are one record each, and have its key."""
     is_one = (pc.field("record_count") == 1) & pc.field("raw_key").is_valid()
     return quarantine.filter(pc.field("resolved_by").is_null() & (pc.field("reason") != "corrupt_batch") & is_one)
 
@@ -43,8 +43,8 @@ def decodable(quarantine: pa.Table) -> pa.Table:
 def decoded_again(
     quarantine: pa.Table, offsets_partition: int, audit_id: int
 ) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
-    """Rows of DECODED_TABLES: the records in rows of quarantine of an offsets partition that decode now. A group's hour
-    may have several rows of group_traffic, which are to be added up."""
+    """Rows of DECODED_TABLES for the records in an offsets partition's quarantine that decode now. An hour of a group
+    may have several rows of group_traffic, which the caller adds up."""
     rows = quarantine.select(COLUMNS).sort_by("log_offset")
     for start in range(0, rows.num_rows, ROWS_AT_ONCE):
         records = _record_columns(rows.slice(start, ROWS_AT_ONCE).to_pylist())
@@ -79,7 +79,7 @@ def _without_epoch(commits: pa.Table) -> pa.Table:
 
 
 def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
-    """The records as if each was in a batch of its own."""
+    """The records as if each had its own batch."""
     key_start, key_length, value_start, value_length = (np.zeros(len(rows), np.int64) for _ in range(4))
     data = bytearray()
     for at, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Which names the topic ids of a range have: offset commits v4 and records with both id and name say so."""
+"""The names of the topic ids in a range, from offset commits v4 and from records with both id and name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.messages.schema import uuid_text
 
-# Types whose values name topics by id and name, and the fields that hold them.
+# Types with values that name topics by id and name, and the fields with these topics.
 TOPIC_FIELDS = {4: ("topics",), 9: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
 NEVER = 1 << 63
 NO_TIME = np.iinfo(np.int64).max
@@ -25,23 +25,23 @@ TopicsOf = Callable[[int], str]
 
 
 class TopicNames:
-    """topic id -> name, and the earliest sighting: the order in which ranges and nights are read must not matter."""
+    """topic id -> name and earliest sighting, so that the order in which ranges and nights are read does not matter."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str, str]] = {}
-        # By key code: the topic id that came first, and the earliest time that it came at.
+        # By key code: the first topic id, and its earliest log time.
         self._ids = np.zeros((0, 2), np.uint64)
         self._earliest = np.zeros(0, np.int64)
 
     def add(self, topic_id: str, topic: str, timestamp: int, source: str) -> None:
-        """Takes one sighting in; `timestamp` in ms, -1 for none."""
+        """Adds one sighting; `timestamp` in epoch ms, -1 for none."""
         sighting = (NEVER if timestamp < 0 else timestamp, source, topic)
         self._seen[topic_id] = min(self._seen.get(topic_id, sighting), sighting)
 
     def add_commits(
         self, code: NDArray[np.int64], topic_id: NDArray[np.uint8], timestamp: NDArray[np.int64], topics: TopicsOf
     ) -> None:
-        """Takes in offset commits: of each its key's code, its topic id (16 bytes, zero: none) and its log time."""
+        """Adds offset commits: the key's code, the topic id (16 bytes, zero: none) and the log time (ms) of each."""
         ids = np.ascontiguousarray(topic_id).view(np.uint64)
         rows = np.flatnonzero(has_id(ids))
         if not len(rows):
@@ -60,8 +60,8 @@ class TopicNames:
             self.add(uuid_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
 
     def settle_commits(self, topics: pa.StringArray) -> None:
-        """Counts what add_commits has gathered as sightings, given the topic of each code; before rows(). The codes may
-        then be those of other keys."""
+        """Adds the sightings that add_commits has collected, given the topic of each code. It must be called before
+        rows(), and before codes are given to other keys."""
         codes = np.flatnonzero(has_id(self._ids))
         if not len(codes):
             return
@@ -82,7 +82,7 @@ class TopicNames:
             self._earliest = np.concatenate([self._earliest, np.full(more, NO_TIME)])
 
     def add_value(self, record_type: int, value: dict[str, Any] | None, timestamp: int) -> None:
-        """Takes in what the value of a record of types 2 to 23 names."""
+        """Adds the topics in the value of a record of types 2 to 23."""
         for topic_id, topic in named_topics(record_type, value):
             self.add(topic_id, topic, timestamp, GROUP_RECORD)
 
@@ -91,19 +91,20 @@ class TopicNames:
         return [(i, topic, None if at == NEVER else at, source) for i, (at, source, topic) in self._seen.items()]
 
     def merge(self, rows: Iterable[Sighting]) -> None:
-        """Takes in the rows of another."""
+        """Adds the rows of another TopicNames."""
         for topic_id, topic, timestamp, source in rows:
             self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)
 
 
 def has_id(halves: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which rows of uint64[n, 2] are a topic id. NumPy's any() costs ten times as much along so short an axis."""
+    """Which rows of uint64[n, 2] are a topic id (not zero). NumPy's any() costs ten times as much on so short an
+    axis."""
     is_set: NDArray[np.bool_] = (halves[:, 0] | halves[:, 1]) != 0
     return is_set
 
 
 def named_topics(record_type: int, value: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """(topic id, topic) of every topic that the value names."""
+    """(topic id, topic) of every topic that the value has by id and name."""
     for name in TOPIC_FIELDS.get(record_type, ()) if value is not None else ():
         for topic in value.get(name) or ():  # type: ignore[union-attr]
             yield topic["topicId"], topic["topicName"]

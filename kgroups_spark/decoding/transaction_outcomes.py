@@ -1,7 +1,7 @@
-"""How the transactions of a range ended, row by row: rows wait here until their producer's next marker is read.
+"""The outcomes of transactional rows of a range: rows wait here until their producer's next marker is read.
 
-A record that is open at the end of the range leaves without an outcome. So one pass over the bytes is enough, and what
-is held is as much as the open transactions wrote.
+A row of a transaction that is open at the end of the range keeps a null outcome. So one pass over the bytes is enough,
+and memory holds only the rows of open transactions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
 
 @dataclass
 class OpenRows:
-    """Rows of offset_commits whose transaction's marker has not been read yet."""
+    """Rows of offset_commits in transactions without a marker so far."""
 
     _held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = field(default_factory=list)
 
@@ -30,7 +30,7 @@ class OpenRows:
         is_transactional: NDArray[np.bool_],
         markers: Markers,
     ) -> list[pa.RecordBatch]:
-        """The rows, older ones included, whose outcome is known after this chunk; the others are kept back."""
+        """The rows, including older ones, with a known outcome after this chunk; the others are kept."""
         done = [self._settle_held(markers)] if self._held and len(markers) else []
         transactional = np.nonzero(is_transactional)[0]
         if not len(transactional):
@@ -47,7 +47,7 @@ class OpenRows:
         return [part for part in done if part.num_rows]
 
     def rest(self) -> list[pa.RecordBatch]:
-        """The rows whose transaction is open at the end of the range."""
+        """The rows of transactions that are open at the end of the range."""
         return [batch for batch, _ in self._held]
 
     def _hold(self, batch: pa.RecordBatch, producer_id: NDArray[np.int64], waiting: NDArray[np.bool_]) -> None:
@@ -68,7 +68,7 @@ class OpenRows:
 def _outcomes(
     producer_id: NDArray[np.int64], log_offset: NDArray[np.int64], markers: Markers
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Per row COMMIT, ABORT, NEITHER and the marker's offset, -1 where none follows."""
+    """For each row COMMIT, ABORT or NEITHER, and the marker's log offset (-1: no marker follows)."""
     at = next_marker(producer_id, log_offset, markers)
     known = at >= 0
     if not known.any():
