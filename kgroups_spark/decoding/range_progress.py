@@ -92,7 +92,7 @@ class RangeProgress:
     # the high watermark; the corrupt batches.
     listed_to: int | None = None
     is_cut_short: bool = False
-    unconfirmed: str | None = None  # position and oddity of the log's last batch, if it was held back
+    unconfirmed: str | None = None  # position of the log's last batch, and why it was held back; None: it was not
     damage: list[Damage] = field(default_factory=list)
 
     def note(self, records: RecordColumns) -> None:

@@ -83,7 +83,7 @@ def _effects(commits: Commits, by_record: I64, pending: Pending, release: Releas
     slot, is_tombstone = commits.slot[row], commits.is_tombstone[row]
     takes_effect = ~is_tombstone
     if len(put) and release.commit_needs_newer_record:
-        # Of two rows of a slot, the newer one comes later in `by_record`.
+        # A slot's newer row comes later in `by_record`.
         newness = np.empty(len(commits), np.int64)
         newness[by_record] = np.arange(len(commits))
         takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
