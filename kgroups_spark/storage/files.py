@@ -1,4 +1,5 @@
-"""Files and folders, local or on any file system that pyarrow.fs opens, by one text that opens in every process."""
+"""Files and folders, local or on any file system that pyarrow.fs opens, by a path or URI that works in every
+process."""
 
 from __future__ import annotations
 
@@ -18,24 +19,24 @@ from kgroups_spark.storage.s3 import is_s3, s3_file_system
 
 
 class FolderNotFound(UsageError):
-    """A folder that is not there, or is a file."""
+    """A folder that does not exist, or is a file."""
 
 
 class UnreadableFolder(KgroupsError):
-    """A folder that the file system does not let us list, or that no file system knows how to open."""
+    """A folder that the file system does not let us list, or that no file system can open."""
 
 
 @dataclass(frozen=True)
 class FileVersion:
-    """Which file a path names at a moment, as far as its file system says. None: it does not say."""
+    """The identity of the file that a path names at a moment, by its file system. None: unknown."""
 
     size: int  # bytes
     modified_ns: int | None
     inode: tuple[int, int] | None = None  # device and inode of a local file
-    etag: str | None = None  # of an object; no listing says it
+    etag: str | None = None  # of an object; listings do not have it
 
     def is_still(self, now: FileVersion, *, may_grow: bool = False) -> bool:
-        """Whether `now` is the same file with the same content. `may_grow`: a local file that was appended to is."""
+        """Whether `now` is the same file with the same content. `may_grow`: a local file may have been appended to."""
         if _differ(self.inode, now.inode) or _differ(self.etag, now.etag):
             return False
         if may_grow and self.inode is not None:
@@ -64,7 +65,7 @@ class Entry:
 
 
 class OpenFile(Protocol):
-    """A file that is open for reading from anywhere, and knows which one it is."""
+    """A file that is open for random access, with its identity."""
 
     def seek(self, position: int, /) -> object: ...
 
@@ -75,24 +76,25 @@ class OpenFile(Protocol):
     def close(self) -> None: ...
 
     def version(self) -> FileVersion | None:
-        """Which file it is now; None: unknown. For a local file that of the descriptor, whatever its path names by
-        now. Raises FileNotFoundError for an object that is gone."""
+        """The file's present identity; None: unknown. For a local file it is the descriptor's, even if its path now
+        names another file. Raises FileNotFoundError for an object that is gone."""
 
 
 class LocalFile(io.FileIO):
-    """A local file. It stays readable when its path is deleted or names another file. Raises OSError also for what is
-    no regular file: who opens a pipe waits for its other end, and a device may have none."""
+    """A local file. It stays readable if its path is deleted or names another file. Raises OSError also for anything
+    but a regular file: opening a pipe would wait for its other end, and a device may have no end."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, opener=_open_regular)
 
     def version(self) -> FileVersion:
-        """That of the open descriptor."""
+        """The version of the open descriptor's file."""
         return _local_version(os.fstat(self.fileno()))
 
 
 class StoredFile:
-    """An object of a store, or a file of a file system that is not local. Each read asks for what is there then."""
+    """An object of a store, or a file of a file system that is not local. Each read returns the content at that
+    time."""
 
     def __init__(self, system: fs.FileSystem, inside: str) -> None:
         self._system, self._inside = system, inside
@@ -102,12 +104,13 @@ class StoredFile:
         self.seek, self.read, self.close = self._file.seek, self._file.read, self._file.close
 
     def readinto(self, buffer: memoryview) -> int | None:
-        """As Python's files."""
+        """As in Python's files."""
         got: int | None = self._file.readinto(buffer)
         return got
 
     def version(self) -> FileVersion:
-        """One request: at first for what a listing says, too, later for size and ETag alone if there is one."""
+        """The object's identity, by one request: at first with the facts of a listing, later only size and ETag, if it
+        has one."""
         if self._was_asked and self._etag is not None:
             with self._system.open_input_file(self._inside) as now:
                 return FileVersion(now.size(), None, None, _etag(now))
@@ -168,7 +171,8 @@ def list_folder(folder: str) -> list[Entry]:
 
 
 def _local_entries(folder: str, inside: str) -> list[Entry]:
-    """pyarrow's listing names no inode, and leaves out links whose target is gone, and with them a part of a log."""
+    """The entries of a local folder. pyarrow's listing has no inodes, and leaves out links with a missing target, which
+    may be a part of a log."""
     found = []
     with os.scandir(inside) as entries:
         for entry in entries:
@@ -178,7 +182,7 @@ def _local_entries(folder: str, inside: str) -> list[Entry]:
             except FileNotFoundError:
                 if entry.is_symlink():
                     found.append(Entry(entry.name, path, False, False))
-                continue  # it went while we looked
+                continue  # removed since the listing
             is_file = S_ISREG(about.st_mode)
             version = _local_version(about) if is_file else None
             found.append(Entry(entry.name, path, is_file, S_ISDIR(about.st_mode), version))
@@ -203,8 +207,8 @@ def open_file(path: str) -> LocalFile | StoredFile:
 
 
 def create_local(path: str, text: str) -> bool:
-    """Creates a local file with this text, and the folders above it; False if there is such a file. A reader sees
-    the whole file or none. Raises OSError, also where the file system has no hard links."""
+    """Creates a local file with this text, and its parent folders; False if the file exists. A reader sees the whole
+    file or none. Raises OSError, also if the file system has no hard links."""
     file = Path(file_system(path)[1])
     file.parent.mkdir(parents=True, exist_ok=True)
     unnamed = file.with_name(f".{file.name}.{uuid.uuid4()}.tmp")
@@ -218,12 +222,12 @@ def create_local(path: str, text: str) -> bool:
     return True
 
 
-# A broker's checkpoint of a million partitions is as large.
+# A broker's checkpoint file for a million partitions has about this size.
 MOST_TEXT_BYTES = 64 << 20
 
 
 def read_text(path: str) -> str:
-    """A small text file; raises UnreadableFolder if it cannot be read, or has more than MOST_TEXT_BYTES."""
+    """The text of a small file. Raises UnreadableFolder if it cannot be read, or has more than MOST_TEXT_BYTES."""
     try:
         with open_file(path) as file:
             content: bytes = file.read(MOST_TEXT_BYTES + 1)
@@ -235,7 +239,7 @@ def read_text(path: str) -> str:
 
 
 def read_text_if_there(path: str) -> str | None:
-    """The same; None where there is no such file."""
+    """The same; None if there is no such file."""
     try:
         return read_text(path)
     except UnreadableFolder as err:
@@ -245,9 +249,9 @@ def read_text_if_there(path: str) -> str | None:
 
 
 def file_system(location: str) -> tuple[fs.FileSystem, str]:
-    """pyarrow's file system for a path or URI, and the place in it. `~`, Hadoop's schemes and `file:/path` are
-    understood. Raises OSError, ValueError or NotImplementedError for what it cannot open, UsageError for credentials
-    in a URI."""
+    """pyarrow's file system for a path or URI, and the path in it. `~`, Hadoop's schemes and `file:/path` are
+    understood. Raises OSError, ValueError or NotImplementedError if it cannot open the location, UsageError for
+    credentials in a URI."""
     if is_s3(location):
         return s3_file_system(location)
     if location.startswith("file:/") and not location.startswith("file://"):
@@ -263,7 +267,7 @@ PYARROWS_SCHEME = {"wasbs": "abfss"}
 
 
 def path_in(folder: str, name: str) -> str:
-    """The path of a name in a folder. A URI may end in options of its file system:
+    """The path of a name in a folder. A URI may end with options of its file system:
     s3://bucket/logs?region=eu-west-1."""
     if "://" not in folder:
         return str(Path(folder).expanduser().absolute() / name)

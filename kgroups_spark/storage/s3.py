@@ -1,12 +1,12 @@
-"""S3 by pyarrow, set up as Hadoop's s3a is.
+"""S3 by pyarrow, configured like Hadoop's s3a.
 
-Spark reaches s3a:// through Hadoop, whose settings (`fs.s3a.*`) say where the storage is and who we are. Tasks write
-parts and read segments by pyarrow, which knows nothing of them: here the ones are translated into the other. Where
-Hadoop says nothing, and where there is no Hadoop (`kgroups dump`), pyarrow looks where AWS's own tools do:
+Spark reaches s3a:// through Hadoop, and Hadoop's settings (`fs.s3a.*`) have the endpoint and the credentials. Tasks
+write parts and read segments by pyarrow, which does not know these settings, so this module translates them. For a
+setting that Hadoop does not have, and without Hadoop (`kgroups dump`), pyarrow uses the sources of AWS's own tools:
 AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_REGION, ~/.aws, the machine's role.
 
-The driver calls `use`; `with_storage` takes the settings along to tasks. They travel inside the task's code, as Spark
-sends Hadoop's own: they are in no plan, event log or table.
+The driver calls `use`; `with_storage` sends the settings to tasks. They are part of the task's code, just as Spark
+sends Hadoop's own settings, so they are in no plan, event log or table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyarrow import fs
 from kgroups_spark.errors import UsageError
 from kgroups_spark.storage.arrow_memory import use_jemalloc
 
-# The same storage, by whatever name: s3 is AWS's and pyarrow's, s3a Hadoop's, s3n Hadoop's of old.
+# Schemes of the same storage: s3 is AWS's and pyarrow's, s3a Hadoop's, s3n an old one of Hadoop's.
 SCHEMES = ("s3", "s3a", "s3n")
 
 SECRETS = ("access.key", "secret.key", "session.token")
@@ -40,13 +40,13 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class S3Settings:
-    """Hadoop's settings of S3 that pyarrow needs: those of `fs.s3a.`, and of `fs.s3a.bucket.<bucket>.` before them.
+    """Hadoop's settings of S3 that pyarrow needs: `fs.s3a.bucket.<bucket>.` takes precedence over `fs.s3a.`.
 
-    Printed it names no value: some are secrets.
+    Its text shows no value, because some are secrets.
     """
 
     def __init__(self, hadoop: Mapping[str, str] | None = None) -> None:
-        """`hadoop`: names without `fs.s3a.`; what is not translated is dropped, None is a machine without Hadoop."""
+        """`hadoop`: settings by names without `fs.s3a.`; those not in TRANSLATED are dropped. None: without Hadoop."""
         self._there_is_hadoop = hadoop is not None
         self._values = {name: value for name, value in (hadoop or {}).items() if name.endswith(TRANSLATED)}
 
@@ -67,14 +67,15 @@ class S3Settings:
         }
         if endpoint and not _is_amazons(endpoint):
             options["endpoint_override"] = endpoint if "://" in endpoint else f"{self._protocol(bucket)}://{endpoint}"
-            # Hadoop names the bucket in the host by default, pyarrow in the path; numbers have no names.
+            # By default Hadoop has the bucket in the host name, pyarrow in the path. A numeric address cannot have it.
             in_path = self._value(bucket, "path.style.access") == "true" or not self._there_is_hadoop
             options["force_virtual_addressing"] = not in_path and not _host_is_number(endpoint)
             options["region"] = options["region"] or _region_of_environment() or "us-east-1"
         return options
 
     def _credentials(self, bucket: str) -> dict[str, Any]:
-        """Nothing, where pyarrow is to look for itself. Half a pair is nothing: pyarrow refuses it."""
+        """The credentials; empty if pyarrow must find its own. A key without its secret is dropped: pyarrow refuses
+        it."""
         access_key, secret_key, session_token = (self._value(bucket, name) for name in SECRETS)
         if access_key and secret_key:
             pair = {"access_key": access_key, "secret_key": secret_key}
@@ -95,7 +96,7 @@ _file_systems: dict[str, fs.S3FileSystem] = {}
 
 
 def use(settings: S3Settings) -> None:
-    """From now on this process reaches S3 with these settings."""
+    """Makes this process reach S3 with these settings from now on."""
     global _settings
     if settings != _settings:
         _settings = settings
@@ -103,8 +104,7 @@ def use(settings: S3Settings) -> None:
 
 
 def with_storage(task: Task) -> Task:
-    """The task for `mapInArrow`, with the settings of the process that calls this, wherever it runs, and with
-    jemalloc."""
+    """The task for `mapInArrow`, which runs everywhere with the calling process's settings, and with jemalloc."""
     settings = _settings
 
     def on_storage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,7 +123,7 @@ def is_s3(location: str) -> bool:
 def s3_file_system(location: str) -> tuple[fs.S3FileSystem, str]:
     """pyarrow's file system for s3://bucket/path, and `bucket/path`. Raises UsageError as require_no_credentials.
 
-    A URI that ends in options (`?region=eu-west-1`) says itself how its storage is reached.
+    A URI with options (`?region=eu-west-1`) ignores the settings.
     """
     require_no_credentials(location)
     rest = location.split("://", 1)[1]
@@ -145,7 +145,7 @@ def _connected(bucket: str) -> fs.S3FileSystem:
 
 
 def require_no_credentials(location: str) -> None:
-    """Raises UsageError for s3://key:secret@bucket: places are printed, and are in tables."""
+    """Raises UsageError for s3://key:secret@bucket, because locations are printed and are in tables."""
     scheme, _, rest = location.partition("://")
     if is_s3(location) and "@" in rest.partition("/")[0]:
         raise UsageError(
@@ -171,7 +171,7 @@ def _host_is_number(endpoint: str) -> bool:
 
 
 def _is_amazons(endpoint: str) -> bool:
-    """A region's public endpoint, which the region alone says; private ones of a VPC are none of these."""
+    """Whether it is a region's public endpoint, which follows from the region. A VPC's private endpoint is not."""
     return re.fullmatch(r"s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?", _host(endpoint)) is not None
 
 
