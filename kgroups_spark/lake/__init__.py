@@ -1,1 +1,1 @@
-"""Where the tables lie: commits, claims, the ledger, layouts."""
+"""The place of the tables: commits, claims, the ledger, layouts."""

@@ -1,8 +1,8 @@
-"""The lake as one finished audit left it, without the rows that others have written since then.
+"""The lake as one finished audit left it, without the rows that later audits have written.
 
-Every table's log remembers the newest audit that wrote it. Its tables are at the newest version to which no later
-one has committed: a version of its own, so that readers never see half an audit, whether it rewrote the table, appended
-to it or took rows of an unfinished one away.
+Every table's log has the newest audit that wrote to it. The tables of an audit are at their newest versions without a
+commit of a later audit. So readers never see half an audit, whether it rewrote a table, appended to it or deleted rows
+of an unfinished audit.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 
 @dataclass(frozen=True)
 class LakeAsOfAudit:
-    """The tables as audit `audit_id` left them (0: as they were before the first one), and the ledger as of
-    `ledger_version` (None: as it is)."""
+    """The tables as audit `audit_id` left them (0: before the first audit), and the ledger at `ledger_version` (None:
+    its newest version)."""
 
     lake: Lake
     audit_id: int
@@ -35,7 +35,7 @@ class LakeAsOfAudit:
 
     @classmethod
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
-        """The lake as of its last finished audit, and the ledger that says so."""
+        """The lake as of its last finished audit, with the version of the ledger that names it."""
         version = lake.table("audits").version()
         newest = newest_rows(lake, version, ["audit_id", "status"])
         ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
@@ -49,7 +49,7 @@ class LakeAsOfAudit:
         return Replaced.of(reported[0].as_py() if len(reported) else None)
 
     def version(self, name: str) -> int | None:
-        """The table's version; None: the newest, or the lake is of a layout without that table."""
+        """The table's version; None: the newest, or the lake's layout does not have the table."""
         if name == "audits":
             return self.ledger_version
         if not self.lake.has(name):
@@ -58,19 +58,20 @@ class LakeAsOfAudit:
         return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)
 
     def read(self, name: str) -> DataFrame:
-        """The table's rows; nothing that is committed later changes what the frame says."""
+        """The table's rows; later commits do not change the frame."""
         if name == CHECKPOINTS and (older := self._older_checkpoints()) is not None:
             return older
         version = self.version(name)
         if version is None and name != "audits":
             return self.lake.spark.createDataFrame([], TABLES[name].schema)
-        # Delta skips files of a large table by their statistics; to list those of a small one costs it a Spark job.
+        # Delta skips files of a large table by their statistics, but listing the files of a small one costs a Spark
+        # job.
         is_large = TABLES[name].kind == "history"
         rows = self.lake.read(name, version, NOTHING) if is_large else self.lake.read_files(name, version)
         return self.replaced.left_out(name, rows) if name in REPLACEABLE else rows
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
-        """As Lake.rows: without a Spark job where pyarrow reaches the lake."""
+        """As Lake.rows: without a Spark job if pyarrow reaches the lake."""
         if name == CHECKPOINTS and (older := self._older_checkpoints()) is not None:
             wanted = older.toArrow().cast(arrow_schema(name))
             wanted = wanted.filter(expression_of(conditions)) if conditions else wanted
@@ -83,7 +84,7 @@ class LakeAsOfAudit:
         return self.lake.rows(name, version, columns=columns, conditions=conditions, replaced=replaced)
 
     def _older_checkpoints(self) -> DataFrame | None:
-        """Rows of checkpoints in a lake that has not been brought to them; None: it has, or never had any."""
+        """Rows of checkpoints in a lake that has not been migrated to that table; None: it has, or never had any."""
         if self.lake.version > LAST_LAYOUT or not self.lake.place.has(OLDER_CHECKPOINTS):
             return None
         batches = partial(checkpoint_batches, newest=self.audit_id)

@@ -1,11 +1,11 @@
-"""A lake's tables as those of a schema in a catalog: `schema`, or `catalog.schema`.
+"""A lake's tables in a schema of a catalog: `schema`, or `catalog.schema`.
 
-Rows are read and written by the tables' names. Their logs are read where the catalog says that the tables lie, by Delta
-Kernel as those of a path lake: which transaction came last, which files there are, whose claim is the newest. A Hive
-metastore, Glue, or Unity Catalog's external tables allow that. In a table with the feature `catalogManaged` the log in
-storage is not the whole truth: such tables are refused.
+Rows are read and written by the tables' names. Delta Kernel reads their logs at the tables' locations in the catalog,
+as for a path lake: the last transaction, the files, the newest claim. A Hive metastore, Glue, and Unity Catalog's
+external tables allow that. The log in storage of a table with the feature `catalogManaged` is incomplete: such tables
+are refused.
 
-The schema must exist: the catalog's administrators decide about its users and its location.
+The schema must exist, because the catalog's administrators decide about its users and its location.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kgroups_spark.tables.schemas import Table
 class CatalogSchema:
     """The location of a catalog lake; `uri` is the folder of the schema's tables.
 
-    Raises UsageError where there is no such schema, KgroupsError where the catalog does not say where it lies.
+    Raises UsageError if there is no such schema, KgroupsError if the catalog does not have its location.
     """
 
     def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
@@ -42,7 +42,7 @@ class CatalogSchema:
         """The table's location in the catalog. Raises AnalysisException if there is no such table."""
         if name not in self._paths:
             described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.identifier(name)}")
-            # Names of columns are all small letters.
+            # Column names are in lower case, so `Location` is not one.
             self._paths[name] = described.where("col_name = 'Location'").select("data_type").collect()[0][0]
         return self._paths[name]
 
@@ -56,18 +56,18 @@ class CatalogSchema:
         return [row.tableName for row in shown]
 
     def has(self, name: str) -> bool:
-        """Raises KgroupsError for a table that is managed by its catalog."""
+        """Whether the table exists. Raises KgroupsError for a table that is managed by its catalog."""
         if name not in self.names():
             return False
         self._require_plain(name)
         return True
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
-        """Makes the table, empty; nothing if someone else has just made it."""
+        """Creates the table, empty; does nothing if another process has just created it."""
         create = f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {table_definition(table, properties)}"
         folder = f"{self.uri}/{table.name}"
         if self.store.table(folder).exists() and table.name not in self.names():
-            # Delta writes the log first: whoever was killed between that and the catalog left a table nobody knows.
+            # Delta writes the log before the catalog's entry: a process killed in between leaves a table without one.
             create += f" LOCATION {text(folder)}"
         try:
             self.spark.sql(create)
@@ -77,7 +77,7 @@ class CatalogSchema:
         self._require_plain(table.name)
 
     def drop(self, name: str) -> None:
-        """Deletes the table, if it is there."""
+        """Deletes the table if it exists."""
         self.spark.sql(f"DROP TABLE IF EXISTS {self.identifier(name)}")
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
@@ -86,13 +86,13 @@ class CatalogSchema:
         return reader.table(self.identifier(name))
 
     def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Adds the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that somebody
-        else commits at the same time."""
+        """Appends the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that
+        another process commits at the same time."""
         with repetition_refused():
             rows.writeTo(self.identifier(name)).options(**options).append()
 
     def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
-        """Makes the rows the only ones of those that the condition holds for (None: of all)."""
+        """Replaces the rows that meet the SQL condition `where` (None: all rows) by these rows."""
         replaced = F.lit(True) if where is None else F.expr(where)
         with repetition_refused():
             rows.writeTo(self.identifier(name)).options(**options).overwrite(replaced)
@@ -110,7 +110,7 @@ class CatalogSchema:
         folder = {row[0]: row[1] for row in described}.get("Location")
         if not folder:
             raise KgroupsError(f"--lake {self.location}: the catalog has no location for that schema; use a folder")
-        # Reported as a URI, unlike the places of tables.
+        # DESCRIBE SCHEMA returns a URI, unlike the locations of tables.
         return unquote(str(folder)).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
@@ -123,12 +123,12 @@ class CatalogSchema:
 
 MANAGED_BY_CATALOG = {"catalogManaged", "catalogOwned-preview"}
 
-# Spark's names of what is wrong with `schema`, or with the catalog in `catalog.schema`.
+# Spark's error classes for a missing `schema`, or a missing catalog in `catalog.schema`.
 NO_SUCH_SCHEMA = {"SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND"}
 
 
 def schema_words(location: str) -> list[str]:
-    """`catalog.schema` as its words. Raises UsageError for anything but one or two of them."""
+    """The one or two words of `catalog.schema`. Raises UsageError for any other number, or an empty word."""
     words = location.split(".")
     if len(words) > 2 or not all(words):
         raise UsageError(

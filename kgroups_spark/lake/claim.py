@@ -1,9 +1,10 @@
-"""One audit at a time: a number is claimed before anything is written, and held until the audit has finished.
+"""One audit at a time: an audit claims a number before it writes anything, and holds it until it has finished.
 
-A claim is a row `running` of the ledger, appended in a Delta transaction whose version rises with the number: of two
-that claim the same, one is refused, and so is the row `finished` of one that was taken over. It is read back, because
-Spark's writer leaves a repeated transaction out without a word, and again before each commit, because a store that
-looks and then writes lets two write the same version of a log, of which the later one stays. Numbers are never reused.
+A claim is a row `running` of the ledger, appended in a Delta transaction with a version that rises with the number. If
+two audits claim the same number, Delta refuses one of them. It also refuses the row `finished` of an audit that was
+taken over. The claim is read back, because Spark's writer silently drops a repeated transaction. It is read again
+before each commit, because on a store that checks and then writes, two processes can write the same version of a log,
+and the later one stays. Numbers are never reused.
 
 An unfinished claim blocks others until its process is known to have ended: at once on this machine (owner.py), on
 another machine only by `--take-over` or six hours after its last heartbeat.
@@ -28,20 +29,20 @@ from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.times import format_time
 
 GIVEN_UP_AFTER = timedelta(hours=6)
-# An audit of a small log ends before the first one.
+# An audit of a small log ends before the first heartbeat.
 BEAT_EVERY = timedelta(minutes=20)
 
 
 class ClaimLost(KgroupsError):
-    """Another audit runs, or has taken over: this one has stopped."""
+    """Another audit is running or has taken over, so this one has stopped."""
 
 
 class Claim:
     """A claimed number, held until the end of its `with` block.
 
-    `row` is its row `running`, `before` the last finished audit (None: none has), `unfinished` the numbers after that
-    one whose audits never finished: what they wrote must go first; `unfinished_rows` are their rows `running`.
-    `migrated` says, for the ledger's notes, that the lake had an older layout (None: it had not).
+    `row`: its row `running`. `before`: the last finished audit (None: no audit has finished). `unfinished`: the numbers
+    of later audits that never finished, whose rows must be deleted first; `unfinished_rows`: their rows `running`.
+    `migrated`: a note for the ledger that the lake had an older layout (None: it had the present one).
     """
 
     migrated: str | None = None
@@ -71,8 +72,8 @@ class Claim:
             self.release()
 
     def _raise_if_taken_over(self, error: Exception) -> None:
-        """An audit that was taken over says that, whatever it failed with: its files may have gone with the
-        clean-up."""
+        """Raises ClaimLost if another audit has taken over, because that may be the cause of `error`: the other audit
+        may have removed files of this one."""
         others: list[AuditRow] = []
         with suppress(Exception):  # the store or the JVM may be what failed
             ours, others = self._rows_since()
@@ -82,7 +83,7 @@ class Claim:
             raise self._lost_to(others[-1]) from error
 
     def release(self) -> None:
-        """Says that this process no longer works under the claim; unfinished, it can be taken over at once."""
+        """Ends this process's work under the claim. An unfinished claim can then be taken over at once."""
         self._released.set()
         if self._heartbeat.is_alive():
             self._heartbeat.join()
@@ -94,15 +95,15 @@ class Claim:
 
     @property
     def fence(self) -> Fence:
-        """For what the audit changes of others' rows."""
+        """The fence for changes to rows of other audits."""
         return Fence(self.ledger.lake, self.audit_id, self.check)
 
     @classmethod
     def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None, **meant: Any) -> Claim:
-        """The claim on the next number, of a lake of today's layout.
+        """The claim on the next number; the lake has the present layout afterwards.
 
-        `meant`: columns of its row `running` that say what the audit is about to do, for whoever clears up after it.
-        Raises ClaimLost if another audit runs, or claimed the number first.
+        `meant`: columns of its row `running` for the intended work, which the next audit needs if this one does not
+        finish. Raises ClaimLost if another audit is running, or claimed the number first.
         """
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
@@ -120,12 +121,12 @@ class Claim:
             ledger.append(row)
         except AlreadyWritten as taken:
             raise ClaimLost(f"another audit of {lake.location} has just claimed number {row.audit_id}") from taken
-        # Only now nobody else can finish any more: one that was about to may have done so in between.
+        # Only from now on no earlier audit can finish; one may have finished since the first look.
         earlier = [each for each in ledger.newest() if each.audit_id < row.audit_id]
         before = last_finished(earlier)
         since = before.audit_id if before else 0
         unfinished = tuple(each for each in earlier if each.audit_id > since and each.status == RUNNING)
-        # Replaced ranges stay replaced, whatever this audit does.
+        # Earlier replaced ranges stay replaced in this audit's row.
         row = replace(row, replaced_ranges=before.replaced_ranges if before else None)
         lake.replaced = row.replaced
         claim = cls(ledger, row, before, unfinished)
@@ -138,18 +139,19 @@ class Claim:
         return claim
 
     def check(self) -> None:
-        """Raises ClaimLost unless the ledger's newest row is this claim, and nobody else's of the same number."""
+        """Raises ClaimLost unless the ledger's newest row is this claim, and no other audit has the same number."""
         log, newest = self.ledger.log, self.ledger.version()
         if newest in self._seen and all(log.entry(version) == text for version, text in self._seen.items()):
             return
-        # Read before the rows: what is written over them meanwhile, the next look finds changed.
+        # Entries are read before the rows, so that the next check detects an entry that was overwritten in between.
         claimed = min(self._seen, default=newest)
         seen = {version: log.entry(version) for version in {claimed, newest}}
         self._require_held()
         self._seen = seen
 
     def finish(self, **facts: object) -> AuditRow:
-        """The row `finished` with these facts (columns of `audits`), now in the ledger: all the audit wrote counts."""
+        """Appends the row `finished` with these facts (columns of `audits`) to the ledger, and returns it. From then on
+        all rows of the audit count. Raises ClaimLost."""
         self.check()
         row = finished(self.row, **{"finished_at": _now(), **facts})
         try:
@@ -160,7 +162,8 @@ class Claim:
         return row
 
     def _require_held(self, status: str = RUNNING) -> None:
-        """The newest row is this claim's and has that status, and no other row of its number is someone else's."""
+        """Raises ClaimLost unless the newest row is this claim's with that status, and no other audit has a row from
+        this number on."""
         ours, others = self._rows_since()
         if others:
             raise self._lost_to(others[-1])
@@ -169,7 +172,7 @@ class Claim:
             raise ClaimLost(f"audit {self.audit_id} stops: its claim {said}")
 
     def _rows_since(self) -> tuple[list[AuditRow], list[AuditRow]]:
-        """The ledger's rows from this claim's number on: its own, and those of others."""
+        """The ledger's rows from this claim's number on: those of this claim, and those of other audits."""
         rows = [row for row in self.ledger.newest() if row.audit_id >= self.audit_id]
         ours = [row for row in rows if row.owner == self.row.owner]
         return ours, [row for row in rows if row.owner != self.row.owner]
@@ -178,13 +181,13 @@ class Claim:
         return ClaimLost(f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake")
 
     def beat(self) -> None:
-        """Says in the ledger that the audit is at work. Raises ClaimLost if another one has taken over."""
+        """Writes a heartbeat to the ledger. Raises ClaimLost if another audit has taken over."""
         self._require_held()
         self.ledger.beat(self.audit_id, _now())
 
     def _beat_until_released(self) -> None:
-        # While tasks run the main thread waits for hours. A beat is a commit of its own, which Delta puts before or
-        # after the main thread's; one that fails is not missed before six hours.
+        # The main thread may wait for tasks for hours. A heartbeat is its own commit, which Delta orders before or
+        # after the main thread's. A failed heartbeat matters only after six hours.
         while not self._released.wait(BEAT_EVERY.total_seconds()):
             with suppress(Exception):
                 self.beat()

@@ -1,4 +1,4 @@
-"""The failure of storage, Delta or a task, in one line for a person: not the stack of three languages."""
+"""A failure of storage, Delta or a task as one line for people, without the stacks of three languages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroups_spark.errors import KgroupsError
 
 @contextmanager
 def reported_in_one_line(what_failed: str) -> Iterator[None]:
-    """Turns such a failure in its block into a KgroupsError: what failed, and the innermost reason."""
+    """Within the block, turns such a failure into a KgroupsError with `what_failed` and the innermost reason."""
     try:
         yield
     except (Py4JJavaError, PySparkException, OSError) as error:
@@ -24,10 +24,9 @@ def reported_in_one_line(what_failed: str) -> Iterator[None]:
 
 @contextmanager
 def machine_failures_reported(what_failed: str) -> Iterator[None]:
-    """The same for a whole command, and for what its machine or cluster did: the JVM or a worker was killed, no space.
+    """The same for a whole command and failures of its machine or cluster: a killed JVM or worker, a full disk.
 
-    A task's message for people is shown as it is. A fault of ours in a task's Python keeps its
-    stack.
+    The message of a KgroupsError in a task is shown unchanged. A bug of ours in a task's Python keeps its stack.
     """
     try:
         yield
@@ -40,9 +39,9 @@ def machine_failures_reported(what_failed: str) -> Iterator[None]:
         raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
 
 
-# All that Java says of a socket or a process whose other side is gone, such as a worker that was killed.
+# Java's messages for a socket or a process with a vanished other side, such as a killed worker.
 BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
-# Errors of Python's and Arrow's own names that come of a disk, a network or too little memory.
+# Python's and Arrow's errors that a disk, a network or a lack of memory causes.
 MACHINES_FAULTS = re.compile(
     r"^(OSError|PermissionError|FileNotFoundError|Connection\w*|TimeoutError|MemoryError|Arrow\w+)"
 )
@@ -66,7 +65,8 @@ def reason_of(error: BaseException) -> str:
 
 
 def _reported_by_task(text: str) -> str | None:
-    """The message of a KgroupsError that ended a task; `text`: what came of it by Spark, a stack of Python's."""
+    """The message of a KgroupsError that ended a task; None: another error. `text`: Spark's error with Python's
+    stack."""
     raised = re.findall(r"^(kgroups_spark(?:\.\w+)*)\.(\w+): (.+)$", text, re.MULTILINE)
     if not raised:
         return None

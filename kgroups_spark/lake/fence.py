@@ -1,8 +1,8 @@
-"""Changes of an audit to what others wrote: deletions, rewritten files, columns, properties.
+"""Changes of an audit to rows of others: deletions, rewritten files, columns, properties.
 
-Rows that an audit adds are shut out by their own transactions (writer.py). Here every other change becomes a Delta
-transaction of its audit as well: Delta itself then refuses an audit that stalled in a commit while another one took
-over. The next audit shuts it out of every table before it looks at any of them (unfinished.py).
+Rows that an audit adds have their own transactions (writer.py). Here every other change becomes a Delta transaction of
+its audit, too. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The next
+audit shuts the earlier one out of every table before it reads any of them (unfinished.py).
 
     audit 3, which deletes   look at the claim ............ stalled ............ commit 3,1: refused
     audit 4, which took over                  shut out (4,0)  delete (4,1)  append  finish
@@ -26,7 +26,8 @@ Transaction = tuple[str, int]
 
 ATTEMPTS = 5
 
-# An audit may change a table many times: its number is above so many bits, and its changes are counted in them.
+# An audit may change a table many times: the low bits of a transaction version count its changes, and its number is in
+# the bits above.
 CHANGE_BITS = 20
 
 # Delta's settings for the transaction of a DELETE or an UPDATE.
@@ -35,30 +36,30 @@ DML_VERSION = "spark.databricks.delta.write.txnVersion"
 
 
 def first_change_of(audit_id: int) -> int:
-    """The transaction version from which on a table takes changes of this audit and of later ones alone."""
+    """The transaction version from which on a table accepts only changes of this audit and of later ones."""
     return audit_id << CHANGE_BITS
 
 
 @dataclass(frozen=True)
 class Fence:
-    """Lets through the changes of one audit; `check_claim` is called before each and raises if the claim is lost."""
+    """Commits the changes of one audit. `check_claim` is called before each of them and raises if the claim is lost."""
 
     lake: Lake
     audit_id: int
     check_claim: Callable[[], None]
 
     def commit(self, name: str, operation: str, write: Callable[[Transaction], Answer]) -> Answer:
-        """The answer of `write`, which makes the transaction given to it; once more if somebody else (OPTIMIZE, say)
-        commits to the table at the same time.
+        """The answer of `write`, which commits the given transaction. It is called again if another process (OPTIMIZE,
+        say) commits to the table at the same time.
 
-        Raises what `check_claim` raises where the claim is lost, even if only the refused commit shows it.
+        Raises the error of `check_claim` if the claim is lost, even if only the refused commit shows it.
         """
         with named_if_lost(self.check_claim):
             attempt = partial(self._attempt, self.lake.table(name), write)
             return self.lake.commit(name, operation, partial(until_nobody_interferes, attempt))
 
     def sql(self, name: str, operation: str, statement: str) -> None:
-        """Runs a DELETE or UPDATE in which `{table}` stands for the table."""
+        """Runs a DELETE or UPDATE; `{table}` in it is replaced by the table's name."""
         text = statement.format(table=self.lake.identifier(name))
         self.commit(name, operation, lambda transaction: self._run(name, text, transaction))
 
@@ -73,15 +74,15 @@ class Fence:
         with _settings(self.lake.spark, {DML_APP_ID: app_id, DML_VERSION: str(version)}), repetition_refused():
             (changed,) = self.lake.spark.sql(statement).collect()
         newest = self.lake.table(name).last_transaction(app_id) or 0
-        # Delta passes over a repeated transaction without a word. One that changes no row it does not commit either.
+        # Delta silently skips a repeated transaction. It does not commit one that changes no row, either.
         if newest > version or (newest < version and changed[0]):
             raise AlreadyWritten(f"its newest is {newest}")
 
 
 @contextmanager
 def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
-    """Around a commit: raises what `check_claim` raises, before it and where it fails. An audit that was taken over
-    then hears that, whatever it was that refused the commit."""
+    """Around a commit: calls `check_claim` before it, and again if it fails. So an audit that was taken over gets that
+    error, whatever refused the commit."""
     check_claim()
     try:
         yield
@@ -91,7 +92,8 @@ def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
 
 
 def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
-    """The answer of `write`, tried again when somebody else commits to the table at the same time (OPTIMIZE, say)."""
+    """The answer of `write`, which is called again if another process (OPTIMIZE, say) commits to the table
+    meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
             return write()

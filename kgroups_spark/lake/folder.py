@@ -12,7 +12,8 @@ from kgroups_spark.tables.schemas import Table
 
 
 class Folder:
-    """The place of a path lake; `uri` is the path as Hadoop spells it. catalog_schema.py is the other kind of place."""
+    """The place of a path lake; `uri` is the path as Hadoop spells it. catalog_schema.py has the other kind of
+    place."""
 
     def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
         self.spark = spark
@@ -20,7 +21,7 @@ class Folder:
         self.uri = store.qualified(location)
 
     def path(self, name: str) -> str:
-        """Where the table lies, whether it is there or not."""
+        """The table's path, whether the table exists or not."""
         return f"{self.uri}/{name}"
 
     def identifier(self, name: str) -> str:
@@ -28,18 +29,18 @@ class Folder:
         return f"delta.`{self.path(name).replace('`', '``')}`"
 
     def names(self) -> list[str]:
-        """The entries of the folder, tables or not; nothing if there is no folder."""
+        """The names of the folder's entries, tables or not; empty if there is no folder."""
         return self.store.names_in(self.uri)
 
     def has(self, name: str) -> bool:
         return self.store.table(self.path(name)).exists()
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
-        """Makes the table, empty; nothing if someone else has just made it."""
+        """Creates the table, empty; does nothing if another process has just created it."""
         self.store.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
 
     def drop(self, name: str) -> None:
-        """Deletes the table, if it is there."""
+        """Deletes the table if it exists."""
         self.store.delete(self.path(name))
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
@@ -48,13 +49,13 @@ class Folder:
         return (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
 
     def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Adds the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that somebody
-        else commits at the same time."""
+        """Appends the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that
+        another process commits at the same time."""
         with repetition_refused():
             rows.write.format("delta").mode("append").options(**options).save(self.path(name))
 
     def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
-        """Makes the rows the only ones of those that the condition holds for (None: of all)."""
+        """Replaces the rows that meet the SQL condition `where` (None: all rows) by these rows."""
         replaced = {} if where is None else {"replaceWhere": where}
         with repetition_refused():
             rows.write.format("delta").mode("overwrite").options(**replaced, **options).save(self.path(name))

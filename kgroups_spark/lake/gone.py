@@ -10,14 +10,14 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
 
-# The log as the lake holds it, and what was corrected in the state since: all else is made of it.
+# The lake's copy of the log, and the corrections of the state. All other tables follow from these.
 NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
 
 
 def gone_tables(lake: Lake) -> list[str]:
     """The tables that a lake of today's layout lacks. Raises KgroupsError if one of them cannot be rebuilt."""
     if lake.version < LAKE_VERSION:
-        return []  # not made yet: migrations.py
+        return []  # migrations.py creates them
     there = set(lake.place.names())
     gone = [name for name in TABLES if name not in there]
     lost = [name for name in gone if name in NOT_REBUILT]
@@ -30,7 +30,7 @@ def gone_tables(lake: Lake) -> list[str]:
 
 
 def make_again(fence: Fence, names: Sequence[str]) -> None:
-    """Makes the tables, empty; one that somebody else has just made stays as it is."""
+    """Creates the tables, empty; a table that another process has just created stays as it is."""
     for name in names:
         fence.check_claim()
         fence.lake.create_table(TABLES[name])

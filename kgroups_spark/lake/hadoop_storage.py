@@ -1,4 +1,4 @@
-"""Hadoop's settings of storage, for pyarrow and for people: settings of S3, and which name of it Hadoop understands."""
+"""Hadoop's settings of S3 for pyarrow, and the spelling of an S3 location that Hadoop understands."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kgroups_spark.storage import s3
 
 
 def use_hadoops_storage(spark: SparkSession) -> None:
-    """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that take the settings along.
+    """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that get the settings.
 
-    Access keys are asked for as Hadoop does, which may keep them in files of its own (a credential provider).
+    Access keys are read as Hadoop reads them, because it may keep them in its own files (a credential provider).
     """
     hadoop: Any = spark._jsc.hadoopConfiguration()
     settings = dict_of(hadoop.getPropsWithPrefix("fs.s3a."))
@@ -27,9 +27,9 @@ def use_hadoops_storage(spark: SparkSession) -> None:
 
 
 def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
-    """The location by a scheme that Hadoop knows: S3 is s3a:// but where a platform brings its own s3:// (EMR).
+    """The location with a scheme that Hadoop knows: s3a:// for S3, unless a platform has its own s3:// (EMR).
 
-    Raises UsageError for credentials in it, KgroupsError where Hadoop's S3 is not there.
+    Raises UsageError for credentials in the location, KgroupsError if Hadoop's S3 classes are missing.
     """
     s3.require_no_credentials(location)
     scheme, separator, rest = location.partition("://")

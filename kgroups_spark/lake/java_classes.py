@@ -1,8 +1,8 @@
-"""Java classes and collections through py4j, without what that costs.
+"""Java classes and collections through py4j, without py4j's usual cost.
 
-For every step of a dotted name py4j asks whether it is a class: each that is none is looked for in all of Spark's some
-three hundred jars. And whoever iterates over a Java collection ends by a Java exception, which PySpark translates by
-thirty such names. Together that was nearly half of a small night.
+For every step of a dotted name py4j asks the JVM whether it is a class, and the JVM looks for each name that is none in
+all of Spark's some three hundred jars. An iteration over a Java collection ends with a Java exception, which PySpark
+translates with thirty such names. Together that was nearly half of a small night.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class JavaClasses:
         self._found: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
-        """The class, or py4j's package of that name where there is none."""
+        """The class; py4j's package of that name if there is no such class."""
         if name not in self._found:
             self._found[name] = getattr(self._jvm, name)
         return self._found[name]

@@ -1,10 +1,10 @@
-"""A Delta table at a path through Delta Kernel, whose jars come with Delta: what its log says, and transactions.
+"""A Delta table at a path through Delta Kernel, a part of Delta's jars: reading its log, and committing to it.
 
-Kernel reads and writes a table's log without Spark jobs: 0.06 CPU seconds for what takes Spark's writer 0.5 (append) or
-1.5 (overwrite). Calls go through py4j into the driver's JVM.
+Kernel reads and writes a table's log without Spark jobs. A commit takes 0.06 CPU seconds; Spark's writer takes 0.5
+(append) or 1.5 (overwrite). Calls go through py4j into the driver's JVM.
 
-A file added here is a plain file. `refusal` names what would make it wrong: with column mapping, for one, such a commit
-passes, and reads fail afterwards.
+The files added here are plain Parquet. `refusal` names properties of a table that forbid that: with column mapping, for
+example, such a commit succeeds, and reads fail afterwards.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, 
 from kgroups_spark.session import DELTA_JAR
 from kgroups_spark.storage.files import create_local
 
-# Kernel throws these when another commit took the version: without retries, and on a conflict that no retry solves.
+# Kernel throws these if another commit took the version: without retries, or on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
 
-# One commit of this process at a time: on a local disk Hadoop looks whether a version is there and then renames its own
-# to it, so that a heartbeat could take the place of a row of the ledger.
+# One commit of this process at a time: on a local disk Hadoop checks whether a version exists, and then renames its own
+# file to it. So a heartbeat could overwrite a row of the ledger.
 COMMITTING = threading.RLock()
 
 
 @contextmanager
 def repetition_refused() -> Iterator[None]:
-    """Turns Spark's Delta writer's refusal of a transaction that has just been committed into AlreadyWritten."""
+    """Within the block, turns the refusal by Spark's Delta writer of a just committed transaction into
+    AlreadyWritten."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -64,7 +65,7 @@ class Kernel(Store):
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
         self.engine: Any = self.java(DEFAULT_ENGINE).create(self.hadoop)
         use_hadoops_storage(spark)
-        # Under spark-submit's own logging Kernel would warn at each look at a log that has no checkpoint yet.
+        # With spark-submit's default logging, Kernel would log a warning at each read of a log without a checkpoint.
         level = self.java("org.apache.logging.log4j.Level").ERROR
         self.java("org.apache.logging.log4j.core.config.Configurator").setLevel("io.delta.kernel", level)
 
@@ -111,7 +112,7 @@ class Kernel(Store):
 
 
 class KernelTable(TableLog):
-    """One table's log by Kernel."""
+    """One table's log through Kernel."""
 
     def __init__(self, kernel: Kernel, path: str) -> None:
         self._kernel = kernel
@@ -124,13 +125,13 @@ class KernelTable(TableLog):
         return self._java(f"io.delta.kernel.{name}")
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        # Kernel's own builder keeps no table comment, and Spark's SQL costs 0.15 CPU seconds a table (7 in a cold one).
+        # Kernel's own builder keeps no table comment. Spark's SQL costs 0.15 CPU seconds a table (7 in a cold session).
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
 
     def redefine(
         self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
     ) -> None:
-        # Spark's CREATE OR REPLACE refuses it for a table that is a path.
+        # Spark's CREATE OR REPLACE refuses this for a table at a path.
         snapshot = self._snapshot()
         if any(True for _ in self._files(snapshot)):
             raise ValueError(f"{self.path} is not empty")
@@ -144,12 +145,13 @@ class KernelTable(TableLog):
             raise ChangedMeanwhile(f"version {version} of {self.path} is there")
 
     def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
-        """Whether this is now that version of the log; False: something else is."""
+        """Writes this version of the log; False: another commit already has that version."""
         now_ms = int(time.time() * 1000)
         commit_info = {"timestamp": now_ms, "operation": operation, "operationParameters": {}}
         lines = [json.dumps(action) for action in ({"commitInfo": commit_info}, *actions)]
         if self.path.startswith("file:"):
-            # Without Hadoop's native library a LogStore starts ten processes (chmod, readlink) to write a local file.
+            # Without its native library, Hadoop's LogStore starts ten processes (chmod, readlink) to write a local
+            # file.
             with suppress(OSError):
                 return create_local(self._entry_name(version), "".join(f"{line}\n" for line in lines))
         return self._write_by_log_store(version, lines)
@@ -232,7 +234,8 @@ class KernelTable(TableLog):
         for app_id, version in older.items():
             row = self._api("internal.actions.SetTransaction")(app_id, version, none).toRow()
             actions.add(self._api("internal.actions.SingleAction").createTxnSingleAction(row))
-        # Kernel looks after conflicts of one transaction alone. The snapshot must still be the newest: no retries.
+        # Kernel resolves conflicts only by the transaction identifier. The snapshot must still be the newest: no
+        # retries.
         builder = self._table().createTransactionBuilder(self._engine, by, self._api("Operation").valueOf("WRITE"))
         delta_transaction = builder.withMaxRetries(0).build(self._engine)
         if int(delta_transaction.getReadTableVersion()) != int(snapshot.getVersion()):
@@ -243,7 +246,7 @@ class KernelTable(TableLog):
 
     @contextmanager
     def _refusals(self, app_id: str, *, loses_races: bool = False) -> Iterator[None]:
-        """Turns what Kernel refuses a commit with into AlreadyWritten and ChangedMeanwhile."""
+        """Within the block, turns Kernel's refusals of a commit into AlreadyWritten and ChangedMeanwhile."""
         try:
             yield
         except Py4JJavaError as error:
@@ -314,7 +317,7 @@ class KernelTable(TableLog):
         if transaction is not None:
             builder = builder.withTransactionId(engine, *transaction)
         if remove is not None:
-            # The files to remove were chosen from the version read: a commit in between must end this one.
+            # The files to remove were chosen at the version read, so any commit in between must make this one fail.
             builder = builder.withMaxRetries(0)
         delta_transaction = builder.build(engine)
         actions = self._append_actions(delta_transaction, parts, changes_rows)
@@ -326,15 +329,15 @@ class KernelTable(TableLog):
             actions = actions.combine(self._iterator(removals))
         result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
         for hook in items_of(result.getPostCommitHooks()):
-            # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for.
+            # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
             if hook.getType().name() == "CHECKPOINT":
-                # It saves time and no more: without it the commit counts all the same, as in Spark's own writer.
+                # A checkpoint only saves time: without it the commit still counts, as in Spark's own writer.
                 with suppress(Py4JJavaError, PySparkException):
                     self._snapshot().writeCheckpoint(engine)
         return int(result.getVersion())
 
     def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> Any:
-        # As Transaction.generateAppendActions, which knows no other dataChange than true.
+        # As Transaction.generateAppendActions, which always sets dataChange to true.
         schema = delta_transaction.getSchema(self._engine)
         folder = self._api("internal.fs.Path")(self.path).toUri()
         nothing, none = self._java("java.util.HashMap")(), self._java("java.util.Optional").empty()
@@ -399,7 +402,7 @@ def _metadata(schema_json: str, comment: str, properties: dict[str, str]) -> dic
 
 
 def refusal(properties: dict[str, str], schema_json: str) -> str | None:
-    """Why a plain Parquet file may not be added to a table with these properties and columns; None: it may."""
+    """The reason why a table with these properties and columns cannot take a plain Parquet file; None: it can."""
     if properties.get("delta.columnMapping.mode", "none") != "none":
         return "has column mapping"
     if any(name.startswith("delta.constraints.") for name in properties):

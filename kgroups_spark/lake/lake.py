@@ -1,8 +1,7 @@
-"""The lake: all tables in one place, made, opened, read.
+"""The lake: all tables in one place, created, opened and read.
 
-A place is a path, each table a folder of it (folder.py), or a schema of a catalog (catalog_schema.py).
-
-Whatever changes a table goes through `Lake.commit`, and through nothing else.
+A place is a path, in which each table is a folder (folder.py), or a schema of a catalog (catalog_schema.py).
+Every change of a table goes through `Lake.commit`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,8 @@ Answer = TypeVar("Answer")
 
 
 class Lake:
-    """The tables at one place. `location` is what the user typed, `uri` the folder they lie in as Hadoop spells it."""
+    """The tables at one place. `location` is the user's text for it; `uri` is the tables' folder as Hadoop spells
+    it."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         self.spark = spark
@@ -70,7 +70,7 @@ class Lake:
 
     @classmethod
     def open(cls, spark: SparkSession, location: str) -> Lake:
-        """The lake that is there. Raises UsageError where there is none, KgroupsError if newer software made it."""
+        """The existing lake. Raises UsageError if there is none, KgroupsError if newer software wrote it."""
         lake = cls(spark, location)
         with reported_in_one_line(f"the lake at {location} cannot be opened"):
             if not lake.exists():
@@ -80,10 +80,10 @@ class Lake:
 
     @classmethod
     def create(cls, spark: SparkSession, location: str) -> Lake:
-        """The lake that is there, or a new one with all tables, empty; what an earlier attempt left undone is done.
+        """The existing lake, or a new one with all tables, empty. An earlier, unfinished creation is completed.
 
-        One of an older layout stays as it is until a claim is taken (migrations.py). Raises UsageError for a place that
-        holds something else, KgroupsError as `open`.
+        A lake of an older layout stays as it is until a claim is taken (migrations.py). Raises UsageError for a place
+        with something else in it, KgroupsError as `open`.
         """
         lake = cls(spark, location)
         with reported_in_one_line(f"no lake can be created at {location}"):
@@ -95,7 +95,7 @@ class Lake:
         return lake
 
     def without_memory(self) -> Lake:
-        """The same lake for a question whose answer this one is not to remember: it may be another one soon."""
+        """A copy of the lake that does not share cached properties and replaced ranges, which may soon change."""
         lake = copy(self)
         for name in ("properties", "replaced"):
             lake.__dict__.pop(name, None)
@@ -106,15 +106,15 @@ class Lake:
             return self.place.has("audits")
 
     def names(self) -> list[str]:
-        """The tables that are there: all, but in a lake of an older layout."""
+        """The existing tables; only a lake of an older layout lacks some."""
         return [name for name in TABLES if self.has(name)]
 
     def has(self, name: str) -> bool:
-        """Whether the table is there, which only in a lake of an older layout may not be."""
+        """Whether the table exists; only a lake of an older layout may lack it."""
         return self.version >= LAKE_VERSION or self.place.has(name)
 
     def table(self, name: str) -> TableLog:
-        """The table's log. Raises KeyError for a name that is no table's."""
+        """The table's log. Raises KeyError if no table has that name."""
         return self.store.table(self._path(name))
 
     def identifier(self, name: str) -> str:
@@ -124,7 +124,7 @@ class Lake:
     def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
         """A version of the table (default: the newest); columns that an older layout does not have are null.
 
-        `replaced`: what is left out (None: what the lake knows of now).
+        `replaced`: the rows to leave out (None: the replaced ranges that the lake now has).
         """
         self.require_table(name)
         rows = self.place.read(name, version)
@@ -133,8 +133,8 @@ class Lake:
 
     @cached_property
     def replaced(self) -> Replaced:
-        """Rows of history that no reader gets: as the last finished audit says when first asked, and as an audit says
-        that has found more."""
+        """Rows of history that readers do not get: by the last finished audit when first read; an audit that finds more
+        replaced ranges sets this."""
         rows = newest_rows(self, columns=["audit_id", "status", COLUMN]).to_pylist()
         last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
         return Replaced.of(last and last[COLUMN])
@@ -142,9 +142,9 @@ class Lake:
     def read_files(self, name: str, version: int | None = None) -> DataFrame:
         """All rows as `read`, with the same nullability, for a table of few files.
 
-        Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the current tables have
-        to say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping)
-        are left to Delta, those of a catalog to whom it lets read them.
+        Delta's own reader first computes a table's state with Spark jobs, which costs more than reading the current
+        tables; Kernel lists their files. Delta still reads tables with deletion vectors or column mapping, because
+        their files alone are not the rows, and tables of a catalog, because it decides who may read them.
         """
         self.require_table(name)
         log = self.table(name)
@@ -167,11 +167,10 @@ class Lake:
         conditions: Sequence[Condition] = (),
         replaced: Replaced | None = None,
     ) -> pa.Table:
-        """The rows of a table, or few of a large one; where the driver can reach the files by pyarrow, without a Spark
-        job.
+        """Rows of a table, without a Spark job if the driver can reach the files by pyarrow. For small results.
 
-        `columns` (None: all) and `conditions` choose among them; files whose statistics leave no room for such a row
-        are not opened. `files`: where the wanted rows lie (None: in any file of the version). `replaced` as of `read`.
+        `columns` (None: all) and `conditions` choose among the rows; files are skipped by their statistics. `files`:
+        the files with the wanted rows (None: all files of the version). `replaced` as in `read`.
         """
         self.require_table(name)
         schema = arrow_schema(name)
@@ -186,10 +185,11 @@ class Lake:
         return left_out.rows_left(name, dataset, columns, conditions)
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
-        """The answer of `write`: it changes the table in one Delta transaction. The one place where a lake changes.
+        """The answer of `write`, which changes the table in one Delta transaction. All changes of a lake go through
+        here.
 
-        `operation` is create, append, replace, delete, drop or shut out. Raises KgroupsError where storage or Delta
-        refuses.
+        `operation` is create, append, replace, delete, drop, alter or shut out. Raises KgroupsError if storage or Delta
+        refuses the change.
         """
         with reported_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
             return write()
@@ -199,14 +199,14 @@ class Lake:
 
     @cached_property
     def files_in_reach(self) -> bool:
-        """The driver can read the lake's files by pyarrow, too. A catalog's it does not try before somebody has said
-        that it may (`try_files`): it may be forbidden."""
+        """Whether the driver can also read the lake's files by pyarrow. It does not try a catalog's files before
+        `try_files`, because reading them may be forbidden."""
         return not self.is_in_catalog and self._reaches_files()
 
     def try_files(self) -> None:
-        """Lets the driver read a catalog's files by pyarrow, too, where it can.
+        """Lets the driver read a catalog's files by pyarrow, too, if it can reach them.
 
-        For an audit whose tasks write them so; a question of a few rows is a Spark job otherwise.
+        For an audit with tasks that write files by pyarrow; otherwise each query for a few rows is a Spark job.
         """
         self.files_in_reach = self._reaches_files()
 
@@ -225,7 +225,7 @@ class Lake:
 
     @property
     def version(self) -> int:
-        """Which layout the lake says it has; 0: none, as a table `audits` of somebody else."""
+        """The lake's layout; 0: its table `audits` has none, because other software created it."""
         return lake_version_in(self.properties)
 
     def require_table(self, name: str) -> None:
@@ -242,11 +242,11 @@ class Lake:
 
     def _create_tables(self) -> None:
         in_parallel([partial(self.create_table, table) for name, table in TABLES.items() if name != "audits"])
-        # The ledger last: where it is, the lake is complete.
+        # The ledger comes last: if it exists, the lake is complete.
         self.create_table(TABLES["audits"])
 
     def create_table(self, table: Table) -> None:
-        """Makes the table, empty; nothing if it is there."""
+        """Creates the table, empty; does nothing if it exists."""
         self.commit(table.name, "create", partial(self.place.create, table, table_properties(table)))
 
 
@@ -262,7 +262,7 @@ def table_properties(table: Table) -> dict[str, str]:
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-        # Versions that readers go back to are not Delta's to delete (log_files.py).
+        # Delta must not delete versions that readers go back to (log_files.py).
         "delta.enableExpiredLogCleanup": "false",
         LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
     }
@@ -280,7 +280,7 @@ def _with_all_columns(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _with_all_fields(name: str, there: StructType | None, struct: StructType) -> Column:
-    """An array of structs with the fields that it lacks as nulls."""
+    """An array of structs with its missing fields added as nulls."""
     names = there.names if there else ()
 
     def element(found: Column) -> Column:
@@ -291,7 +291,7 @@ def _with_all_fields(name: str, there: StructType | None, struct: StructType) ->
 
 
 def never_null(field: StructField) -> Column:
-    """The column as one that holds no null, which Delta has made sure of and Spark's Parquet reader forgets."""
+    """The column as not nullable: Delta ensures that it has no null, but Spark's Parquet reader drops that fact."""
     if isinstance(field.dataType, StringType):
         zero = F.lit("")
     elif isinstance(field.dataType, ArrayType):
@@ -302,8 +302,8 @@ def never_null(field: StructField) -> Column:
 
 
 def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:
-    """The answers of the calls, in order; small commits wait more than they work. Raises as the first one that
-    failed."""
+    """The answers of the calls, in order. Threads help because small commits mostly wait. Raises the error of the first
+    call, in that order, that failed."""
     with ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(call) for call in calls]
         return [call.result() for call in running]

@@ -1,4 +1,4 @@
-"""Which audit's tables a reader sees: the last finished one's. The ledger and the tables' logs tell which."""
+"""The last finished audit, whose tables a reader sees, from the ledger and the tables' logs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ File = TypeVar("File")
 RUNNING = "running"
 FINISHED = "finished"
 ABANDONED = "abandoned"
-# In the order in which an audit may get them; the last one counts.
+# In the order in which an audit may get them; its last status counts.
 STATUSES = (RUNNING, ABANDONED, FINISHED)
 
 IS_FINISHED = Condition("status", "==", FINISHED)
 
-# Under this name each table's log remembers the newest audit that wrote it.
+# Under this application id each table's log has the newest audit that wrote to it.
 APP_ID = "kgroups-audit"
-# Rows that an audit rebuilds from history have their own: the same audit then appends to the same tables.
+# Rows that an audit rebuilds from history have their own id, because the same audit then appends to the same tables.
 REBUILD_APP_ID = "kgroups-rebuild"
-# Everything that writes rows under the number of an audit.
+# All application ids that write rows under the number of an audit.
 APP_IDS = (APP_ID, REBUILD_APP_ID)
-# Under this name it remembers who changed what others wrote (fence.py), of the ledger also who was heard of last.
+# For changes to rows of other audits (fence.py), and in the ledger for heartbeats.
 UPKEEP_APP_ID = "kgroups-upkeep"
 HEARTBEAT_APP_ID = "kgroups-heartbeat"
 
@@ -36,12 +36,12 @@ HEARTBEAT_APP_ID = "kgroups-heartbeat"
 def since_last_finished(
     files: Iterable[File], newest_audit: Callable[[File], float], finished_in: Callable[[File], Iterable[int]]
 ) -> tuple[int, list[File]]:
-    """The number of the last finished audit (0: none has), and the ledger's files that may have rows of it or of later
-    ones. No other file is opened, however many audits there were.
+    """The number of the last finished audit (0: none has finished), and the ledger's files that may have rows of it or
+    of later audits. No other file is opened, whatever the number of audits.
 
-    `newest_audit`: the greatest number in a file as its statistics say (inf: unknown); `finished_in`: the numbers of
-    finished audits in it, for which it is opened. Numbers only rise, so that files are opened from the newest down to
-    the one that holds the last finished audit.
+    `newest_audit`: the greatest number in a file by its statistics (inf: unknown). `finished_in`: opens a file and
+    returns the numbers of finished audits in it. Numbers only rise, so files are opened from the newest down to the one
+    with the last finished audit.
     """
     opened: list[File] = []
     last = 0
@@ -54,21 +54,21 @@ def since_last_finished(
 
 
 def is_of_log(entries: pa.StructArray, topic: str | None = None) -> pa.Array:
-    """Chooses the entries of `partitions` that are of that log; None: of __consumer_offsets."""
+    """A mask of the entries of `partitions` that are about that log; None: __consumer_offsets."""
     topics = pc.struct_field(entries, "topic")
     return pc.is_null(topics) if topic is None else pc.equal(topics, topic)
 
 
-# Going back through the ledger, so many audits are looked at first, then always as many times more, up to a lot whose
-# entries are columns at once: of 200 partitions about 12 MB.
+# A search back through the ledger begins with FIRST_LOOK audits. Each further lot is FURTHER_LOOK times as large, up to
+# a limit: with 200 partitions about 12 MB of columns.
 FIRST_LOOK = 1
 FURTHER_LOOK = 8
 AUDITS_AT_ONCE = 512
 
 
 def lots_backwards(ledger_rows: Callable[..., pa.Table], columns: Sequence[str], newest: int) -> Iterator[pa.Table]:
-    """audit_id and these columns of finished audits, audit `newest` first, in lots that grow: who looks for one of the
-    newest asks for few rows, who goes through all asks few questions.
+    """audit_id and these columns of finished audits, audit `newest` first, in growing lots: a search for one of the
+    newest reads few rows, and a search through all needs few reads.
 
     `ledger_rows`: rows of `audits`, by the arguments `columns` and `conditions`.
     """
@@ -83,19 +83,19 @@ def lots_backwards(ledger_rows: Callable[..., pa.Table], columns: Sequence[str],
 def finished_backwards(
     ledger_rows: Callable[..., pa.Table], columns: Sequence[str], newest: int
 ) -> Iterator[dict[str, Any]]:
-    """The rows of `lots_backwards`; who asks stops when he has found what he looked for."""
+    """The rows of `lots_backwards`, one by one; the caller stops when it has found its row."""
     for rows in lots_backwards(ledger_rows, columns, newest):
         for index in range(rows.num_rows):
             yield from rows.slice(index, 1).to_pylist(maps_as_pydicts="strict")
 
 
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
-    """The error of readers where the version that the audit left cannot be read any more.
+    """The error of readers if the table's version of that audit is no longer readable.
 
-    Our tables have `delta.enableExpiredLogCleanup=false` against it (log_files.py). Where an older lake does not have
-    that property yet, or somebody has removed it, Spark's Delta writer deletes at a checkpoint the versions before it
-    that are older than 30 days. If the commit was an unfinished audit's, and the table had none for so long, the
-    version goes with them; its files do not.
+    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that (log_files.py). If an older lake does not have
+    that property yet, or somebody has removed it, Spark's Delta writer deletes, at a checkpoint, all earlier versions
+    that are older than 30 days. If that commit was an unfinished audit's, and the table had no other commit for 30
+    days, the audit's version is deleted, too; its data files are not.
     """
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(

@@ -1,6 +1,6 @@
-"""The ledger: what each audit claimed, read and finished, as plain values.
+"""The ledger as plain values: the claim of each audit, its reading, and its end.
 
-An audit has one row `running` and, when everything it wrote counts, one row `finished`; nothing counts in between. One
+An audit has one row `running` and, once all its rows count, one row `finished`; nothing counts in between. An audit
 that was taken over has a row `abandoned` instead. Heartbeats are transactions without rows.
 """
 
@@ -28,19 +28,19 @@ from kgroups_spark.lake.store import AlreadyWritten, TableFile, TableLog
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
-# Each row is a file at first; so many small files become one, until it has so many rows that it stays as it is. A row
-# then is written three times in ten years of nights, and those who look for the newest one open 32 files at most.
+# Each row is a file at first. MANY_FILES small files become one; a file of FULL_FILE_ROWS rows stays as it is. So a row
+# is written three times in ten years of nights, and a search for the newest row opens at most 32 files.
 MANY_FILES = 32
 FULL_FILE_ROWS = 1024
 
-# A heartbeat's transaction version: the audit's number above so many bits, in which there are seconds since 1970.
+# A heartbeat's transaction version: the low bits have the seconds since 1970, the bits above the audit's number.
 SECONDS_BITS = 34
 
 
 @dataclass(frozen=True)
 class PartitionProgress:
-    """How far an audit read a partition of a log, and which log it was (column `partitions`). `offsets_partition` is
-    the partition of `topic`; None: of __consumer_offsets."""
+    """How far an audit read a partition of a log, and the identity of that log (an entry of the column `partitions`).
+    `offsets_partition` is a partition of `topic`; `topic` None: of __consumer_offsets."""
 
     offsets_partition: int
     start_offset: int
@@ -62,7 +62,7 @@ class PartitionProgress:
 
 @dataclass(frozen=True)
 class RecordCount:
-    """How many records of a type and value version (None: tombstones) an audit read."""
+    """The number of records of a type and value version (None: tombstones) that an audit read."""
 
     record_type: int
     value_version: int | None
@@ -70,16 +70,16 @@ class RecordCount:
 
 
 def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordCount, ...]:
-    """Counts by (record type, value version) as the ledger has them, in order."""
+    """Counts by (record type, value version) as entries of the ledger, sorted."""
     in_order = sorted(counts.items(), key=lambda count: (count[0][0], count[0][1] or -1))
     return tuple(RecordCount(*kind, records) for kind, records in in_order)
 
 
 @dataclass(frozen=True)
 class AuditRow:
-    """A row of `audits`; what only a finished audit knows is None before. Times are datetimes in UTC.
+    """A row of `audits`; columns that only a finished audit can fill are None before. Times are datetimes in UTC.
 
-    The column `partitions` is in two fields: the entries of __consumer_offsets, and those of other logs.
+    The column `partitions` becomes two fields: the entries of __consumer_offsets, and those of other logs.
     """
 
     audit_id: int
@@ -108,15 +108,15 @@ class AuditRow:
 
     @property
     def replaced(self) -> Replaced:
-        """The rows of history that the log no longer bears out."""
+        """The rows of history that were replaced because the log was cut back."""
         return Replaced(self.replaced_ranges or ())
 
     def of_state_log(self, topic: str) -> AuditRow:
-        """The row as one of another log's audit: its entries are in `partitions`."""
+        """The row with the entries of another log in `partitions`."""
         return replace(self, partitions=tuple(each for each in self.state_partitions if each.topic == topic))
 
     def progress(self, offsets_partition: int) -> PartitionProgress | None:
-        """How far the partition is read; None: no audit has read it."""
+        """How far the partition has been read; None: no audit has read it."""
         found = (each for each in self.partitions or () if each.offsets_partition == offsets_partition)
         return next(found, None)
 
@@ -130,19 +130,19 @@ class Ledger:
     def rows(self) -> list[AuditRow]:
         """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one.
 
-        For lakes of a few audits: after thousands this is a gigabyte (ledger_rows.py has what asks for less).
+        Only for lakes of a few audits: after thousands this takes a gigabyte (ledger_rows.py reads less).
         """
         return self._in_order(self.lake.rows("audits"))
 
     def newest(self) -> list[AuditRow]:
-        """The rows of the last finished audit and of those after it, as `rows`; all while none has finished.
+        """The rows of the last finished audit and of later ones, as `rows`; all rows if none has finished.
 
-        The facts that an audit needs, at the same cost after a thousand others.
+        An audit needs no other rows, and their cost does not grow with the number of audits.
         """
         return self._in_order(newest_rows(self.lake))
 
     def last_finished(self) -> AuditRow | None:
-        """The newest audit whose rows count; None: none has finished yet."""
+        """The newest audit with rows that count; None: none has finished yet."""
         return last_finished(self.newest())
 
     @property
@@ -150,17 +150,18 @@ class Ledger:
         return self.lake.table("audits")
 
     def version(self) -> int:
-        """Rises with each row."""
+        """The version of the ledger's log, which rises with each row."""
         return self.log.version()
 
     def append(self, row: AuditRow) -> None:
-        """Adds the row. Raises kernel.AlreadyWritten if the audit's row of that status is there, or a later row."""
+        """Adds the row. Raises AlreadyWritten if the ledger already has the audit's row of that status, or a later
+        row."""
         self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(self._append, row)))
 
     def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> None:
         """Adds a row `abandoned` for each of these rows `running` whose audit has none yet.
 
-        The audits before that of the fence must have been shut out: one that stalled here could add the same row.
+        Audits before the fence's must have been shut out: one that stalled here could add the same row.
         """
         known = {row.audit_id for row in self.newest() if row.status == ABANDONED} if rows else set()
         note = f"did not finish: audit {fence.audit_id} took over"
@@ -170,7 +171,7 @@ class Ledger:
             fence.commit("audits", "abandon", partial(self._add, fence.audit_id, new))
 
     def beat(self, audit_id: int, now: datetime) -> None:
-        """Remembers that the audit was at work at that time; nothing if that or more is known."""
+        """Records a heartbeat of the audit at that time; does nothing if the log has it or a later one."""
         log = self.lake.table("audits")
         by = f"kgroups-spark audit {audit_id}, heartbeat"
         transaction = (HEARTBEAT_APP_ID, audit_id << SECONDS_BITS | int(now.timestamp()))
@@ -178,7 +179,7 @@ class Ledger:
             self.lake.commit("audits", "heartbeat", partial(log.commit, [], by=by, transaction=transaction))
 
     def heard_of(self, row: AuditRow) -> datetime:
-        """When the audit of a row `running` was last known to be at work."""
+        """The last time at which the audit of a row `running` was at work: its last heartbeat, or its start."""
         newest = self.lake.table("audits").last_transaction(HEARTBEAT_APP_ID) or 0
         if newest >> SECONDS_BITS != row.audit_id:
             return row.started_at
@@ -225,15 +226,17 @@ class Ledger:
 
 
 def _transaction(row: AuditRow) -> Transaction:
-    """Claims and ends are versions of one transaction: after the next claim, Delta itself refuses this audit's end.
+    """Claims and ends are versions under one application id: after the next claim, Delta itself refuses this audit's
+    end.
 
-    Were they two, an audit that is taken over while it finishes would count, and its rows be deleted as unfinished.
+    With two ids, an audit that is taken over while it finishes would count, and its rows would be deleted as
+    unfinished.
     """
     return "kgroups-ledger", 2 * row.audit_id + (row.status == FINISHED)
 
 
 def _is_one_of(paths: set[str], file: TableFile) -> bool:
-    """Whether the file is one whose rows were read."""
+    """Whether the file's rows were read."""
     return file.path in paths
 
 
@@ -243,7 +246,7 @@ def last_finished(rows: list[AuditRow]) -> AuditRow | None:
 
 
 def finished(running: AuditRow, **facts: Any) -> AuditRow:
-    """The row `finished` of an audit: its row `running` and what it found out."""
+    """The row `finished` of an audit: its row `running` with these facts."""
     return replace(running, status=FINISHED, **facts)
 
 

@@ -1,7 +1,7 @@
-"""Which rows of the ledger a question needs, and the columns of them: never all rows, however many audits there were.
+"""The rows and columns of the ledger that a query needs: never all rows, whatever the number of audits.
 
 A lake has two rows an audit, each with an entry for every partition of __consumer_offsets: ten years of nights are
-730,000 entries. Rows are therefore asked for by number, from the newest back, and entries stay columns.
+730,000 entries. So rows are read by number, from the newest back, and entries stay columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgroups_spark.tables.conditions import Condition
 
 
 class LakeWithLedger(Protocol):
-    """A lake (`lake.Lake`, which asks for its own newest rows) as far as questions about the ledger need it."""
+    """The part of `lake.Lake` that queries of the ledger need (a protocol, because Lake itself calls newest_rows)."""
 
     @property
     def files_in_reach(self) -> bool: ...
@@ -41,9 +41,9 @@ class LakeWithLedger(Protocol):
 
 
 def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of the last finished audit and of those after it; all while none has finished.
+    """The rows of the last finished audit and of later ones; all rows if none has finished.
 
-    `version`: of the ledger (None: the newest); `columns`: None: all.
+    `version`: of the ledger (None: the newest). `columns`: None means all.
     """
     if not lake.files_in_reach:
         ends = lake.rows("audits", version, columns=["audit_id"], conditions=[IS_FINISHED])
@@ -60,13 +60,13 @@ def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Seque
 
 
 def newest_audit(file: TableFile) -> float:
-    """The greatest number in the file, as its statistics say; inf: unknown."""
+    """The greatest number of an audit in the file, by its statistics; inf: unknown."""
     newest = file.bound("maxValues", "audit_id")
     return math.inf if newest is None else float(newest)
 
 
 class Reading(NamedTuple):
-    """A finished audit, and the partitions of __consumer_offsets of which it read something."""
+    """A finished audit, and the partitions in which it read records."""
 
     started_at: datetime
     newest_log_timestamp: datetime | None
@@ -89,10 +89,10 @@ def readings_backwards(lake: LakeWithLedger, newest: int, topic: str | None = No
 
 
 def what_was_read(lake: LakeWithLedger, newest: int) -> pa.Table:
-    """The spans that each finished audit up to `newest` read of each partition, in no order: audit_id,
-    retention_ms, offsets_partition, start_offset, end_offset, records; int64, a row an entry of `partitions`.
+    """The spans of each partition that each finished audit up to `newest` read, in no order: audit_id, retention_ms,
+    offsets_partition, start_offset, end_offset, records; all int64, one row for each entry of `partitions`.
 
-    Entries of partitions in which there was nothing to read are left out.
+    Entries of partitions without anything to read are left out.
     """
     columns = ["retention_ms", "partitions"]
     return pa.concat_tables(map(entries_of, lots_backwards(partial(lake.rows, "audits"), columns, newest)))
@@ -113,6 +113,6 @@ def entries_of(rows: pa.Table) -> pa.Table:
 
 
 def records_read(read: pa.Table) -> Counter[int]:
-    """How many records there were of each partition of __consumer_offsets, of rows of `what_was_read`."""
+    """The number of records of each partition of __consumer_offsets, from rows of `what_was_read`."""
     sums = read.group_by("offsets_partition").aggregate([("records", "sum")])
     return Counter(dict(zip(sums["offsets_partition"].to_pylist(), sums["records_sum"].to_pylist(), strict=True)))

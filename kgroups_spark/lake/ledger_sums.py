@@ -1,9 +1,9 @@
-"""The sums of what all finished audits read of each partition, without reading each of the ledger's entries.
+"""The sums over all finished audits for each partition, without reading each of the ledger's entries.
 
-Ten years of nights are 730,000 entries of the column `partitions` for 200 partitions. A file of the ledger that holds
-many rows says in its footer what their entries add up to. For others (small ones, Spark's, those of earlier software)
-the entries are read, but only the fields that are added up: Parquet has each of an entry's fields in a column of its
-own, of which Arrow's datasets read all or none.
+Ten years of nights are 730,000 entries of the column `partitions` for 200 partitions. A file of the ledger with many
+rows has the sums of their entries in its Parquet footer. In other files (small ones, Spark's, those of earlier
+software) the entries are read, but only the summed fields. Parquet has a column for each field of an entry; Arrow's
+datasets would read either all of them or none.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ SUMS = ("records", "records_reread", "bytes")
 # Columns of audit_partitions that log_totals reads, besides audit_id.
 FIELDS = ("offsets_partition", "start_offset", *SUMS, "lost_from", "lost_to")
 TOPIC = "topic"  # of an entry: null for __consumer_offsets
-# In a file's footer. A later form gets another number.
+# The key in a file's footer. A later form must get another number.
 KEY = "kgroups.sums.1"
-# Fewer rows are read as fast.
+# Fewer rows are just as fast to read.
 MANY_ROWS = 32
-# More sums than that, a megabyte of text, have no place in a footer.
+# More sums than this, a megabyte of text, are not put into a footer.
 MANY_SUMS = 8_192
 
 
 class Sums(NamedTuple):
-    """For the finished audits `first` to `last`: rows of audit_id and FIELDS, of which log_totals makes what it makes
-    of all entries of __consumer_offsets.
+    """For the finished audits `first` to `last`: rows of audit_id and FIELDS from which log_totals gets the same result
+    as from all entries of __consumer_offsets.
 
-    A partition has one row: sums, the least start_offset, the greatest audit_id, and what was lost as from 0 to its
-    sum. Where one of the audits read it again, it has a row an entry.
+    A partition has one row: sums, the least start_offset, the greatest audit_id, and the lost offsets as a span from 0
+    to their sum. If one of the audits read the partition again, it has a row for each entry.
     """
 
     first: int
@@ -55,13 +55,14 @@ def ledger_sums(audits: pa.dataset.Dataset) -> pa.Table:
     ]
     found.sort(key=lambda sums: sums.first)
     if any(later.first <= sums.last for sums, later in pairwise(found)):
-        # A reading again in one file would part the audits of another. Upkeep leaves no such files.
+        # The audits of one file may be among those of another, and sums would hide a reading again between them. Upkeep
+        # writes no such files.
         return pa.concat_tables(_entries_in(file) for file in _files(audits))
     return pa.concat_tables([_schema().empty_table(), *(sums.rows for sums in found)])
 
 
 def sums_for_footer(rows: pa.Table) -> dict[str, str]:
-    """The footer of a file with these rows of the ledger, if it is worth it."""
+    """The footer of a file with these rows of the ledger; empty if it is not worth it."""
     sums = _sums(_entries(rows)) if len(rows) >= MANY_ROWS else None
     if sums is None or len(sums.rows) > MANY_SUMS:
         return {}
@@ -77,7 +78,7 @@ def _reported(metadata: pq.FileMetaData) -> Sums | None:
 
 
 def _files(audits: pa.dataset.Dataset) -> Iterator[pq.ParquetFile]:
-    """Each open until the next one is asked for."""
+    """The dataset's files, each open until the caller takes the next one."""
     for fragment in audits.get_fragments() if isinstance(audits, pa.dataset.FileSystemDataset) else ():
         with fragment.filesystem.open_input_file(fragment.path) as opened:
             yield pq.ParquetFile(opened)
@@ -89,15 +90,15 @@ def _schema() -> pa.Schema:
 
 
 def _entries_in(file: pq.ParquetFile) -> pa.Table:
-    # A list's fields lie below `list.element`, or whatever its writer called that.
+    # A list's fields are below `list.element`, or another name that the writer chose.
     leaves = [column.path for column in file.schema if column.path.startswith(f"{ENTRIES}.")]
     wanted = [path for path in leaves if path.rpartition(".")[2] in (*FIELDS, TOPIC)]
     return _entries(file.read(columns=["audit_id", "status", *wanted]))
 
 
 def _entries(rows: pa.Table) -> pa.Table:
-    """audit_id and FIELDS, a row an entry of __consumer_offsets; null where a file, of an older layout, does not have
-    the field."""
+    """audit_id and FIELDS, one row for each entry of __consumer_offsets; null for a field that a file of an older
+    layout does not have."""
     rows, schema = rows.filter(pc.equal(rows["status"], FINISHED)), _schema()
     lists = rows[ENTRIES].combine_chunks()
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
@@ -111,7 +112,7 @@ def _entries(rows: pa.Table) -> pa.Table:
 
 
 def _sums(entries: pa.Table) -> Sums | None:
-    """None: there are no entries."""
+    """The sums of the entries; None: there are no entries."""
     first, last = pc.min_max(entries["audit_id"]).as_py().values()
     return None if first is None else Sums(first, last, _added_up(entries, last))
 
@@ -144,7 +145,7 @@ def _of_each_partition(entries: pa.Table, last: int) -> pa.Table:
 
 
 def _summed(values: pa.ChunkedArray, place: np.ndarray, size: int) -> np.ndarray:
-    """int64[size]: sums by place; null counts nothing."""
+    """int64[size]: sums by place; null counts as 0."""
     sums = np.zeros(size, np.int64)
     np.add.at(sums, place, pc.fill_null(values, 0).to_numpy())
     return sums

@@ -1,8 +1,9 @@
-"""Old versions in the tables' logs, and how they go.
+"""Old versions in the tables' logs, and their removal.
 
-Delta's writers clean a log up by themselves, behind a checkpoint and up to it. They do not know that readers go back
-to what the last finished audit left: where the commit with the checkpoint was one of an audit that never finished, that
-version would go. So our tables have `delta.enableExpiredLogCleanup=false`, and this is done here instead.
+Delta's writers clean up a log by themselves: after a checkpoint they delete older versions. They do not know that
+readers go back to the version of the last finished audit: if an audit that never finished made the commit with the
+checkpoint, that version would be deleted. So our tables have `delta.enableExpiredLogCleanup=false`, and we clean up
+here instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 
-# As long as Delta keeps them: somebody may go back to a version by its number or time.
+# As long as Delta keeps them by default, for time travel by number or time.
 KEPT_MS = 30 * 86_400_000
 
 # A commit, its checksum, commits in one file (the second number is the last one's), a checkpoint or a part of one.
@@ -24,9 +25,9 @@ _CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts
 
 
 def remove_old_versions(lake: Lake, name: str, last_finished: int) -> int:
-    """Deletes the versions of a table's log that nobody goes back to; how many there were.
+    """Deletes the old versions of a table's log that no reader needs; returns their number.
 
-    A late deletion deletes nothing that is wanted: readers only ever go back to later versions.
+    A late deletion is safe, because the versions that readers go back to only get later.
     """
     folder, old = _old(lake, name, last_finished)
     for file in old:
@@ -40,7 +41,7 @@ def tidy_logs(lake: Lake, last_finished: int) -> int:
 
 
 def old_versions(lake: Lake, name: str, last_finished: int) -> int:
-    """How many versions `remove_old_versions` would delete."""
+    """The number of versions that `remove_old_versions` would delete."""
     return _versions(_old(lake, name, last_finished)[1])
 
 
@@ -53,11 +54,11 @@ def _old(lake: Lake, name: str, last_finished: int) -> tuple[str, list[str]]:
 
 
 def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> list[str]:
-    """Which files of a log (name: time of its last change, ms) no version from `wanted` on is read from, nor any that
-    is younger than `last_ms`; oldest versions first.
+    """The files of a log (name: time of its last change, epoch ms) that are not needed to read a version from `wanted`
+    on, or one that is younger than `last_ms`; oldest versions first.
 
-    A version is read from a checkpoint that is not after it and from the commits since then: what lies before the
-    newest such checkpoint that is old enough goes.
+    Reading a version takes a checkpoint at or before it, and the commits since then. So files before the newest such
+    checkpoint that is old enough are not needed.
     """
     start = max((v for v in _whole_checkpoints(files, last_ms) if v <= wanted), default=0)
     old = [(int(found["version"]), file) for file in files if (found := _FILE.fullmatch(file))]
@@ -65,7 +66,7 @@ def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> lis
 
 
 def _whole_checkpoints(files: Mapping[str, float], last_ms: float) -> list[int]:
-    """Versions with a checkpoint all parts of which are there, and older than that."""
+    """Versions with a complete checkpoint that is older than `last_ms`."""
     parts: Counter[tuple[int, int]] = Counter()
     for file, at_ms in files.items():
         found = _CHECKPOINT.fullmatch(file)

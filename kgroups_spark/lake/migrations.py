@@ -1,12 +1,12 @@
-"""An older lake brought to today's layout, by whoever takes the next claim on it.
+"""Migration of an older lake to the present layout, under the next claim on it.
 
-A layout is a number in the property `kgroups.lakeVersion` of every table; the ledger's counts, and is raised last: a
-migration that was killed is done again from its start, and each step leaves alone what is done. Software of the older
-layout keeps out from the claim on, whose row names the layout that it was written with.
+A layout is a number in the property `kgroups.lakeVersion` of every table. The ledger's number counts, and is raised
+last: a killed migration starts again from the beginning, and each step skips what is already done. Software of the
+older layout stops at the claim, because its row names the layout that it was written with.
 
-The tables say most of what a layout needs: those missing are made, columns that are missing are added as nullable
-ones, and an internal table of other columns is defined again if it is empty. STEPS has what goes beyond. Properties
-that tables lack are set without a new layout, because they mean nothing to older software.
+Most of a migration follows from the tables' definitions: missing tables are created, missing columns are added as
+nullable ones, and an empty internal table with other columns is defined again. STEPS has the rest. Properties that
+tables lack are set without a new layout, because older software ignores them.
 
     layout 1 -> 2: `state_corrections` has columns for a rebuild (no software of layout 1 wrote to it);
                    `previous_offset_expiry` is new
@@ -15,16 +15,16 @@ that tables lack are set without a new layout, because they mean nothing to olde
                    (audit/saved_state.py)
     layout 3 -> 4: `groups` has a column `stored_description_epoch`; its values come from history, because the rules
                    version was raised with it, too
-    layout 4 -> 5: `quarantine` has a column `is_transactional`, null in rows that are there
+    layout 4 -> 5: `quarantine` has a column `is_transactional`, null in existing rows
     layout 5 -> 6: the tables of `__share_group_state` and `__transaction_state` are new; the ledger's entries of
                    partitions have a field `topic`
-    layout 6 -> 7: three findings have other names (FINDINGS_BEFORE_7), in rows that are there, too
-    layout 7 -> 8: the ledger has a column `replaced_ranges`, by which readers leave rows of history out
-    layout 8 -> 9: `offset_commits` and `group_records` have a column `offset_delta`, null in rows that are there
-    layout 9 -> 10: `coordinator_state` and `state_corrections` have the columns of offsets; a state that is there is
-                   read as it is (state format 1)
-    layout 10 -> 11: `checkpoints` is new, with what `state_corrections` held; that table and `coordinator_state` go,
-                   and the state is rebuilt from history
+    layout 6 -> 7: three findings have other names (FINDINGS_BEFORE_7), also in existing rows
+    layout 7 -> 8: the ledger has a column `replaced_ranges`, by which readers leave out rows of history
+    layout 8 -> 9: `offset_commits` and `group_records` have a column `offset_delta`, null in existing rows
+    layout 9 -> 10: `coordinator_state` and `state_corrections` have the columns of offsets; an existing state is read
+                   as it is (state format 1)
+    layout 10 -> 11: `checkpoints` is new, with the rows of `state_corrections`; that table and `coordinator_state` are
+                   dropped, and the state is rebuilt from history
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from kgroups_spark.tables.spark_types import struct_in_array
 
 
 def _rename_findings(fence: Fence) -> None:
-    """Gives findings of older audits today's names."""
+    """Gives findings of older audits their present names."""
     if not fence.lake.place.has("findings"):  # new with layout 3
         return
     there = set(fence.lake.rows("findings", columns=["finding"]).column("finding").to_pylist())
@@ -64,7 +64,7 @@ def _rename_findings(fence: Fence) -> None:
 
 
 def _to_checkpoints(fence: Fence) -> None:
-    """Moves the rows that nothing makes again to their new place, once; then drops the tables of layout 10."""
+    """Moves the rows that cannot be rebuilt to `checkpoints`, once; then drops the tables of layout 10."""
     lake = fence.lake
     fence.check_claim()
     lake.create_table(TABLES[CHECKPOINTS])
@@ -80,7 +80,8 @@ def _move(fence: Fence) -> None:
     if not lake.store.table(lake.place.path(OLDER_CHECKPOINTS)).files():
         return
     rows = lake.place.read(OLDER_CHECKPOINTS).mapInArrow(checkpoint_batches, TABLES[CHECKPOINTS].schema)
-    # Delta takes a transaction once. It is no audit's: the lake as an earlier one left it has these rows, too.
+    # Delta accepts a transaction once. Its id is not an audit's, so the lake as of an earlier audit has these rows,
+    # too.
     options = {"txnAppId": _MOVED, "txnVersion": str(LAKE_VERSION)}
     with named_if_lost(fence.check_claim), suppress(AlreadyWritten):
         lake.commit(CHECKPOINTS, "append", partial(lake.place.append, CHECKPOINTS, rows, options))
@@ -88,7 +89,7 @@ def _move(fence: Fence) -> None:
 
 _MOVED = "kgroups-checkpoints"
 
-# From a layout to the next one: what the tables' columns do not say.
+# Steps from a layout to the next one that do not follow from the tables' columns.
 STEPS: dict[int, Callable[[Fence], None]] = {
     1: lambda fence: None,
     2: lambda fence: None,
@@ -104,10 +105,10 @@ STEPS: dict[int, Callable[[Fence], None]] = {
 
 
 def migrate(fence: Fence) -> str | None:
-    """Brings the lake to today's layout, and says so in a sentence for the ledger; None: it has it.
+    """Migrates the lake to the present layout; returns a note for the ledger, None: there was nothing to do.
 
-    Only under a claim, by whose fence all of it goes. Raises KgroupsError for a table that is neither of the older
-    layout nor of today's.
+    Only under a claim: all changes go through its fence. Raises KgroupsError for a table that is neither of the older
+    layout nor of the present one.
     """
     lake = fence.lake
     older = lake.version
@@ -124,7 +125,7 @@ def migrate(fence: Fence) -> str | None:
 
 def _bring_to_columns(fence: Fence, table: Table, *, may_be_there: bool) -> None:
     lake = fence.lake
-    # A folder may be there without a table in it: its creation was killed.
+    # The folder may exist without a table in it, because its creation was killed.
     if not may_be_there or not lake.place.has(table.name):
         fence.check_claim()
         lake.create_table(table)
@@ -135,7 +136,7 @@ def _bring_to_columns(fence: Fence, table: Table, *, may_be_there: bool) -> None
     if table.kind == "internal" and not lake.table(table.name).files():
         fence.commit(table.name, "replace", partial(_redefine, lake, table))
     else:
-        # Columns that are there already Delta does not add: who comes late changes nothing.
+        # Delta does not add existing columns, so a late process changes nothing.
         with named_if_lost(fence.check_claim):
             lake.commit(table.name, "alter", partial(_add_columns, lake, table, found))
 
@@ -145,19 +146,19 @@ def _redefine(lake: Lake, table: Table, transaction: Transaction) -> None:
 
 
 def _has_columns(found: StructType, expected: StructType) -> bool:
-    """Whether rows of the expected columns can be written: one that is there may be nullable where it no longer need
+    """Whether rows of the expected columns can be written. An existing column may be nullable although it need not
     be."""
     return not _missing(found, expected) and _has_no_others(found, expected)
 
 
 def _has_no_others(found: StructType, expected: StructType) -> bool:
-    """Whether each of the columns is an expected one, or what is left of one that has more fields now."""
+    """Whether each column is an expected one, or an expected one without some of its present fields."""
     there = {field.name: field for field in expected}
     return all(field.name in there and _may_become(field, there[field.name]) for field in found)
 
 
 def _may_become(found: StructField, expected: StructField) -> bool:
-    """Whether the column is the expected one but for fields of its structs."""
+    """Whether the column is the expected one, except for missing fields of its structs."""
     inner, wanted = struct_in_array(found.dataType), struct_in_array(expected.dataType)
     if inner is not None and wanted is not None:
         return _has_no_others(inner, wanted)
@@ -166,7 +167,7 @@ def _may_become(found: StructField, expected: StructField) -> bool:
 
 
 def _missing(found: StructType, expected: StructType, inside: str = "") -> list[str]:
-    """The columns for ADD COLUMNS, and of fields of structs in arrays, that are not there."""
+    """The missing columns, and missing fields of structs in arrays, as definitions for ADD COLUMNS."""
     there, columns = {field.name: field for field in found}, []
     for at, field in enumerate(expected):
         if field.name not in there:
@@ -179,7 +180,7 @@ def _missing(found: StructType, expected: StructType, inside: str = "") -> list[
 
 
 def _added(field: StructField, expected: StructType, at: int, inside: str) -> str:
-    """The column at its position, as in a lake of today's layout."""
+    """The column's definition with its position, as in a lake of the present layout."""
     nullable = StructField(field.name, field.dataType, True, field.metadata)
     place = f"AFTER {quoted(expected[at - 1].name)}" if at else "FIRST"
     return f"{inside}{column_definition(nullable)} {place}"
@@ -200,8 +201,8 @@ def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
 
 
 def _bring_to_properties(fence: Fence) -> str | None:
-    """Gives all tables the properties that they lack, the ledger last, by which the others are judged; a sentence for
-    the ledger, None: they lack none."""
+    """Gives all tables the properties that they lack; the ledger comes last, because its properties decide whether to
+    look at the other tables. Returns a note for the ledger; None: no table lacks any."""
     lake = fence.lake
     if not _lacking(lake.properties, TABLES["audits"]):
         return None
@@ -217,7 +218,7 @@ def _bring_to_properties(fence: Fence) -> str | None:
 
 
 def _lacking(properties: Mapping[str, str], table: Table) -> dict[str, str]:
-    """Which of a table's properties it does not have. One that somebody has set to something else stays."""
+    """The properties that a table lacks. One that somebody has set to another value stays."""
     there = dict(properties)
     if lake_version_in(there) < LAKE_VERSION:
         there.pop(LAKE_VERSION_PROPERTY, None)

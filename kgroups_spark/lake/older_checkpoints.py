@@ -1,6 +1,6 @@
-"""Checkpoints of layouts up to 10: a table of its own for the states of nights, another one for all else.
+"""Checkpoints of layouts up to 10: one table for the states of nights, another one for all other checkpoints.
 
-A state of a night is not taken over: who goes on from there rebuilds it from history.
+The states of nights are not taken over: the next audit rebuilds them from history.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 LAST_LAYOUT = 10
 OLDER_STATES, OLDER_CHECKPOINTS = "coordinator_state", "state_corrections"
-# Its column `correction`: where another log is reduced, where __consumer_offsets is, a group that is not corrected yet.
+# Values of its column `correction`: another log is reduced to here, __consumer_offsets is, a group that is not
+# corrected yet.
 _OF_LOG, _KEPT, _WAIT = "state_baseline", "baseline", "wait"
 
 
 def as_checkpoints(older: pa.Table) -> pa.Table:
-    """Rows of OLDER_CHECKPOINTS as rows of checkpoints; null in columns that they do not have yet."""
+    """Rows of OLDER_CHECKPOINTS as rows of checkpoints; columns that they lack are null."""
     if "correction" not in older.column_names:  # of layout 1, without rows
         return arrow_schema(CHECKPOINTS).empty_table()
     correction, entry_type = older["correction"], older["entry_type"]
@@ -40,7 +41,7 @@ def as_checkpoints(older: pa.Table) -> pa.Table:
 
 
 def checkpoint_batches(older: Iterator[pa.RecordBatch], newest: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The same for mapInArrow; of audits up to the `newest` (None: of all)."""
+    """The same for mapInArrow, for audits up to `newest` (None: all audits)."""
     for batch in older:
         rows = as_checkpoints(pa.Table.from_batches([batch]))
         yield from (rows if newest is None else rows.filter(pc.field("audit_id") <= newest)).to_batches()

@@ -1,4 +1,4 @@
-"""The process that runs an audit, and whether that process is still there."""
+"""The process that runs an audit, and whether that process is still alive."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pathlib import Path
 
 UNKNOWN = "unknown"
 
-# An audit that failed in this process (a notebook, a test) has left its claim behind as much as a killed one.
+# Claims that audits of this process now hold. An audit that failed in it (a notebook, a test) no longer runs, although
+# the process is alive.
 _held_by_this_process: set[str] = set()
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that runs an audit; as text in the ledger's column `owner`."""
+    """The process that runs an audit. Its text is in the ledger's column `owner`."""
 
     host: str
     pid: int
@@ -29,8 +30,8 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """The owner of that text; the host's name alone may hold blanks. Any other text means a process on a host of
-        that name, of which nothing is known."""
+        """The owner from its text, in which only the host's name may have blanks. Any other text becomes an unknown
+        process on a host of that name."""
         words = text.rsplit(" ", 3)
         if len(words) < 4 or not words[1].isdecimal():
             return cls(text, 0, UNKNOWN, text)
@@ -48,8 +49,8 @@ class Owner:
 
     @property
     def is_alive(self) -> bool | None:
-        """Whether the audit still runs; a later process with the same number is another. None: it cannot be seen from
-        here, because it is on another host or hidden (Linux: hidepid, systemd's ProtectProc)."""
+        """Whether the audit still runs; a later process with the same pid does not count. None: unknown, because the
+        process is on another host or hidden (Linux: hidepid, systemd's ProtectProc)."""
         if not self.is_on_this_host or self.pid <= 0:
             return None
         if self.pid == os.getpid():
@@ -61,19 +62,19 @@ class Owner:
 
 
 def now_held(owner: Owner) -> None:
-    """This process works under the claim of that owner."""
+    """Notes that this process works under the claim of that owner."""
     _held_by_this_process.add(owner.uuid)
 
 
 def released(owner: Owner) -> None:
-    """It no longer does."""
+    """Notes that this process no longer works under the claim of that owner."""
     _held_by_this_process.discard(owner.uuid)
 
 
 def this_host() -> str:
-    """The machine, as far as its processes can be asked after: name, and on Linux boot and process-id namespace.
+    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace.
 
-    Containers may share a name, or a kernel; after a restart the process ids of before mean nothing.
+    Containers may share a name, or a kernel; after a restart earlier process ids mean nothing.
     """
     name = socket.gethostname()
     try:
@@ -84,8 +85,8 @@ def this_host() -> str:
 
 
 def process_start(pid: int) -> str | None:
-    """When the process was started, as text without blanks in the system's own form; None: it has ended, or is not
-    shown to us (`is_hidden`)."""
+    """The start time of the process, as text without blanks in the system's own form; None: it has ended, or is hidden
+    from us (`is_hidden`)."""
     try:
         # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -99,7 +100,7 @@ def process_start(pid: int) -> str | None:
 
 
 def is_hidden(pid: int) -> bool:
-    """A process of that number is there and is not shown to us. The kernel answers a signal where /proc does not."""
+    """Whether a process with that pid exists but is hidden from us: the kernel answers a signal, /proc does not."""
     if shown(pid):
         return False  # a zombie
     try:
@@ -112,5 +113,5 @@ def is_hidden(pid: int) -> bool:
 
 
 def shown(pid: int) -> bool:
-    """Linux shows the process to us, running or not."""
+    """Whether /proc shows the process to us, running or not."""
     return Path(f"/proc/{pid}/stat").exists()

@@ -1,4 +1,4 @@
-"""A table's Parquet files read by pyarrow, by the driver or by tasks; whoever wrote them."""
+"""A table's Parquet files, of any writer, read by pyarrow in the driver or in tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.dataset
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
 
-# Texts that repeat from row to row.
+# Text columns with values that repeat from row to row.
 DICTIONARIES = {
     "offset_commits": ["group_id", "topic", "topic_id"],
     "checkpoints": ["reason", "entry_type", "group_id", "topic", "topic_id"],
@@ -20,8 +20,8 @@ DICTIONARIES = {
 
 
 def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionaries: bool = False) -> pa.dataset.Dataset:
-    """The rows of the files; `paths` as the table's log has them. A column that a file does not have is null in it.
-    `as_dictionaries`: DICTIONARIES come as such."""
+    """The rows of the files; `paths` as in the table's log. A column that a file lacks is null in its rows.
+    `as_dictionaries`: the columns in DICTIONARIES are dictionary-encoded."""
     dictionaries = DICTIONARIES.get(name, []) if as_dictionaries else []
     schema = _with_dictionaries(arrow_schema(name), dictionaries)
     if not paths:

@@ -1,7 +1,7 @@
 """Parts: the Parquet files that tasks write by pyarrow, for the driver to commit.
 
-A part counts once a Delta transaction names it (kernel.py). Until then, and for good if its task failed or ran twice,
-it is a file that nobody reads and VACUUM removes. Spark's own row-wise writer costs eight times the CPU.
+A part counts once a Delta transaction names it (kernel.py). Until then, and forever if its task failed or ran twice, it
+is a file that no reader sees and VACUUM removes. Spark's own row-wise writer costs eight times the CPU.
 
 Everything here is plain pyarrow: it runs in tasks, without a session.
 """
@@ -24,17 +24,17 @@ from kgroups_spark.lake.ledger_sums import sums_for_footer
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
-# Rows come sorted by group: "one group, last week" should touch a few row groups only. A quarter of the rows costs one
-# hundredth more bytes.
+# Rows are sorted by group, and a query for "one group, last week" should read only a few row groups. With a quarter of
+# the rows per group, files have one percent more bytes.
 ROWS_PER_GROUP = 32_768
-# A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all who ask want one row.
+# A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all queries want one row.
 ROWS_PER_GROUP_OF = {"audits": 128}
 
 COMPRESSION = "zstd"
 
 NO_FOOTER: Mapping[str, str] = {}
 
-# Rising or rarely repeating numbers: packed differences take half the bytes of a dictionary and no more time.
+# Columns of rising or rarely repeated numbers: delta encoding takes half the bytes of a dictionary in the same time.
 PACKED = {"log_offset", "log_timestamp", "committed_offset", "commit_timestamp", "marker_offset", "seen_log_timestamp"}
 
 
@@ -51,25 +51,26 @@ class Part:
 
 @dataclass(frozen=True)
 class PartWriter:
-    """Writes parts of one table under a lake's path; small and picklable: the driver makes it, tasks use it."""
+    """Writes parts of one table under a lake's path. It is small and picklable: the driver creates it, tasks use it."""
 
     table_name: str
     lake_uri: str
     audit_id: int
 
     def write(self, rows: pa.Table) -> Part | None:
-        """The part that now holds the rows; None for no rows.
+        """Writes the rows to one part; None: there are no rows.
 
         The columns are the table's, in any order; texts may be dictionaries. Raises ValueError for other columns, for
-        values that do not fit them, and for a null where none is allowed; an OSError leaves a file nobody names.
+        values that do not fit, and for a null in a column that is not nullable. An OSError leaves a file that no commit
+        names.
         """
         return self.write_batches([rows], sums_for_footer(rows) if self.table_name == "audits" else {})
 
     def write_batches(
         self, batches: Iterable[pa.Table | pa.RecordBatch], footer: Mapping[str, str] = NO_FOOTER
     ) -> Part | None:
-        """The same for rows that come in batches of one schema: one part, never more in memory than a batch. `footer`:
-        what the file says besides."""
+        """The same for batches of one schema: one part, with one batch in memory at a time. `footer`: extra key-value
+        metadata of the file."""
         tables = (_as_table(batch) for batch in batches if batch.num_rows)
         first = next(tables, None)
         if first is None:
@@ -97,13 +98,15 @@ def _as_table(batch: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns in their order, of their types. Rows of a task mostly have them: the writer itself refuses a null."""
+    """The columns in the schema's order and types, which a task's rows mostly have already. The writer refuses
+    nulls."""
     table = table.select(schema.names)
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:
-    """The table's schema, with dictionaries where the rows have them. Raises ValueError with every missing column."""
+    """The table's schema, with dictionaries where the rows have them. Raises ValueError that lists all missing and all
+    unknown columns."""
     expected = arrow_schema(table_name)
     wrong = [f"{name} is missing" for name in expected.names if name not in given.names]
     wrong += [f"{name} is not a column of it" for name in given.names if name not in expected.names]
@@ -125,7 +128,7 @@ def _write_parquet(
     footer: Mapping[str, str],
 ) -> pq.FileMetaData:
     packed = [name for name in schema.names if name in PACKED]
-    # Arrow's own schema in the footer would make readers give dictionaries where they had texts before.
+    # With Arrow's own schema in the footer, readers would return dictionaries instead of texts.
     with pq.ParquetWriter(
         sink,
         schema,
@@ -144,7 +147,8 @@ def _write_parquet(
 def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict[str, object]:
     """A file's statistics in Delta's log: numRecords, and minValues, maxValues and nullCount of the columns.
 
-    Texts are whole or absent: a cut maximum would hide rows. Parquet leaves out the bounds of a long text (4 KiB).
+    Bounds of texts are complete or absent, because a truncated maximum would hide rows. Parquet leaves out the bounds
+    of a long text (4 KiB).
     """
     lowest: dict[str, object] = {}
     highest: dict[str, object] = {}
@@ -169,7 +173,7 @@ def _column_statistics(metadata: pq.FileMetaData, name: str) -> Iterator[pq.Stat
 
 
 def _as_json(bound: object) -> object:
-    """A bound as Delta writes it; times to the millisecond, which is all that ours have."""
+    """A bound as Delta writes it; times to the millisecond, which is exact for ours."""
     if isinstance(bound, datetime):
         return bound.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return bound

@@ -1,4 +1,5 @@
-"""Whether tasks reach the lake: by pyarrow, which `parts` needs, and at all, which every writer needs."""
+"""Whether tasks reach the lake by pyarrow, which `parts` needs, and whether all machines share it, which every writer
+needs."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.runner import line_batch, numbers, numbers_in
 from kgroups_spark.tables.layout import WORK_FOLDER
 
-# As many workers as are asked in one go: one that lacks a mount, a package or an access key should be among them.
+# The number of workers that are probed at once, so that one without a mount, a package or an access key is among them.
 MOST_PROBES = 16
 
 
 def what_hinders_pyarrow(lake: Lake) -> str | None:
-    """Why tasks cannot write the lake's files by pyarrow, as the end of a sentence; None: they can.
+    """The reason why tasks cannot write the lake's files by pyarrow, as the end of a sentence; None: they can.
 
-    Raises UsageError for a folder that is one of each machine's own: no writer makes a lake of it.
+    Raises UsageError for a local folder that the machines do not share: no writer can write a lake there.
     """
     if _tasks_are_here(lake):
         return None
@@ -33,13 +34,14 @@ def what_hinders_pyarrow(lake: Lake) -> str | None:
 
 
 def require_shared(lake: Lake) -> None:
-    """Raises UsageError as what_hinders_pyarrow; storage that Hadoop reaches is not looked at."""
+    """Raises UsageError as what_hinders_pyarrow, which it calls only for local folders."""
     if lake.uri.startswith("file:"):
         what_hinders_pyarrow(lake)
 
 
 def tasks_read(lake: Lake, names: Iterable[str]) -> bool:
-    """Whether tasks can read the files of these tables by pyarrow, and the files are the whole truth."""
+    """Whether tasks can read the files of these tables by pyarrow, and the files alone are the rows (no deletion
+    vectors)."""
     if not lake.files_in_reach or any(lake.table(name).refusal() for name in names):
         return False
     return _tasks_are_here(lake) or _tasks_see(lake)
@@ -57,7 +59,7 @@ def _tasks_see(lake: Lake) -> bool:
 
     try:
         lake.runner.map(look, numbers(tasks))
-    except Exception:  # whatever the storage fails with
+    except Exception:  # any error of the storage
         return False
     return True
 
@@ -67,7 +69,8 @@ def _tasks_are_here(lake: Lake) -> bool:
 
 
 def probe(lake: Lake) -> str | None:
-    """Lets tasks write a file each with pyarrow and looks for them with Hadoop's file system; None: they are there."""
+    """Each task writes a file with pyarrow, and the driver looks for the files with Hadoop. None: all files are there;
+    otherwise the reason as the end of a sentence."""
     name, uri = f"probe-{uuid.uuid4()}", f"{lake.uri}/{WORK_FOLDER}"
     tasks = min(lake.runner.slots, MOST_PROBES)
 
@@ -81,7 +84,7 @@ def probe(lake: Lake) -> str | None:
 
     try:
         lake.runner.map(write, numbers(tasks))
-    except Exception as error:  # whatever the storage fails with
+    except Exception as error:  # any error of the storage
         return f"a task cannot write to {uri} with pyarrow ({reason_of(error)})"
     seen = {found for found in lake.store.names_in(uri) if found.startswith(name)}
     for found in seen:

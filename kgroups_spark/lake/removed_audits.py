@@ -1,4 +1,4 @@
-"""The ledger's notes where `maintain --keep` has removed audits, and how commands read it there."""
+"""The ledger's notes on audits that `maintain --keep` has removed, and how commands read these notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Removal(NamedTuple):
 
 
 def removal_note(up_to: int) -> str:
-    """The ledger's notes on the removal."""
+    """The ledger's note on the removal of audits up to `up_to`."""
     return _NOTE.format(up_to)
 
 
@@ -34,14 +34,14 @@ def removed_up_to(notes: Sequence[str] | None) -> int:
 
 
 def removal_of(maintenances: Iterable[Mapping[str, Any]], audit_id: int) -> Removal | None:
-    """The maintenance that removed that audit, from rows of the ledger with audit_id and notes; None: none that is
-    known."""
+    """The maintenance that removed that audit, from rows of the ledger with audit_id and notes; None: no known one
+    did."""
     removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances]
     return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
 
 
 def maintenances(table_rows: Callable[..., pa.Table]) -> list[dict[str, Any]]:
-    """audit_id and notes of audits that read no log. `table_rows`: rows of a table (LakeReader.table_rows)."""
+    """audit_id and notes of finished audits that read no log. `table_rows`: LakeReader.table_rows."""
     of_tables = [IS_FINISHED, Condition("source", "==", "tables")]
     rows: list[dict[str, Any]] = table_rows("audits", ["audit_id", "notes"], of_tables).to_pylist()
     return rows

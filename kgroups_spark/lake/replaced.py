@@ -1,10 +1,10 @@
-"""Rows of history that the log no longer bears out: it was cut back after them, and went on with other records.
+"""Replaced rows of history: the log was cut back after an audit had read them, and continued with other records.
 
-History is only appended to, so these rows stay where they are. The ledger says which they are (`replaced_ranges`, all
-that were ever found), and every reader leaves them out in one place: `Lake.read` and `Lake.rows`, and what DuckDB is
-given as a table (duckdb_views.py). A lake whose log was never cut back pays one look at the ledger's last row.
+History is append-only, so these rows stay in the tables. The ledger lists them (`replaced_ranges`, all ranges ever
+found), and readers leave them out in one place each: `Lake.read` and `Lake.rows`, and the tables for DuckDB
+(duckdb_views.py). If the log was never cut back, this costs one read of the ledger's last row.
 
-    audit 4 read offsets 40 to 99; the log was cut back to 60; audit 5 found it and read on from 60
+    audit 4 read offsets 40 to 99; the log was cut back to 60; audit 5 detected that and read on from 60
     -> {offsets_partition: 3, from_offset: 60, to_offset: 100, audit_id: 5}: rows of audits before 5 from 60 on
 """
 
@@ -35,7 +35,7 @@ _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_even
 # Rows of these tables are replaced, too. A checkpoint belongs to the records before it, a decision to the audit
 # `decided_by`.
 REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry")
-# Columns of offset_commits that tell of the marker after the row, which may be replaced where the row is not.
+# Columns of offset_commits about the later marker, which may be replaced although the row is not.
 _OF_MARKER = ("outcome", "marker_offset")
 
 
@@ -51,7 +51,7 @@ class ReplacedRange:
 
 @dataclass(frozen=True)
 class Replaced:
-    """All ranges of a lake, as its last finished audit knows them, and those that the present one has found."""
+    """All replaced ranges of a lake: those of its last finished audit, and those that the present audit has found."""
 
     ranges: tuple[ReplacedRange, ...] = ()
 
@@ -60,15 +60,15 @@ class Replaced:
 
     @classmethod
     def of(cls, reported: Iterable[Mapping[str, Any]] | None) -> Replaced:
-        """From the ledger's column; None: there are none."""
+        """From the values of the ledger's column; None: there are none."""
         return cls(tuple(ReplacedRange(**each) for each in reported or ()))
 
     def and_also(self, ranges: Iterable[ReplacedRange]) -> Replaced:
-        """With those of a later audit."""
+        """These ranges and those of a later audit."""
         return Replaced((*self.ranges, *ranges))
 
     def first_after(self, offsets_partition: int, audit_id: int) -> int | None:
-        """The first offset of the partition that was replaced after the audit; None: nothing was."""
+        """The first offset of the partition that was replaced after the audit; None: no offset was."""
         mine = (r for r in self.ranges if r.offsets_partition == offsets_partition and r.audit_id > audit_id)
         return min((r.from_offset for r in mine), default=None)
 
@@ -77,11 +77,11 @@ class Replaced:
         return bool(self.ranges) and name in REPLACEABLE
 
     def condition(self, name: str) -> str:
-        """SQL of both dialects: whether a row of the table is replaced."""
+        """A condition in SQL of both dialects: true for replaced rows of the table."""
         return " OR ".join(self._condition(name, each) for each in self.ranges)
 
     def columns(self, name: str) -> dict[str, str]:
-        """SQL of both dialects for columns of rows that stay, which say less than is written there."""
+        """SQL of both dialects for columns that become null in rows that stay: those about a replaced marker."""
         if name != "offset_commits":
             return {}
         is_gone = " OR ".join(
@@ -101,7 +101,7 @@ class Replaced:
         return rows.where(f"NOT ({self.condition(name)})").withColumns(changed)
 
     def parted(self, name: str, rows: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:
-        """Rows of the table as readers get them, and which of them these do not get: they are as they were."""
+        """Rows of the table as readers get them, and a mask of the replaced ones, which are returned unchanged."""
         if not self.touches(name):
             return rows, np.zeros(len(rows), np.bool_)
         where = {"is_it": reduce(or_, (self._expression(name, each) for each in self.ranges))}
@@ -129,12 +129,12 @@ class Replaced:
         return found if chosen is None else found.select(chosen)
 
     def condition_of(self, name: str, offsets_partition: int) -> pc.Expression | None:
-        """For pyarrow: whether a row of an offsets partition is replaced; None: none is."""
+        """A condition for pyarrow: true for replaced rows of an offsets partition; None: no row is replaced."""
         mine = [each for each in self.ranges if each.offsets_partition == offsets_partition]
         return reduce(or_, (self._expression(name, each) for each in mine)) if mine and self.touches(name) else None
 
     def clipped(self, read: pa.Table) -> pa.Table:
-        """Rows of `what_was_read` (ledger_rows.py) with the spans as far as they still count."""
+        """Rows of `what_was_read` (ledger_rows.py) with spans cut to the offsets that still count."""
         if not self.ranges:
             return read
         at = read.schema.get_field_index("end_offset")
@@ -151,7 +151,7 @@ class Replaced:
         is_here = f"offsets_partition = {each.offsets_partition} AND {audit_id} < {each.audit_id}"
         if name != CHECKPOINTS:
             return f"({is_here} AND log_offset >= {each.from_offset})"
-        # Rows of another log have partitions and offsets of their own.
+        # Rows of another log have their own partitions and offsets.
         return f"({is_here} AND log_offset > {each.from_offset} AND log IS NULL)"
 
     def _expression(self, name: str, each: ReplacedRange) -> pc.Expression:
@@ -162,8 +162,8 @@ class Replaced:
         return is_here & (pc.field("log_offset") > each.from_offset) & pc.field("log").is_null()
 
     def _without_markers(self, commits: pa.Table, chosen: pa.Array | None = None) -> pa.Table:
-        """Rows of offset_commits that know no marker that is replaced; of others than the `chosen` ones nothing is
-        changed."""
+        """Rows of offset_commits without the columns of replaced markers; only the `chosen` rows are changed (None:
+        all)."""
         is_gone = pa.array([False] * len(commits), pa.bool_())
         for each in self.ranges:
             is_here = pc.equal(commits["offsets_partition"], each.offsets_partition)

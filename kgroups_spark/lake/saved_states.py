@@ -1,8 +1,8 @@
-"""Saved states in their tables: which files and rows are the state that one audit left.
+"""The files and rows of the state that one audit saved.
 
-An audit writes the states of its shards into files of their own, and the statistics of these say whose they are. Others
-may have rewritten them since: OPTIMIZE and auto compaction join the states of two audits, or a night's state and
-corrections. There the rows decide.
+An audit writes the states of its shards into separate files, and the files' statistics name the audit. Another program
+may have rewritten them since: OPTIMIZE and auto compaction merge the states of two audits, or a night's state and
+corrections. Then the rows decide.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
 def rows_of_state(table: str, audit_id: int) -> list[Condition]:
-    """The conditions that the rows of an audit's state meet."""
+    """The conditions for the rows of an audit's state."""
     return [*_of_nights(table), Condition("audit_id", "==", audit_id)]
 
 
 def newest_state(lake: Lake, table: str, audit_id: int) -> int | None:
-    """The newest audit, up to this one, whose state a table has; None: it has none."""
+    """The newest audit, up to this one, with a state in the table; None: there is none."""
     conditions = [*_of_nights(table), Condition("audit_id", "<=", audit_id)]
     files = [file for file in lake.table(table).files() if all_may_hold(conditions, file.bound)]
     if all(_is_of_one(file, each.column) for file in files for each in conditions):
@@ -33,17 +33,17 @@ def newest_state(lake: Lake, table: str, audit_id: int) -> int | None:
 
 
 def is_of_night(file: TableFile) -> bool:
-    """Whether a file of checkpoints holds states of nights and nothing else."""
+    """Whether a file of checkpoints has only states of nights."""
     return _is_of_one(file, "reason") and file.bound("minValues", "reason") == NIGHT
 
 
 def may_be_of(audit_id: int, file: TableFile) -> bool:
-    """Whether a file may hold rows of an audit."""
+    """Whether a file may have rows of an audit."""
     return all_may_hold([Condition("audit_id", "==", audit_id)], file.bound)
 
 
 def _of_nights(table: str) -> list[Condition]:
-    """Other tables of states have those of nights alone."""
+    """The condition for states of nights; empty for other tables of states, which have nothing else."""
     return [Condition("reason", "==", NIGHT)] if table == CHECKPOINTS else []
 
 

@@ -1,8 +1,8 @@
-"""The store of a lake: the logs of its Delta tables, whoever keeps them.
+"""The store of a lake: an interface to the logs of its Delta tables.
 
-kernel.py has them by Delta Kernel, at a path or where a catalog says that a table lies. The tests have them in memory
-and as Delta's own files, without a JVM; `tests/protocol/test_stores.py` holds all of them to the same answers and
-refusals.
+kernel.py implements it with Delta Kernel, for tables at a path or at a catalog's location. The tests implement it in
+memory and with Delta's own files, without a JVM. `tests/protocol/test_stores.py` checks that all of them give the same
+answers and refusals.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class AlreadyWritten(Exception):
 
 
 class ChangedMeanwhile(Exception):
-    """Somebody else committed to the table between reading its files and replacing them: nothing was committed."""
+    """Another process committed to the table between reading its files and replacing them: nothing was committed."""
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A data file of a version of a table: its bytes; `stats` as in Delta's log, empty where it has none."""
+    """A data file of a version of a table: its size in bytes; `stats` as in Delta's log, empty if the log has none."""
 
     path: str
     stats: dict[str, Any]
@@ -49,15 +49,15 @@ class TableLog(Protocol):
     def exists(self) -> bool: ...
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        """Version 0 with the schema, as Spark's CREATE TABLE writes it; nothing if someone else has just made it."""
+        """Writes version 0 with the schema, as Spark's CREATE TABLE does; nothing if another process just did."""
 
     def redefine(
         self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
     ) -> None:
-        """An empty table now has this schema.
+        """Gives an empty table this schema.
 
-        Raises ValueError if the table has rows, AlreadyWritten as `commit`, ChangedMeanwhile if someone else has just
-        committed.
+        Raises ValueError if the table has rows, AlreadyWritten as `commit`, ChangedMeanwhile if another process has
+        just committed.
         """
 
     def version(self) -> int:
@@ -69,8 +69,7 @@ class TableLog(Protocol):
     def properties(self) -> dict[str, str]: ...
 
     def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
-        """The table now has these properties beside those it had; no commit if it has them. Raises AlreadyWritten as
-        `commit`."""
+        """Adds these properties to the table; no commit if it has them already. Raises AlreadyWritten as `commit`."""
 
     def schema_json(self) -> str:
         """The table's schema, as Delta's log has it."""
@@ -79,24 +78,24 @@ class TableLog(Protocol):
         """The features that the table's protocol names for readers."""
 
     def refusal(self) -> str | None:
-        """Why a plain Parquet file may not be added, as the end of a sentence; None: it may."""
+        """The reason why the table cannot take a plain Parquet file, as the end of a sentence; None: it can."""
 
     def files(self, version: int | None = None) -> list[TableFile]:
         """The data files of a version (default: the newest)."""
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
-        """Which of the parts the driver does not see, or sees with another size, and what it sees."""
+        """A text for each part that the driver does not see, or sees with another size."""
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
-        """The table's newest version to which the application has committed nothing after that transaction. Raises
-        KgroupsError where its log no longer has it."""
+        """The table's newest version without a commit of the application after that transaction. Raises KgroupsError if
+        the log no longer has it."""
 
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
-        """Each application has now committed this transaction version here, or a later one; in one commit, or in none
-        where all have. Raises ChangedMeanwhile if someone else has just committed."""
+        """Commits this transaction version of each application, unless it has that one or a later one; all in one
+        commit, or in none if there is nothing to do. Raises ChangedMeanwhile if another process has just committed."""
 
     def commit(
         self,
@@ -108,32 +107,32 @@ class TableLog(Protocol):
         removes: int | None = None,
         changes_rows: bool = True,
     ) -> int:
-        """The version that now holds the parts, and of the files before them only those that `remove` does not name.
+        """Commits one transaction that adds the parts and removes the files that `remove` chooses; returns its version.
 
-        One transaction; `by` is in its commit info. `removes`: so many files must be there to remove (None: any
-        number). `changes_rows=False` says that the same rows only lie in other files (Delta's dataChange): who follows
-        the table as a stream then sees nothing. Raises AlreadyWritten when the application has committed this
-        transaction version or a later one, ChangedMeanwhile when files were to be removed and someone else committed.
+        `by` is in the commit info. `removes`: the number of files that must be there to remove (None: any number).
+        `changes_rows=False`: the same rows are only in other files (Delta's dataChange), so a stream on the table sees
+        nothing. Raises AlreadyWritten if the application has committed this transaction version or a later one,
+        ChangedMeanwhile if files had to be removed and another process committed meanwhile.
         """
 
 
 class Store(Protocol):
-    """The logs of all tables of a lake, and the folders they lie in."""
+    """The logs of all tables of a lake, and their folders."""
 
     def table(self, path: str) -> TableLog:
-        """The log of the table there, whether there is one or not."""
+        """The log of the table at the path, whether the table exists or not."""
 
     def qualified(self, location: str) -> str:
-        """The location with its scheme; one without a scheme lies where Hadoop's default file system is."""
+        """The location with its scheme; without one it is on Hadoop's default file system."""
 
     def delete(self, file_or_folder: str) -> None:
-        """Deletes it, a folder with all that is in it; nothing if it is not there."""
+        """Deletes a file, or a folder with its content; does nothing if it does not exist."""
 
     def names_in(self, folder: str) -> list[str]:
-        """The names of what lies in the folder; none if there is no such folder."""
+        """The names of the folder's entries; empty if there is no such folder."""
 
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        """Bytes and time of the last change (ms) of each file that lies in the folder, by name."""
+        """Size in bytes and time of the last change (epoch ms) of each file in the folder, by name."""
 
     def telling_on_stderr(self) -> AbstractContextManager[None]:
-        """Within, the output of Delta's statements goes to stderr."""
+        """Within the block, the output of Delta's statements goes to stderr."""

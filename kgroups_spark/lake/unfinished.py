@@ -1,7 +1,7 @@
-"""The remains of audits that did not finish, and how they are removed.
+"""Rows of audits that did not finish, and their removal.
 
-First they are shut out: one that was given up may still run somewhere, or its JVM be about to commit. Then their rows
-are deleted, by transactions of the audit that clears up (fence.py) and only up to its own number. Not by RESTORE:
+First such audits are shut out, because one may still run somewhere, or its JVM may be about to commit. Then their rows
+are deleted, by transactions of the audit that clears up (fence.py) and only up to its own number. RESTORE would not do:
 VACUUM and OPTIMIZE raise a table's version too, and files of older versions may be gone.
 """
 
@@ -22,9 +22,9 @@ from kgroups_spark.tables.schemas import TABLES
 
 
 def clear_up(lake: Lake, claim: Claim) -> list[str]:
-    """Makes the lake, under a new claim, what the last finished audit left; the names of the tables that had more.
+    """Restores the lake of the last finished audit under a new claim; returns the names of tables that had more rows.
 
-    Current tables may still hold what an unfinished audit wrote: the audit that clears up rewrites them.
+    Current tables may still have rows of an unfinished audit: the audit that clears up rewrites them.
     """
     if not claim.unfinished:
         return []
@@ -37,7 +37,7 @@ def clear_up(lake: Lake, claim: Claim) -> list[str]:
 
 
 def shut_out(fence: Fence) -> None:
-    """Lets no audit before this one commit to any table any more: Delta refuses transactions that are not newer."""
+    """Stops all earlier audits from committing to any table: Delta refuses transactions that are not newer."""
     fence.check_claim()
     in_parallel([partial(_shut_out_of, fence, name) for name in TABLES])
 
@@ -54,10 +54,10 @@ def _shut_out_of(fence: Fence, name: str) -> None:
 
 
 def remove_unfinished(fence: Fence, last_finished: int) -> list[str]:
-    """Deletes the rows of audits between the last finished one (0: none has) and this one; the names of the tables that
-    had some.
+    """Deletes the rows of audits between the last finished one (0: none has finished) and this one; returns the names
+    of the tables that had such rows.
 
-    Current tables need nothing: the next audit rewrites them.
+    Current tables are left alone, because the next audit rewrites them.
     """
     left_behind = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
     removed = [name for name in left_behind if _remove_between(fence, name, last_finished)]
@@ -66,7 +66,7 @@ def remove_unfinished(fence: Fence, last_finished: int) -> list[str]:
 
 
 def remove_work(fence: Fence) -> None:
-    """Deletes what earlier audits left of their work; a later one that has taken over keeps its own."""
+    """Deletes the work files of earlier audits, but not those of a later audit that has taken over."""
     fence.check_claim()
     lake = fence.lake
     for name in lake.store.names_in(f"{lake.uri}/{WORK_FOLDER}"):
@@ -76,7 +76,7 @@ def remove_work(fence: Fence) -> None:
 
 
 def _unresolve(fence: Fence, last_finished: int) -> None:
-    """Rows of quarantine that an unfinished audit decoded again are unresolved: what it made of them has gone."""
+    """Resets `resolved_by` of quarantine's rows that an unfinished audit decoded again, because those rows are gone."""
     resolved_by = fence.lake.rows("quarantine", columns=["resolved_by"]).column("resolved_by")
     if (pc.max(resolved_by).as_py() or 0) <= last_finished:
         return
@@ -90,7 +90,7 @@ def _remove_between(fence: Fence, name: str, last_finished: int) -> bool:
     if all(audit_id is not None and audit_id <= last_finished for audit_id in newest):
         return False
     by = f"kgroups-spark audit {fence.audit_id}, deleting what came after audit {last_finished}"
-    # Most files hold rows of one audit: they go without being read. A file that OPTIMIZE mixed is rewritten.
+    # Most files have rows of one audit and are removed unread. A file that OPTIMIZE mixed is rewritten.
     write = partial(log.commit, [], by=by, remove=partial(_lies_between, last_finished, fence.audit_id))
     fence.commit(name, "delete", lambda transaction: write(transaction=transaction))
     mixed = [file for file in log.files() if not _is_at_most(last_finished, file)]

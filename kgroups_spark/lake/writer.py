@@ -1,9 +1,9 @@
-"""Writing to the lake, by one of two writers that give the same tables.
+"""Writing to the lake, by one of two writers with the same result.
 
-`parts`: tasks write Parquet by pyarrow (parts_writer.py), the driver commits it by Delta Kernel (kernel.py).
-`spark`: Spark's own Delta writer. Works wherever Delta does, and costs several times as much.
+`parts`: tasks write Parquet by pyarrow (parts_writer.py), and the driver commits it by Delta Kernel (kernel.py).
+`spark`: Spark's own Delta writer. It works wherever Delta does, and costs several times as much.
 
-Either way a table is written by one transaction of one audit: an audit that comes back with the same number is refused.
+Either way, one transaction of one audit writes a table. A second commit with the same audit number is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 class LakeWriter:
     """Writes the tables for one audit; `check_claim` is called before each commit and raises if the claim is lost.
 
-    `app_id`: one commit a table and audit under each.
+    `app_id`: the application id; it allows one commit for each table and audit.
     """
 
     lake: Lake
@@ -45,7 +45,7 @@ class LakeWriter:
         self._commit(table, "append", partial(self._write_by_spark, table, rows, self.lake.place.append))
 
     def append_table(self, table: str, rows: pa.Table) -> None:
-        """Adds rows that the driver holds; no rows, no commit."""
+        """Appends rows that the driver has in memory; no commit without rows."""
         if self.name == "parts":
             part = self.part_writer(table).write(rows)
             self.append_parts(table, [part] if part else [])
@@ -53,7 +53,7 @@ class LakeWriter:
             self.append(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
     def replace_table(self, table: str, rows: pa.Table) -> None:
-        """Makes rows that the driver holds the table's only ones; empty stays as it is."""
+        """Replaces the table's rows by rows that the driver has in memory; an empty table and no rows: no commit."""
         if self.name == "parts":
             part = self.part_writer(table).write(rows)
             self.replace_parts(table, [part] if part else [])
@@ -61,8 +61,8 @@ class LakeWriter:
             self.replace(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
-        """Makes the rows of a frame the table's only ones, by Spark, in one commit; rows that `keep_audit` wrote stay
-        beside them, and in checkpoints all that are of no night."""
+        """Replaces the table's rows by those of a frame, by Spark, in one commit. Rows of `keep_audit` stay, and so do
+        rows of checkpoints that are not a night's state."""
         where = None if keep_audit is None else f"audit_id <> {keep_audit}"
         if table == CHECKPOINTS:
             where = " AND ".join(filter(None, (f"reason = '{NIGHT}'", where)))
@@ -71,8 +71,8 @@ class LakeWriter:
         self._commit(table, "replace", partial(self._write_by_spark, table, rows, replace))
 
     def replace_others(self, table: str, rows: DataFrame, where: str) -> None:
-        """By Spark: makes the rows the only ones of those that the condition holds for, whoever wrote them; in one
-        commit that is refused once another audit has taken over."""
+        """Replaces the rows that meet the SQL condition, of any audit, by Spark, in one commit. Delta refuses it once
+        another audit has taken over."""
 
         def write(transaction: Transaction) -> None:
             app_id, version = transaction
@@ -83,7 +83,7 @@ class LakeWriter:
 
     @property
     def fence(self) -> Fence:
-        """For what changes other rows than the audit's own."""
+        """The fence for changes to rows of other audits."""
         return Fence(self.lake, self.audit_id, self.check_claim)
 
     def part_writer(self, table: str) -> PartWriter:
@@ -91,13 +91,13 @@ class LakeWriter:
         return PartWriter(table, self.lake.uri, self.audit_id)
 
     def append_parts(self, table: str, parts: Sequence[Part]) -> None:
-        """Adds the rows of parts that tasks have written; nothing is committed for no parts."""
+        """Appends the rows of parts that tasks have written; no commit without parts."""
         if parts:
             self._commit_parts(table, "append", parts, None)
 
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
-        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote, and in checkpoints
-        those that are of no night; empty stays as it is."""
+        """Replaces the table's rows by the parts'. Rows of `keep_audit` stay, and so do rows of checkpoints that are
+        not a night's state. An empty table and no parts: no commit."""
         if not parts and not self.lake.table(table).files():
             return
         self._commit_parts(table, "replace", parts, partial(_goes, table, keep_audit))
@@ -118,7 +118,7 @@ class LakeWriter:
     def _write_by_spark(self, table: str, rows: DataFrame, write: Callable[..., None]) -> None:
         newest = self.lake.table(table).last_transaction(self.app_id)
         if newest is not None and newest >= self.audit_id:
-            # Delta's writer would leave a repeated transaction out without a word.
+            # Delta's writer silently drops a repeated transaction.
             raise AlreadyWritten(f"its newest is {newest}")
         columns = TABLES[table].schema.names
         given = set(rows.columns)

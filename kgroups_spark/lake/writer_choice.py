@@ -1,7 +1,7 @@
-"""Which writer an audit takes: `auto` takes `parts` where plain files by pyarrow are right and reach the lake.
+"""The writer of an audit: `auto` takes `parts` if tasks can write plain files by pyarrow to the lake.
 
-In a catalog's schema it takes `spark`: who may write there is the catalog's to say. With `parts` the driver reads the
-files by pyarrow, too: the choice says that we may touch them.
+In a catalog's schema `auto` takes `spark`, because the catalog decides who may write there. With `parts` the driver
+reads the files by pyarrow, too: whoever chooses it allows that.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ WRITER_NAMES = ("auto", "parts", "spark")
 
 
 def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
-    """The writer for `--writer auto|parts|spark`, and why it is `spark` where `auto` had to fall back.
+    """The writer for `--writer auto|parts|spark`, and the reason if `auto` had to fall back to `spark`.
 
-    Raises UsageError when `parts` is asked for and cannot be, and for a lake that is no writer's.
+    Raises UsageError if `parts` is wanted but impossible, and for a lake that no writer can write.
     """
     if wanted not in WRITER_NAMES:
         raise UsageError(f"--writer {wanted}: auto, parts and spark are known")
