@@ -1,1 +1,1 @@
-"""Where logs come from: folders of segments, live clusters."""
+"""Sources of logs: folders of segments, live clusters."""

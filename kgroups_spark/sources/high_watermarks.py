@@ -1,8 +1,9 @@
-"""Up to where the replicas in a broker's log directory are committed: what lies above may vanish when a leader fails.
+"""The committed offsets of the replicas in a broker's log directory: records above them may be lost if a leader fails.
 
     replication-offset-checkpoint       high watermark of each replica in the directory, written every 5 seconds
                                         (replica.high.watermark.checkpoint.interval.ms)
-    cleaner-offset-checkpoint           up to where the cleaner has cleaned each log; it only cleans what is committed
+    cleaner-offset-checkpoint           the offset to which the cleaner has cleaned each log; it cleans only committed
+                                        records
 
 Both are text: a version (0), the number of entries, then a line `topic partition offset` for each. Kafka:
 CheckpointFile.java 4.3.1, OffsetCheckpointFile.java; the broker reads an empty file as one without entries, and takes a
@@ -21,15 +22,15 @@ Place = tuple[str, int]  # topic and partition
 
 
 class BadCheckpoint(UsageError):
-    """A checkpoint file that is not one."""
+    """A malformed checkpoint file."""
 
 
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
-    """By topic and partition the offset below which all is committed, as the checkpoint files of a log directory have
-    it; None: there is no checkpoint of high watermarks. Raises BadCheckpoint, UnreadableFolder.
+    """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
+    None: there is no checkpoint of high watermarks. Raises BadCheckpoint, UnreadableFolder.
 
-    The high watermark is up to five seconds old, so what the cleaner has cleaned by now may reach further: it dropped
-    records there for the sake of newer ones, which have to be read, too.
+    The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
+    there because of newer ones, so these must be read, too.
     """
     path = path_in(log_dir, HIGH_WATERMARKS)
     text = read_text_if_there(path)

@@ -1,4 +1,4 @@
-"""The log of one partition as a reader plans over it, whether its segments lie in a folder or a broker has them."""
+"""The log of one partition for planning, in segments of a folder or on a live broker."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from kgroups_spark.sources.segments import SegmentFile
 
 
 class LeaderLost(KgroupsError):
-    """The leader of a live partition gives nothing, for longer than a reader may wait. Another time it may."""
+    """The leader of a live partition returned nothing for longer than a reader may wait. A later attempt may
+    succeed."""
 
 
 @dataclass(frozen=True)
 class SegmentPiece:
     """Bytes `position` to `end` of one segment file; both are batch borders.
 
-    `file`: which file is meant (None: whichever has the path). `mark`: the batch at `position` (None: there was none,
-    or nobody looked). `bounds`: where batches can be from `position` on (None: as `file` says).
+    `file`: the identity of the file (None: any file at the path). `mark`: the batch at `position` (None: there was
+    none, or the segment was not scanned). `bounds`: the offsets that batches from `position` on can have (None: by
+    `file`).
     """
 
     path: str
@@ -43,8 +45,8 @@ class SegmentPiece:
 class FetchPiece:
     """Batches of a live partition whose base offset is in start_offset .. end_offset - 1.
 
-    `keep_first`: the batch that holds start_offset belongs to it as well, wherever it begins. `leader`: the broker that
-    led the partition when the piece was planned; None: none did. `bytes_per_offset` is a guess, for sharing work out.
+    `keep_first`: the batch with start_offset belongs to the piece, too, wherever it begins. `leader`: the id of the
+    partition's leader at planning; None: it had none. `bytes_per_offset` is an estimate, for balancing work.
     """
 
     topic: str
@@ -58,15 +60,15 @@ class FetchPiece:
 
     @property
     def size_bytes(self) -> int:
-        """About how much it is."""
+        """The estimated number of bytes."""
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
 
     def behind(self, start: int, end: int) -> FetchPiece:
-        """The piece after it in the same partition: batches that begin in start .. end - 1."""
+        """The next piece of the same partition: batches that begin in start .. end - 1."""
         return replace(self, start_offset=start, end_offset=end, keep_first=False)
 
     def cut(self, parts: int) -> list[FetchPiece]:
-        """The same in so many spans of about equal length, as far as there are offsets."""
+        """The piece cut into `parts` spans of about equal length, or fewer if it has fewer offsets."""
         span = self.end_offset - self.start_offset
         parts = max(1, min(parts, span))
         ends = [self.start_offset + span * number // parts for number in range(parts + 1)]
@@ -80,14 +82,14 @@ Piece = SegmentPiece | FetchPiece
 
 Answer = TypeVar("Answer")
 
-# So many tasks at most read from one broker at a time: reading must not be felt there.
+# The most tasks that read from one broker at a time, so that reading does not disturb it.
 FETCHERS_PER_BROKER = 2
 
 
 class PartitionLog(ABC):
     """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order.
 
-    `lots_in_passing`: so many of headers_back_from may be asked for where most likely nothing is found.
+    `lots_in_passing`: the number of lots of headers_back_from that a search with little hope may read.
     """
 
     lots_in_passing: ClassVar[int] = 1
@@ -97,17 +99,17 @@ class PartitionLog(ABC):
     def partition(self) -> int: ...
 
     def now(self) -> PartitionLog:
-        """The same log as it is now, as far as it can change."""
+        """The log in its present state, if it can change."""
         return self
 
     def asked(self, ask: Callable[[PartitionLog], Answer]) -> Answer:
-        """The answer of `ask`, all of it about one moment of the log."""
+        """The answer of `ask`, about one moment of the log."""
         return ask(self)
 
     @property
     @abstractmethod
     def topic_id(self) -> str | None:
-        """As Kafka prints it, 22 characters; None: not known."""
+        """The topic id in Kafka's text form, 22 characters; None: unknown."""
 
     @property
     @abstractmethod
@@ -121,7 +123,7 @@ class PartitionLog(ABC):
     @property
     @abstractmethod
     def is_there(self) -> bool:
-        """False: nothing of the log was given, not even an empty segment."""
+        """Whether any part of the log was given, even if only an empty segment."""
 
     @property
     @abstractmethod
@@ -130,7 +132,7 @@ class PartitionLog(ABC):
     @property
     @abstractmethod
     def end_offset(self) -> int:
-        """One more than the last offset of the log, whether a record is left there or not."""
+        """One more than the last offset of the log, whether its record is still there or not."""
 
     @property
     def readable_to(self) -> int | None:
@@ -139,16 +141,16 @@ class PartitionLog(ABC):
 
     @abstractmethod
     def leader_epoch_behind(self, offset: int) -> int:
-        """The leader epoch of the last batch, if that begins at `offset` or behind it; -1: not known."""
+        """The leader epoch of the last batch, if it begins at or after `offset`; -1: unknown."""
 
     @property
     @abstractmethod
     def newest_timestamp(self) -> int | None:
-        """The newest time of the last batch, ms; None: not known."""
+        """The newest timestamp of the last batch, epoch ms; None: unknown."""
 
     @abstractmethod
     def headers_at(self, base_offset: int) -> BatchColumns:
-        """Some headers, that of the batch with this base offset among them if it is there."""
+        """Headers, including that of the batch with this base offset if it exists."""
 
     @abstractmethod
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
@@ -156,13 +158,13 @@ class PartitionLog(ABC):
 
     @abstractmethod
     def missing_from(self, offset: int) -> int | None:
-        """How many offsets from `offset` on have no record any more; None: only reading tells."""
+        """The number of offsets from `offset` on that no longer have a record; None: unknown before reading."""
 
     @abstractmethod
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[Piece, ...]:
         """The pieces to read from `start_offset` on; empty: nothing is new. `known_corrupt`: file name and position of
-        damage that is known already."""
+        damage that quarantine has already."""
 
     @abstractmethod
     def pieces_before(self, start_offset: int) -> tuple[Piece, ...]:
-        """The pieces before those that new_pieces(start_offset) gives."""
+        """The pieces before those of new_pieces(start_offset)."""

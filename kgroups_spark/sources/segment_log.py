@@ -23,9 +23,9 @@ from kgroups_spark.sources.segments import (
 
 @dataclass(frozen=True)
 class SegmentLog(PartitionLog):
-    """One copy of a partition as it was listed. Questions to it may scan segments, each at most once.
+    """One listed copy of a partition. Its methods may scan segments, each at most once.
 
-    Raises UnreadableSegment, and SegmentChanged where a segment is another file by now: `asked` asks then again.
+    They raise UnreadableSegment, and SegmentChanged if a segment is another file by now: `asked` then lists it again.
     """
 
     lots_in_passing = 64
@@ -64,7 +64,8 @@ class SegmentLog(PartitionLog):
 
     @property
     def end_offset(self) -> int:
-        """The active segment may be empty, and the cleaner may have taken the last batches before it."""
+        """See PartitionLog. The active segment may be empty, and the cleaner may have removed the last batches before
+        it, so its base offset counts, too."""
         ends: list[int] = (self._last.last_offset + 1).tolist()
         return max([self.copy.segments[-1].base_offset, *ends])
 
@@ -98,7 +99,7 @@ class SegmentLog(PartitionLog):
             return ()
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
         segments = tuple(segment for segment in segments if end is None or segment.base_offset < end)
-        # Damage after the last batch is met at each reading, until there is a sound batch after it.
+        # Damage after the last batch is found by each audit until there is a sound batch after it.
         is_known = len(segments) == 1 and (segments[0].path.rsplit("/", 1)[-1], position) in known_corrupt
         if is_known and not len(self._headers_from(start_offset)):
             return ()
@@ -114,12 +115,12 @@ class SegmentLog(PartitionLog):
         return (*pieces, SegmentPiece(first.path, 0, position, first, bounds=read_before))
 
     def _headers_from(self, offset: int) -> BatchColumns:
-        """Headers of all batches that end at `offset` or behind it: what a reader would find new there."""
+        """Headers of all batches that end at or after `offset`, which are new to a reader from there on."""
         headers = BatchColumns.concat([self._scan(segment) for segment in self.copy.segments_from(offset)])
         return headers[headers.last_offset >= offset]
 
     def _position_after(self, start_offset: int) -> int:
-        """Where the last sound batch that lies wholly before `start_offset` ends, in the segment to read on in."""
+        """The position after the last sound batch entirely before `start_offset`, in the segment to resume in."""
         segments = self.copy.segments_from(start_offset)
         if not segments or segments[0].base_offset >= start_offset:
             return 0
@@ -143,8 +144,8 @@ class SegmentLog(PartitionLog):
         )
 
     def _mark_at(self, segment: SegmentFile, position: int) -> BatchMark | None:
-        """The mark of the batch there, where the segment was scanned: a file that is read from its start needs no
-        mark."""
+        """The mark of the batch at the position; None if the segment was not scanned: a file that is read from its
+        start needs no mark."""
         headers = self._scanned.get(segment.path, BatchColumns.empty())
         rows = np.flatnonzero(headers.position == position)
         return BatchMark.of(headers, int(rows[0])) if len(rows) else None

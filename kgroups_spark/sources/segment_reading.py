@@ -1,14 +1,14 @@
 """A partition's records from its segment files, while a broker's cleaner works on them.
 
-A plan names files and positions in them; until they are read, and while they are, the cleaner may replace a segment by
-a smaller one of the same name, merge several into one, rename and delete. An opened file stays readable on a local
-disk. Whatever else is no longer what was planned is planned again: the partition is listed, and read on from the first
-offset that has not been given out, up to the end that its log has by then.
+A plan names files and positions in them. Before and while they are read, the cleaner may replace a segment by a smaller
+one of the same name, merge several into one, rename and delete. An opened file on a local disk stays readable. After
+any other change the partition is planned again: it is listed, and read on from the first offset not yet returned, up to
+the end of its log at that listing.
 
-Up to that end, because the cleaner drops a record for the sake of a newer one of the same key, which may be after
-the end that was planned. It never cleans the active segment, nor anything for the sake of what is not in the log yet.
-So what was read of earlier files, together with all that is listed now, holds every record that the log holds at this
-listing, and the result is a state that existed.
+That end is needed because the cleaner drops a record for a newer one of the same key, which may be after the planned
+end. It never cleans the active segment, and never drops a record for one that is not in the log yet. So the records
+read from earlier files, together with those listed now, include every record of the log at this listing, and the result
+is a state that existed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kgroups_spark.sources.segments import (
 )
 from kgroups_spark.storage.files import folder_of, open_file
 
-# A piece can be planned so often without a record of it.
+# The most plans of a piece without a record read from it.
 MOST_PLANS = 20
 
 Damage = tuple[str, int]  # name of a segment file, and a position in it
@@ -45,8 +45,8 @@ Damage = tuple[str, int]  # name of a segment file, and a position in it
 class Span:
     """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in the files of `pieces`.
 
-    `end_moves`: the end is up to where the log is committed (None: nobody knows), at the last listing. `ends_log`: the
-    last piece is the log's last, whose end may be half written. `known_corrupt`: damage that is not to be given.
+    `end_moves`: the end is the committed offset (None: unknown) at the last listing. `ends_log`: the last piece is the
+    log's last, which may have a half-written end. `known_corrupt`: damage to leave out.
     """
 
     topic: str
@@ -62,13 +62,13 @@ class Span:
 class SegmentReading:
     """Reads one span, once, forward. After the last item:
 
-    next_offset   one more than the last offset of a sound batch that was read
-    size_bytes    how much was read
-    listed_to     where the log ended when its files were listed again (None: they never were, or the end moves)
-    is_cut_short  whether a batch was met that does not lie below the end
-    damage        the corrupt batches that were given
-    unconfirmed   where the log's last batch stands and what is odd about it, if it was held back
-    half_written  path, position and kind of the log's tail, if it is no whole batch
+    next_offset   one more than the last offset of the sound batches read
+    size_bytes    bytes read
+    listed_to     the log's end when its files were listed again (None: they never were, or the end moves)
+    is_cut_short  whether a batch was found at or above the end
+    damage        the corrupt batches that were returned
+    unconfirmed   position of the log's last batch, and why it was held back; None: it was not
+    half_written  path, position and kind of the log's tail, if it is not a whole batch
     """
 
     def __init__(self, span: Span, opener: Callable[[str], Any] = open_file, *, chunk_bytes: int = CHUNK_BYTES) -> None:
@@ -89,7 +89,7 @@ class SegmentReading:
 
     def items(self) -> Iterator[tuple[str, RecordColumns | CorruptBatch]]:
         """Records and corrupt batches with the path of their file, in log order. Raises OSError, UnreadableSegment,
-        KeepsChanging, and FolderNotFound where the whole partition is gone."""
+        KeepsChanging, and FolderNotFound if the whole partition is gone."""
         plans = 0
         while self._pieces:
             piece = self._pieces.pop(0)
@@ -168,7 +168,7 @@ def _base_offset(piece: SegmentPiece) -> int:
 
 @contextmanager
 def open_piece(piece: SegmentPiece, opener: Callable[[str], Any] = open_file) -> Iterator[CheckedFile]:
-    """The file that the piece means, if the batch is in it where it starts. Raises SegmentChanged, OSError."""
+    """The piece's file, opened and checked for the batch at the piece's start. Raises SegmentChanged, OSError."""
     segment = piece.file or SegmentFile(piece.path, 0, piece.end)
     with open_segment(segment, opener) as file:
         if piece.mark is not None:
@@ -179,8 +179,7 @@ def open_piece(piece: SegmentPiece, opener: Callable[[str], Any] = open_file) ->
 
 
 def _cut_off(file: CheckedFile, position: int, end: int) -> CorruptBatch:
-    """The end of a segment after which the log goes on, where it is no batch: only a log's tail may be half
-    written."""
+    """Damage at the end of a segment that is not the log's last: only the log's tail may be half-written."""
     file.seek(position)
     size = end - position
     detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch"

@@ -1,18 +1,18 @@
-"""Folders of log segments: which partitions are there, in which copies, and which of a partition's files are its log.
+"""Folders of log segments: their partitions, the copies of each, and the files that are a partition's log.
 
     <folder>/meta.properties                     cluster.id=...
     <folder>/<topic>-<partition>/partition.metadata      topic_id: ...
     <folder>/<topic>-<partition>/<20 digits>.log         batches; the digits are the base offset
-                                 <20 digits>.log.swap    a cleaned segment that was to take the place of others when
-                                 the broker stopped
+                                 <20 digits>.log.swap    a cleaned segment that was about to replace others when the
+                                 broker stopped
 
-A broker deletes the segments that a swap file covers when it starts (Kafka: LogLoader.scala 3.9): so does this
-listing. Other files (`.deleted`, `.cleaned`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`,
-`-future`, `-stray`) are no part of the log.
+A broker that starts deletes the segments that a swap file covers (Kafka: LogLoader.scala 3.9); this listing leaves them
+out, too. Other files (`.deleted`, `.cleaned`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`,
+`-future`, `-stray`) are not part of the log.
 
-A running broker's cleaner replaces, merges and deletes segments while they are read. A listing therefore says of each
-segment which file it is (`FileVersion`), and what opens a segment looks whether it still is that file: see
-`open_segment`, `settled` and segment_reading.py.
+A running broker's cleaner replaces, merges and deletes segments while they are read. So a listing has the identity of
+each segment's file (`FileVersion`), which is checked when a segment is opened: see `open_segment`, `settled` and
+segment_reading.py.
 
 Folders are local paths or URIs of any file system that pyarrow.fs opens. Spark's own file sources hide names that
 start with `_`.
@@ -53,20 +53,20 @@ class NoPartitions(UsageError):
 
 
 class MixedClusters(UsageError):
-    """Folders that come from different clusters, or from a topic that was deleted and created again."""
+    """Folders from different clusters, or of a topic that was deleted and created again."""
 
 
 class UnreadableSegment(KgroupsError):
-    """A segment file that the file system does not give."""
+    """A segment file that the file system cannot read."""
 
 
 class SegmentChanged(KgroupsError):
-    """A segment that no longer is the file that was listed: cleaned, merged, renamed, cut off or deleted. Its partition
-    is listed again."""
+    """A segment that is no longer the listed file: cleaned, merged, renamed, truncated or deleted. Its partition is
+    listed again."""
 
 
 class KeepsChanging(KgroupsError):
-    """Segments that are others at each look."""
+    """Segments that changed at every listing."""
 
 
 # How long to wait before a partition whose files changed is listed again, seconds. Kafka's cleaner needs milliseconds
@@ -78,18 +78,18 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class SegmentFile:
-    """A segment as it was listed. `is_last`: of its log, so that it may grow."""
+    """A listed segment. `is_last`: it is the last one of its log, so it may grow."""
 
     path: str  # opens in every process: an absolute path or a URI
     base_offset: int  # from the file's name
     size: int  # bytes
-    version: FileVersion | None = None  # None: whatever file is there is meant
+    version: FileVersion | None = None  # None: any file at the path
     is_last: bool = False
     next_base_offset: int | None = None  # from the next file's name
 
     @property
     def bounds(self) -> Bounds:
-        """Where its batches can be."""
+        """The offsets that its batches can have."""
         below = self.base_offset + LARGEST_SPAN
         if self.next_base_offset is not None:
             below = min(below, self.next_base_offset)
@@ -106,7 +106,7 @@ class PartitionCopy:
     segments: tuple[SegmentFile, ...]
     topic_id: str | None = None  # as Kafka prints it, 22 characters; None: written before 2.8, or not copied
     cluster_id: str | None = None
-    committed_to: int | None = None  # what lies at this offset or above may vanish; None: not known
+    committed_to: int | None = None  # records at or above this offset may be lost; None: unknown
     has_checkpoint: bool = False  # whether the log directory has checkpoints of high watermarks
 
     @property
@@ -114,7 +114,7 @@ class PartitionCopy:
         return sum(segment.size for segment in self.segments)
 
     def segments_from(self, offset: int) -> tuple[SegmentFile, ...]:
-        """The segments that may hold records from `offset` on."""
+        """The segments that may have records from `offset` on."""
         before = sum(segment.base_offset <= offset for segment in self.segments)
         return self.segments[max(before - 1, 0) :]
 
@@ -122,7 +122,7 @@ class PartitionCopy:
 def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[PartitionCopy]:
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
-    A folder holds folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
+    A folder contains folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
     UnreadableFolder, UnreadableSegment, KeepsChanging, BadCheckpoint.
     """
     copies: dict[str, PartitionCopy] = {}
@@ -135,7 +135,7 @@ def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[
 
 
 def find_any_partitions(folders: Sequence[str], topic: str) -> list[PartitionCopy]:
-    """As find_partitions, of those of the folders that have some: none is no error."""
+    """As find_partitions, but folders without partitions of the topic are allowed; empty if there are none."""
     with_some = [folder for folder in folders if _has_partitions(folder, topic)]
     return find_partitions(with_some, topic) if with_some else []
 
@@ -161,8 +161,8 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
 
 
 def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
-    """The copies and up to where they are committed, which is looked up after they were listed: what the cleaner had
-    done by then lies below."""
+    """The copies with their committed offsets. These are read after the listing, so that everything that the cleaner
+    had done by then is below them."""
     committed = committed_offsets(log_dir)
     if committed is None:
         return list(copies)
@@ -172,17 +172,17 @@ def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[Parti
 
 
 def list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    """The partition in a folder as it is now. Raises FolderNotFound, UnreadableFolder, UnreadableSegment,
+    """The partition in a folder, listed now. Raises FolderNotFound, UnreadableFolder, UnreadableSegment,
     KeepsChanging, BadCheckpoint."""
     (copy,) = _with_committed([_list_partition(folder, topic, partition, cluster_id)], folder_of(folder))
     return copy
 
 
 def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    """The partition in a folder, but for what its log directory says of it.
+    """The partition in a folder, without the checkpoints of its log directory.
 
-    A local folder is listed until two listings in a row name the same files: a file that is renamed meanwhile may be in
-    neither place of one listing.
+    A local folder is listed until two listings in a row have the same files: a file that is renamed during a listing
+    may be missing from it under both names.
     """
     for wait in _waits(folder):
         time.sleep(wait)
@@ -199,8 +199,8 @@ def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | N
 
 
 def settled(copy: PartitionCopy, ask: Callable[[PartitionCopy], Answer]) -> tuple[PartitionCopy, Answer]:
-    """The answer of `ask` about a partition's files, and these files: the partition is listed again whenever one
-    of them has changed. Raises the errors of list_partition."""
+    """The partition's files and the answer of `ask` about them: the partition is listed again whenever one of them has
+    changed. Raises the errors of list_partition."""
     for wait in _waits(copy.folder):
         try:
             return copy, ask(copy)
@@ -216,7 +216,7 @@ def _waits(folder: str) -> Iterator[float]:
 
 
 def keeps_changing(folder: str) -> KeepsChanging:
-    """The error, with what to do."""
+    """The error, with advice."""
     return KeepsChanging(
         f"the segments in {folder} changed at each of many looks: who writes them? Give a copy that nobody "
         "writes, or read the live cluster (--bootstrap-server)"
@@ -232,7 +232,7 @@ def _segment_files(entries: Sequence[Entry]) -> set[tuple[str, object]]:
 
 
 def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
-    """The segments a broker would have after its start. Raises UnreadableSegment rather than leave one out."""
+    """The segments that a broker would have after a start. Raises UnreadableSegment instead of leaving one out."""
     segments: dict[int, SegmentFile] = {}
     swaps: list[SegmentFile] = []
     for entry in entries:
@@ -262,7 +262,7 @@ def _next_offset(segment: SegmentFile) -> int:
 
 
 class CheckedFile:
-    """An open segment. Bytes read of it are handed on only if it still was the listed file after the read."""
+    """An open segment. Bytes are returned only if it still was the listed file after the read."""
 
     def __init__(self, file: OpenFile, segment: SegmentFile) -> None:
         self._file, self._segment = file, segment
@@ -298,7 +298,7 @@ class CheckedFile:
 
 @contextmanager
 def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_file) -> Iterator[CheckedFile]:
-    """The listed file. Raises SegmentChanged at once, or at a read, where it is that file no more; OSError."""
+    """The listed file, opened. Raises SegmentChanged, at once or at a read, if it is no longer that file; OSError."""
     try:
         file = open_file(segment.path)
     except FileNotFoundError as err:
@@ -339,7 +339,7 @@ def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
     """Among several copies of a partition the one with the highest last leader epoch, then the furthest end, then the
     first given.
 
-    A follower can be behind, and have a tail that was never committed: the higher epoch has the truth (KIP-101).
+    A follower can lag, and can have a tail that was never committed: the copy with the higher epoch is right (KIP-101).
     """
     by_partition: dict[tuple[str, int], list[PartitionCopy]] = defaultdict(list)
     for copy in copies:
