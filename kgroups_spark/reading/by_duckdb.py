@@ -23,7 +23,7 @@ PACKAGES = ("duckdb", "deltalake")
 
 
 class DuckDbReader(LakeReader):
-    """By DuckDB, without Spark."""
+    """A reader that uses DuckDB, without Spark."""
 
     engine = "duckdb"
 
@@ -54,14 +54,14 @@ class DuckDbReader(LakeReader):
                 yield batch
 
     def _as_typed(self, query: str, parameters: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
-        """For DuckDB. Raises SqlError for what is no query."""
+        """The query and its parameters for DuckDB. Raises SqlError if the text is not a query."""
         text, used = _with_dollars(query, parameters or {})
         self._require_query(text)
         return text, used
 
     def _require_query(self, text: str) -> None:
-        """Raises SqlError for what is neither one query nor EXPLAIN of one: EXPLAIN ANALYZE runs any statement. The
-        files that a query may reach are the connection's business (duckdb_views.NO_FILES)."""
+        """Raises SqlError unless the text is one query or EXPLAIN of one: EXPLAIN ANALYZE would run any statement. The
+        connection restricts the files that a query may reach (duckdb_views.NO_FILES)."""
         import duckdb
 
         kinds = self._kinds(text)
@@ -79,21 +79,21 @@ class DuckDbReader(LakeReader):
 
 @contextmanager
 def _refusals(location: str) -> Iterator[None]:
-    """Errors of DuckDB and deltalake, as SqlError or KgroupsError."""
+    """Within the block, turns errors of DuckDB and deltalake into SqlError or KgroupsError."""
     import duckdb
 
     with _delta_refusal(location):
         try:
             yield
         except duckdb.Error as error:
-            # Raised by a function of ours: its own words.
+            # If one of our functions raised it, the message is ours.
             said = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
             hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
             raise SqlError(*said, *hint) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
-    """The lake, or None where DuckDB cannot read it and nobody said that it `must`: then a KgroupsError says why."""
+    """The lake; None if DuckDB cannot read it. If it `must`, raises KgroupsError with the reason instead."""
     reason = _why_not(location, must)
     if reason is None:
         from deltalake.exceptions import DeltaError
@@ -113,7 +113,7 @@ def _why_not(location: str, must: bool) -> str | None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         return f"{' and '.join(missing)} not installed ({how_to_install('read')})"
-    # Where object stores are, and who we are there, only Hadoop's settings may know.
+    # Only Hadoop's settings may have the endpoint and the credentials of an object store.
     if not must and not _is_local(location):
         return "it lies in an object store"
     return None
@@ -130,7 +130,7 @@ def _path(location: str) -> str:
 
 @contextmanager
 def _delta_refusal(location: str) -> Iterator[None]:
-    """Lakes that deltalake cannot read, as a KgroupsError."""
+    """Within the block, raises KgroupsError for a lake that deltalake cannot read."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -148,7 +148,7 @@ _EXPLAIN = re.compile(rf"^{_BLANK}*EXPLAIN\b(?:{_BLANK}*(?:ANALYZE\b|\([\s\w,]*\
 
 
 def _with_dollars(query: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The query with :name as DuckDB's $name, and the parameters that are in it: it refuses others."""
+    """The query with :name as DuckDB's $name, and only the parameters that it uses, because DuckDB refuses others."""
     used: dict[str, Any] = {}
 
     def dollar(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""A lake read by Spark: one in a catalog, or wherever --engine spark says so."""
+"""A lake read by Spark: a lake in a catalog, or any lake with --engine spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgroups_spark.views.spark_views import make
 
 
 class SparkReader(LakeReader):
-    """By Spark; it registers the views that a query needs in its session."""
+    """A reader that uses Spark. It registers the views that a query needs in its session."""
 
     engine = "spark"
 
@@ -33,7 +33,7 @@ class SparkReader(LakeReader):
         self.lake = lake
         self.location = lake.location
         self._made: set[str] = set()
-        # PySpark prints every refused query with the JVM's stack, beside what it raises.
+        # PySpark prints every refused query with the JVM's stack, in addition to its exception.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._queries = SparkQueries(spark)
 
@@ -48,7 +48,7 @@ class SparkReader(LakeReader):
     def table_rows(
         self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
     ) -> pa.Table:
-        # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
+        # Without a Spark job if pyarrow reaches the lake: a job takes a second, however small the table.
         return self._tables.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
@@ -58,7 +58,8 @@ class SparkReader(LakeReader):
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
         with _refusals():
             with self._queries.settings():
-                # As bytes, a partition of the answer at a time: Spark gives rows of Python, or all of Arrow at once.
+                # As bytes, one partition of the answer at a time: Spark itself returns either Python rows, or all of
+                # the answer as Arrow at once.
                 frame = self._frame(query, parameters).mapInArrow(_in_bytes, "batches binary")
             for row in frame.toLocalIterator():
                 with pa.ipc.open_stream(row["batches"]) as stream:
@@ -75,7 +76,7 @@ class SparkReader(LakeReader):
         return self._queries.frame(query, parameters or {})
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
-        """Makes missing tables, views and functions, given in the order of NAMES."""
+        """Creates missing tables, views and functions, given in the order of NAMES."""
         for name in names:
             if name in self._made:
                 continue
@@ -89,18 +90,18 @@ class SparkReader(LakeReader):
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Spark's refusals, as SqlError."""
+    """Within the block, turns Spark's errors into SqlError."""
     try:
         yield
     except PySparkException as error:
         raise SqlError(*_reported(error).split("\n"), *_hint(error)) from error
     except Py4JJavaError as error:
-        # Spark calls this a bug of its own, as for a WITH inside of a function's argument.
+        # Spark reports this as an internal error, for example for a WITH inside a function's argument.
         raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
 
 
 def _in_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch as a stream of Arrow."""
+    """Each batch as the bytes of an Arrow stream."""
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             sink = pa.BufferOutputStream()
@@ -115,7 +116,7 @@ def rows_of(frame: DataFrame) -> Rows:
 
 
 def _reported(error: PySparkException) -> str:
-    """Spark's message for people: without the plan below it, without its own words around ours."""
+    """Spark's message for people, without the plan after it; only our text for an error that our function raised."""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "USER_RAISED_EXCEPTION":  # raised by a function of ours
         return str(parameters.get("errorMessage"))
@@ -125,6 +126,6 @@ def _reported(error: PySparkException) -> str:
 
 
 def _hint(error: PySparkException) -> tuple[str, ...]:
-    """Where the names stand that there are."""
+    """A hint to the list of names, for an unknown table, function or column."""
     unknown = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
     return (NAMES_ARE_LISTED,) if (error.getCondition() or "").startswith(unknown) else ()

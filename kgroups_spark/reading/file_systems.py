@@ -1,6 +1,6 @@
 """File systems that Spark's Hadoop knows by the scheme of a URI, and those for which it lacks a jar.
 
-Where nobody has set Spark up, that is all there is: what cannot work is refused before Spark takes its time to start.
+Without a user's Spark configuration there are no others: an impossible location is refused before Spark's slow start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.storage.s3 import SCHEMES as S3
 
-# In the jars that Spark 4.2 brings (META-INF/services of hadoop-client-api 3.5.0).
+# In the jars of Spark 4.2 (META-INF/services of hadoop-client-api 3.5.0).
 OF_SPARK = ("file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "http", "https", "ftp")
 # Named in core-default.xml of Hadoop 3.5.0, or by their makers; the jars are not Spark's.
 JARS = {
@@ -28,7 +28,7 @@ JARS = {
 
 
 def require_file_system(location: str) -> None:
-    """Raises UsageError for a lake's URI that Spark cannot open as it starts here by itself."""
+    """Raises UsageError for a lake's URI that Spark cannot open without a configuration."""
     scheme, colon, _ = location.partition("://")
     if not colon or scheme in OF_SPARK or scheme in S3:
         return
@@ -47,7 +47,7 @@ OF_PYARROW = ("file", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "wasbs", "
 
 
 def require_readable(folders: Iterable[str]) -> None:
-    """Raises UsageError for a folder of segments whose scheme nobody knows."""
+    """Raises UsageError for a folder of segments with a scheme that pyarrow does not know."""
     for folder in folders:
         scheme, colon, _ = folder.partition("://")
         known = (*S3, *OF_PYARROW)

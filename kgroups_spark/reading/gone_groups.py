@@ -1,4 +1,4 @@
-"""Groups that are gone: when and why they were removed, and the last moment at which their offsets were all there."""
+"""Removed groups: time and cause of the removal, and the last moment at which all of their offsets existed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ REMOVAL_CAUSES = {
 
 @dataclass(frozen=True)
 class Removal:
-    """`removed_at`, `cause`: None where no record tells. `offsets_as_of`, `members_as_of`: the last moment at which the
-    group had what it had when it last committed, and its last members; None: none that history knows."""
+    """`removed_at`, `cause`: None if no record shows them. `offsets_as_of`, `members_as_of`: the last moments at which
+    the group had the offsets of its last commit, and its last members; None: history has none."""
 
     offsets_partition: int
     removed_at: datetime | None
@@ -32,7 +32,7 @@ class Removal:
 
 
 def last_removal(reader: LakeReader, group_id: str, as_of: datetime | None) -> Removal | None:
-    """The newest removal of a group that does not exist (any more) as of a moment (None: now); None: it never did."""
+    """The newest removal of a group that does not exist as of a moment (None: now); None: it never existed."""
     before = _Before(reader, group_id, as_of)
     versions = before.rows("group_versions", "log_offset, log_timestamp, is_removed")
     if not versions:
@@ -60,7 +60,7 @@ _REMOVALS = "event IN ('group_removed', 'offset_removed')"
 
 @dataclass(frozen=True)
 class _Before:
-    """Rows of one group that are in the log before its end as of a moment."""
+    """Rows of one group before the log's end as of a moment."""
 
     reader: LakeReader
     group_id: str
@@ -79,14 +79,14 @@ class _Before:
 
 
 def log_ends(reader: LakeReader, as_of: datetime) -> dict[int, int]:
-    """Where the logs of offsets partitions end as of a moment; those that are not named end later."""
+    """The end offsets of the offsets partitions' logs as of a moment; a partition that is missing ends later."""
     ends = reader.sql("SELECT offsets_partition, end_offset FROM log_ends_as_of(:as_of)", as_of=as_of)
     return {row["offsets_partition"]: row["end_offset"] for row in ends}
 
 
 def _offsets_as_of(before: _Before, partition: int, events: Rows, removed: dict[str, Any]) -> datetime | None:
-    """A millisecond before the first removal after the last commit: what was removed piece by piece is all there then.
-    Offsets of topics that were deleted are not wanted back."""
+    """A millisecond before the first removal after the last commit, when offsets that were removed one by one all still
+    existed. Removals because of deleted topics do not count."""
     commits = before.rows(
         "effective_commits",
         "effective_log_offset AS log_offset",
@@ -115,5 +115,5 @@ def _just_before(moment: datetime | None) -> datetime | None:
 
 
 def _at(moment: datetime | None) -> int:
-    """For sorting; what has no time comes last: a correction found it so after all that was read."""
+    """A sort key in epoch ms. A row without a time comes last: a correction found it after everything that was read."""
     return 2**63 if moment is None else to_epoch_ms(moment)

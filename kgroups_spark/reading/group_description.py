@@ -1,6 +1,6 @@
 """A group now or as of a moment: its state, members and offsets, from the tables and views of a lake.
 
-A group may be in two partitions of __consumer_offsets: each is a description of its own.
+A group may be in two partitions of __consumer_offsets: each has its own description.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Slot = tuple[str, int]
 Place = tuple[int, str]  # offsets partition, group
 ByPlace = defaultdict[Place, Rows]
 DEAD = "Dead"
-# The rows wanted: one per offset, one per member, or one per group.
+# The wanted rows: one for each offset, each member, or each group.
 What = Literal["offsets", "members", "state"]
 SLOT = "offsets_partition, group_id, topic, partition"
 OFFSET = f"{SLOT}, topic_id, committed_offset"
@@ -49,8 +49,8 @@ NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pe
 KNOWN_FOR_CURRENT_STATE = ("log_end_offset", "lag", "expires_at")
 
 
-# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known: as of
-# every moment but now.
+# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and if the end is unknown, which it
+# is as of every moment but now.
 SHARE_OFFSETS = """
 WITH seen AS (SELECT * FROM topic_offsets WHERE {is_now} AND audit_id = (SELECT max(audit_id) FROM topic_offsets))
 SELECT stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.start_offset AS committed_offset,
@@ -65,7 +65,8 @@ WHERE stored.init_state = 'initialized' AND {chosen}
 
 
 class OffsetSums(NamedTuple):
-    """A group's committed offsets, the first moment at which one expires (None: none does), pending offsets."""
+    """A group's number of committed offsets, the first moment at which one expires (None: none does), and its number of
+    pending offsets."""
 
     offset_count: int = 0
     expires_at: datetime | None = None
@@ -74,9 +75,9 @@ class OffsetSums(NamedTuple):
 
 @dataclass
 class Description:
-    """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so. `is_split`: the
-    group is in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`.
-    `share_known`: what the history of __share_group_state knows of the moment (state_known_as_of), for offsets of share
+    """`group`: its row of `groups`; None: it does not exist. `as_of`: the moment of offsets and members. `is_split`:
+    the group is in two partitions of __consumer_offsets. `sums`: the sums of its offsets; None: computed from
+    `offsets`. `share_known`: `known` of __share_group_state at the moment (state_known_as_of), for offsets of share
     groups; None: that log was not read."""
 
     group_id: str
@@ -92,7 +93,7 @@ class Description:
 
     @property
     def state(self) -> str:
-        """Kafka says Dead of a group that does not exist."""
+        """The group's state; Dead for a group that does not exist, as in Kafka."""
         return DEAD if self.group is None else str(self.group["state"])
 
     @property
@@ -100,7 +101,7 @@ class Description:
         return None if self.group is None else self.group["group_type"]
 
 
-# So many offsets or members become Python objects at once: with what is reported of each, about 1 kB.
+# The number of offsets or members that are Python objects at once; each takes about 1 kB with its other facts.
 AT_ONCE = 100_000
 
 
@@ -112,11 +113,11 @@ def describe_groups(
     *,
     times_as_text: bool = False,
 ) -> Iterator[Description]:
-    """The groups (None: all that exist) now or as of a moment, and those that are gone as they last were.
+    """The groups (None: all existing ones) now or as of a moment; removed groups in their last state.
 
-    By name and partition; of all groups of a large lake some offsets partitions at a time, so that no more than
-    AT_ONCE rows are in memory. `what` is wanted of them: `members` leaves out offsets, `state` has `sums` in their
-    place. `times_as_text`: times of offsets as JSON has them, for a tenth of the CPU. Raises KgroupsError for a name
+    Sorted by name and partition. For all groups of a large lake they come a few offsets partitions at a time, so that
+    memory holds at most AT_ONCE rows. `what`: the wanted rows; `members` leaves out offsets, `state` has `sums`
+    instead. `times_as_text`: times of offsets as text for JSON, at a tenth of the CPU. Raises KgroupsError for a name
     that no record has.
     """
     places = _places(reader, groups, as_of, what)
@@ -133,7 +134,8 @@ def describe_groups(
 
 
 def _places(reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What) -> dict[Place, int]:
-    """Where there is a group, or offsets without one, and how many rows are wanted of it: of offsets, or of members."""
+    """The places with a group, or with offsets without one, and the number of wanted rows there (offsets or
+    members)."""
     chosen = of_groups(groups)
     of = "{}" if as_of is None else "{}_as_of(:as_of)"
     parts = [
@@ -168,7 +170,7 @@ def _lots(places: Mapping[Place, int]) -> Iterator[list[int]]:
 
 
 def _gone(reader: LakeReader, group_id: str, as_of: datetime | None) -> Description:
-    """A group that has neither a row of its own nor offsets."""
+    """The description of a group that has neither a row in `groups` nor offsets."""
     removal = last_removal(reader, group_id, as_of)
     now = as_of or to_datetime(reader.as_of_ms)
     if removal is None:
@@ -184,7 +186,7 @@ def _gone(reader: LakeReader, group_id: str, as_of: datetime | None) -> Descript
 
 
 class _Facts:
-    """Rows of the groups (None: of all in these offsets partitions) as of a moment (None: as of the last audit), by
+    """Rows of the groups (None: all groups in these offsets partitions) as of a moment (None: the last audit), by
     partition and group."""
 
     def __init__(
@@ -216,14 +218,14 @@ class _Facts:
 
     @cached_property
     def _assignors(self) -> ByPlace:
-        """The broker's assignor that members ask for, and nothing else."""
+        """Members with a server-side assignor, with that column only."""
         members = self._state("group_members", "offsets_partition, group_id, member_id, server_assignor")
         return _by_place(row for row in members if row["server_assignor"] is not None)
 
     @cached_property
     def _committed(self) -> ByPlace:
-        """As OFFSET_ROW, without owners and what is pending. Ends of logs and expiry are known for the current state
-        only."""
+        """Rows as OFFSET_ROW, without owners and pending offsets. Log ends and expiry are known only for the current
+        state."""
         chosen, is_now = self._chosen.sql, self._as_of is None
         source = "lag" if is_now else "committed_offsets_as_of(:as_of)"
         offsets = f"(SELECT * FROM {source} WHERE {chosen}) AS offsets"
@@ -253,7 +255,7 @@ class _Facts:
 
     @cached_property
     def _shared(self) -> dict[Place, set[Slot]]:
-        """The partitions that have a start offset, for share groups, whose start offsets are in another topic."""
+        """The partitions with a start offset, for share groups. The start offsets themselves are in another topic."""
         if not self._has_share_groups:
             return {}
         newest: dict[Place, Row] = {}
@@ -276,7 +278,7 @@ class _Facts:
 
     @cached_property
     def _share_known(self) -> str | None:
-        """How much of the moment the history of __share_group_state knows; None: no audit has read it."""
+        """`known` of the moment for the history of __share_group_state; None: no audit has read it."""
         if self._as_of is None:
             return "complete" if self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1") else None
         query = "SELECT known FROM state_known_as_of(:as_of) WHERE log = '__share_group_state'"
@@ -285,7 +287,7 @@ class _Facts:
 
     @cached_property
     def _share_partitions(self) -> dict[str, Rows]:
-        """The start offsets that the share coordinator had stored, with ends where a live audit saw them, by group."""
+        """The start offsets in the share coordinator's log, with the log ends that a live audit saw, by group."""
         source = "share_partitions" if self._as_of is None else "share_partitions_as_of(:as_of)"
         query = SHARE_OFFSETS.format(source=source, is_now=self._as_of is None, chosen=self._chosen_groups)
         moment = {} if self._as_of is None else {"as_of": self._as_of}
@@ -332,7 +334,7 @@ class _Facts:
         return self.groups.get(key, {}).get("group_type") == "share"
 
     def _share_state_of(self, key: Place) -> Rows | None:
-        """The rows of a share group; None: of another one, or not known."""
+        """The rows of a share group; None: it is another type of group, or they are unknown."""
         if not self._is_share(key) or self._share_known is None:
             return None
         return self._share_partitions.get(key[1], [])
@@ -343,8 +345,8 @@ class _Facts:
         return (self.members if what == "members" else self._assignors).get(place, [])
 
     def offsets(self, offsets_partition: int, group_id: str) -> Rows:
-        """A row for each partition that the group has an offset of, committed or pending, or that is assigned to a
-        member, by topic and partition."""
+        """A row for each partition with a committed or pending offset of the group, or assigned to a member, by topic
+        and partition."""
         key = offsets_partition, group_id
         stored = self._share_state_of(key)
         if stored is not None:
@@ -372,14 +374,14 @@ class _Facts:
 
 
 def _column_of(name: str, is_now: bool) -> str:
-    """A column of an offset, in SQL; null: comes from elsewhere, or is not known as of a moment."""
+    """A column of an offset, in SQL; NULL if another query supplies it, or if it is unknown as of a moment."""
     if name in NOT_OF_OFFSETS or (not is_now and name in KNOWN_FOR_CURRENT_STATE):
         return f"NULL AS {name}"
     return f"expiry.{name}" if name == "expires_at" else f"offsets.{name}"
 
 
 def _row_at(rows: dict[Slot, Row], slot: Slot) -> Row:
-    """The row of the slot; an empty one of its own if nothing was committed there."""
+    """The row of the slot; a new one with nulls if it has no committed offset."""
     return rows.setdefault(slot, {**dict.fromkeys(OFFSET_ROW), "topic": slot[0], "partition": slot[1]})
 
 
@@ -390,7 +392,7 @@ def _share_row(slot: Slot, stored: Row) -> Row:
 
 
 def _is_owner(row: Row, end: int | None) -> bool:
-    """Whether the span has begun, and not ended, before the log's end (None: as far as it was read)."""
+    """Whether the ownership has begun, and not ended, before the log's end (None: the end of the read log)."""
     released = row["released_log_offset"]
     if end is None:
         return released is None
@@ -409,5 +411,5 @@ def _slot(row: Row) -> Slot:
 
 
 def _topic(name: str | None, topic_id: str | None) -> str:
-    """A topic whose name no record tells goes by its id."""
+    """The topic's name; if no record has it, a text with its id."""
     return name or f"topic id {topic_id}"

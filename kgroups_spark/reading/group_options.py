@@ -1,4 +1,4 @@
-"""`--group`, `--all-groups` and `--topic`, as Kafka's own tools have them, and the groups and conditions they mean."""
+"""`--group`, `--all-groups` and `--topic`, as in Kafka's own tools, and the groups and conditions that they select."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def add_topic_option(parser: argparse.ArgumentParser) -> None:
 
 
 def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
-    """The groups that were named, each once; None: all. Raises UsageError."""
+    """The named groups, each once; None: all. Raises UsageError."""
     groups = list(dict.fromkeys(arguments.group))
     wants_all = getattr(arguments, "all_groups", False)
     if bool(groups) == wants_all:
@@ -73,16 +73,16 @@ def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
 
 
 def of_groups(groups: Iterable[str] | None) -> Condition:
-    """Rows of these groups; None: of any."""
+    """The condition for rows of these groups; None: all rows."""
     if groups is None:
         return EVERYTHING
-    # One parameter a name, not a list: only so does the condition reach the files' statistics.
+    # One parameter for each name instead of a list, because only then the files' statistics are used.
     parameters = {f"group_{number}": group for number, group in enumerate(groups)}
     return Condition(f"group_id IN ({', '.join(f':{name}' for name in parameters)})", parameters)
 
 
 def of_topics(topics: Iterable[TopicPartitions]) -> Condition:
-    """Rows of these topics' partitions; no topics: any."""
+    """The condition for rows of these topics' partitions; no topics: all rows."""
     parts, parameters = [], {}
     for number, (topic, partitions) in enumerate(topics):
         parameters[f"topic_{number}"] = topic
@@ -92,7 +92,7 @@ def of_topics(topics: Iterable[TopicPartitions]) -> Condition:
 
 
 def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
-    """Raises KgroupsError for a group that no record that was read is about, with the nearest names."""
+    """Raises KgroupsError, with the nearest names, for a group that none of the read records names."""
     wanted = list(groups)
     if not wanted:
         return
@@ -117,8 +117,8 @@ def _named_topics(names: Collection[str]) -> str:
 
 
 def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
-    """Raises KgroupsError for a topic, or a partition of one, that no offset record or share partition of these groups
-    (None: of any) is about, with the nearest names, or the partitions that there are."""
+    """Raises KgroupsError, with the nearest names or the existing partitions, for a topic or partition without an
+    offset record or share partition of these groups (None: of any group)."""
     wanted = list(dict.fromkeys(topic for topic, _ in topics))
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""The log that an open transaction on __consumer_offsets holds back, and the command of Kafka's that ends it."""
+"""The part of the log that an open transaction keeps from being cleaned, and Kafka's command that ends it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Producer = tuple[int, int]  # offsets partition, producer id
 
 
 class LogRead(NamedTuple):
-    """For a partition of __consumer_offsets: the next offset to read, and records and bytes of the last audit that read
-    any; 0: none has."""
+    """For a partition of __consumer_offsets: the next offset to read, and the records and bytes of the last audit that
+    read any; 0: none has."""
 
     end_offset: int
     records: int
@@ -30,7 +30,7 @@ class LogRead(NamedTuple):
 
 
 def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]:
-    """The same of these partitions; the ledger is gone back through until an audit has read something of each."""
+    """LogRead of these partitions, from the ledger's newest audits back until each partition has one with records."""
     found: dict[int, LogRead] = {}
     names = ("offsets_partition", "end_offset", "records", "bytes")
     for audits in lots_backwards(partial(reader.table_rows, "audits"), ["partitions"], reader.audit_id):
@@ -48,20 +48,20 @@ def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]
 
 
 def log_offsets_behind(transaction: Row, log: LogRead) -> int:
-    """How many places of the log lie from the transaction's first record on; the cleaner comes to none of them."""
+    """The number of log offsets from the transaction's first record on, which the cleaner cannot reach."""
     return int(log.end_offset - transaction["transaction_start_offset"])
 
 
 def bytes_behind(transaction: Row, log: LogRead) -> int | None:
-    """About how many bytes these are: by the average record of the partition; null: nothing was read of it."""
+    """Their estimated bytes, by the partition's average record; None: no record of it was read."""
     return int(log.bytes * log_offsets_behind(transaction, log) / log.records) if log.records else None
 
 
 def abort_command(transaction: Row, release_version: str, coordinator_epochs: Mapping[Producer, int]) -> str:
-    """Kafka's command that ends it, as TransactionsCommand takes it (KIP-664).
+    """The command of Kafka's TransactionsCommand that ends the transaction (KIP-664).
 
-    Brokers from 3.0 on tell the tool the rest. Older ones do not: they want an epoch of the transaction coordinator
-    that is not below that of the producer's last marker; the tool takes 0 where there is none, and so do we.
+    Brokers from 3.0 on give the tool all other values. Older ones do not: they need a coordinator epoch that is not
+    below that of the producer's last marker. Without such a marker it is 0, as in the tool.
     """
     partition = transaction["offsets_partition"]
     command = f"{_tool('abort')} --topic __consumer_offsets --partition {partition}"
@@ -77,7 +77,7 @@ def _tool(action: str) -> str:
 
 
 def waiting_groups(rows: Iterable[Row]) -> list[str]:
-    """A sentence naming the groups that have offsets in open transactions; none: no sentence."""
+    """A sentence with the groups that have offsets in open transactions; empty if there are none."""
     groups = Counter(row["group_id"] for row in rows if row["group_id"] is not None)
     if not groups:
         return []
@@ -99,7 +99,7 @@ def _hangs(row: Row) -> str:
 
 
 def about_hanging(rows: Iterable[Row]) -> list[str]:
-    """For each transaction that hangs: how far the cleaner is held back, whether it really hangs, and what ends it."""
+    """For each hanging transaction: the size of the uncleaned log, how to check it, and the command that ends it."""
     lines: list[str] = []
     reported: set[Producer] = set()
     for row in rows:

@@ -1,4 +1,4 @@
-"""The lake that a command line names, opened: all commands that print rows begin with it."""
+"""Opening the lake of a command line, the first step of all commands that print rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
-    """The lake that --lake names, by the engine that --engine names. Raises UsageError where there is none, before
-    Spark is started."""
+    """The lake of --lake, opened by the engine of --engine. Raises UsageError if there is none, before Spark starts."""
     location, engine = lake_location(arguments), getattr(arguments, "engine", "auto")
     require_lake_path(location)
     require_lake(location)
@@ -37,7 +36,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
 
 
 def open_by_spark(location: str, command: str) -> SparkReader:
-    """The lake, read by Spark. Raises UsageError where there is none."""
+    """The lake, read by Spark. Raises UsageError if there is none."""
     require_pyspark()
     spark = start_spark(command, location)
     from kgroups_spark.lake.lake import Lake
@@ -47,7 +46,7 @@ def open_by_spark(location: str, command: str) -> SparkReader:
 
 
 def require_lake_path(location: str) -> None:
-    """Raises UsageError for a file, and for a schema where Spark has no catalog that could hold one."""
+    """Raises UsageError for a file, and for a schema if Spark has no catalog that could have one."""
     if not is_path(location):
         require_pyspark()
         from kgroups_spark.lake.catalog_schema import schema_words
@@ -63,14 +62,14 @@ def require_lake_path(location: str) -> None:
 
 
 def require_free(location: str) -> None:
-    """Raises UsageError for a local folder that is no lake and holds something else; an audit would refuse it, too."""
+    """Raises UsageError for a local folder with other content than a lake, which an audit would refuse, too."""
     folder = Path(location)
     if ":" not in location and folder.is_dir() and not (folder / "audits").is_dir():
         require_nothing_else(location, (each.name for each in folder.iterdir()), "a new folder or an empty one")
 
 
 def require_lake(location: str) -> None:
-    """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
+    """Raises UsageError if a local path is not a lake. Only Spark can check remote paths and schemas."""
     if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
         found = "the folder holds no tables of kgroups" if Path(location).is_dir() else "there is no such folder"
         raise UsageError(

@@ -1,7 +1,7 @@
-"""A lake that is open for reading, as all commands that print rows see it.
+"""A lake that is open for reading: the interface for all commands that print rows.
 
-A lake in a folder is read by DuckDB, without Spark: an answer takes about a second. One in a catalog, and one that
-DuckDB's reader of Delta does not know, by Spark, which takes about ten. The rows are the same.
+DuckDB reads a lake in a folder, without Spark: an answer takes about a second. Spark reads a lake in a catalog, or one
+that DuckDB's reader of Delta does not support; that takes about ten seconds. The rows are the same.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 
-# So many rows of a large answer are Python objects at once.
+# The number of rows of a large answer that are Python objects at once.
 ROWS_AT_ONCE = 16_384
 
 
 class SqlError(KgroupsError):
-    """A query that the engine refused: what it said, without its stack trace."""
+    """A query that the engine refused, with its message but not its stack trace."""
 
 
 NO_QUERY = (
@@ -43,7 +43,7 @@ NO_QUERY = (
 NAMES_ARE_LISTED = "kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one"
 
 
-# In each dialect a text, a quoted name, a comment, a cast, or a parameter, which alone has a group.
+# In each dialect a text, a quoted name, a comment, a cast, or a parameter. Only a parameter has a capturing group.
 _NO_TEXT = r"--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)"
 PARAMETER = {
     "duckdb": re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|{_NO_TEXT}""", re.DOTALL),
@@ -70,11 +70,11 @@ class LakeReader(ABC):
     def table_rows(
         self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
     ) -> pa.Table:
-        """These columns (None: all) of the rows of a table that meet all conditions, in no order. Rows in files
-        and row groups without such a row are not read."""
+        """These columns (None: all) of the rows of a table that meet all conditions, in no order. Files and row groups
+        without such a row are not read."""
 
     def rows(self, table_or_view: str) -> Rows:
-        """All rows of a small one, in no order."""
+        """All rows of a small table or view, in no order."""
         if table_or_view in TABLES:
             return to_rows(self.table_rows(table_or_view))
         return self.sql(f"SELECT * FROM {table_or_view}")
@@ -86,11 +86,11 @@ class LakeReader(ABC):
 
     @abstractmethod
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        """A query's answer as Arrow, otherwise as `sql`. Raises SqlError, also for what is no query."""
+        """A query's answer as Arrow, otherwise as `sql`. Raises SqlError, also if the text is not a query."""
 
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
-        """A query's answer as it comes, for answers that are too large for Python objects; otherwise as `arrow`. The
-        reader answers nothing else until all of it has come."""
+        """A query's answer batch by batch, for answers that are too large for Python objects; otherwise as `arrow`. The
+        reader accepts no other query before the last batch."""
         yield from self.arrow(query, parameters).to_batches(max_chunksize=ROWS_AT_ONCE)
 
     def stream(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
@@ -101,8 +101,8 @@ class LakeReader(ABC):
     def sql(self, query: str, **parameters: Any) -> Rows:
         """A query's answer, over tables, views and functions.
 
-        Parameters are in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
-        must be good in both dialects. Raises SqlError.
+        Parameters appear in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The
+        text must be valid in both dialects. Raises SqlError.
         """
         return to_rows(self.arrow(query, parameters))
 
@@ -115,8 +115,8 @@ class LakeReader(ABC):
         return rows[0]
 
     def ledger_rows(self, conditions: Sequence[Condition], columns: Sequence[str] | None = None) -> Rows:
-        """Rows of the ledger, by number. There is no bound on how many there are of all audits: ask for few, or for
-        few columns."""
+        """Rows of the ledger, by number. All audits may have any number of rows: callers should ask for few rows, or
+        for few columns."""
         return to_rows(self.table_rows("audits", columns, conditions).sort_by("audit_id"))
 
     def require_audit(self) -> None:
@@ -125,25 +125,25 @@ class LakeReader(ABC):
 
     @property
     def as_of_ms(self) -> int:
-        """The time at which the last audit judged expiry."""
+        """`as_of` of the last audit, at which it decided expiry, in epoch ms."""
         return to_epoch_ms(self.last_audit["as_of"])
 
     def known_as_of(self) -> str:
-        """For a heading: which audit the rows are from."""
+        """The audit of the rows and its as_of, for a heading."""
         audit = self.last_audit
         return f"audit {audit['audit_id']}, as of {format_time_for_people(audit['as_of'])} UTC"
 
 
 def to_rows(table: pa.Table, *, times_as_text: bool = False) -> Rows:
-    """The rows in order: times as UTC datetimes, or as `format_time` writes them, which costs less than either form
-    does alone; structs and maps as dicts, whole numbers as int."""
+    """The rows in order: times as UTC datetimes, or as text of `format_time`, which is cheaper here than either step
+    later; structs and maps as dicts, whole numbers as int."""
     names = table.schema.names
     columns = (_values(column, times_as_text) for column in table.columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
-    """A column's values, as in `to_rows`. pyarrow makes them one by one, which takes several times as long."""
+    """A column's values, as in `to_rows`. pyarrow converts them one by one, which takes several times as long."""
     if column.null_count == len(column):
         return [None] * len(column)
     if column.type == pa.timestamp("us", "UTC"):
@@ -157,7 +157,7 @@ def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
 
 
 def _times(column: pa.ChunkedArray) -> list[datetime | None]:
-    """Raises what pyarrow raises for a moment that Python has no datetime for."""
+    """The column's times as UTC datetimes. Raises pyarrow's error for a time outside the range of datetime."""
     times = column.to_numpy().tolist()
     if int in set(map(type, times)):
         return list(column.to_pylist())

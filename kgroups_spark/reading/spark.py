@@ -1,4 +1,4 @@
-"""The Spark session of a command, started when it is known that there is work for it."""
+"""The Spark session of a command, started only once there is work for it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def start_spark(command: str, lake: str = "") -> SparkSession:
-    """The session that runs already (spark-submit, a notebook), else a local one that reaches the lake. Raises
-    KgroupsError: no Java, no PySpark, or Spark does not start."""
+    """The running session (spark-submit, a notebook), or else a local one that reaches the lake. Raises KgroupsError if
+    Java or PySpark is missing, or Spark does not start."""
     require_pyspark()
     from pyspark.sql import SparkSession
 
@@ -31,24 +31,24 @@ def start_spark(command: str, lake: str = "") -> SparkSession:
     return spark_session(f"kgroups {command}", s3=is_s3(lake))
 
 
-# Where someone says how Spark is set up, and so perhaps which catalog it has.
+# Environment variables by which a user configures Spark, perhaps with a catalog.
 SET_UP_BY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
 
 
 def may_have_catalog() -> bool:
-    """Whether the session may know more than an empty catalog that ends with it."""
+    """Whether the session may have a catalog other than an empty one that ends with the session."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
 
 
 def has_pyspark() -> bool:
-    """Whether the package was installed with it, or a platform brings one."""
+    """Whether PySpark is installed, by the package or by a platform."""
     return find_spec("pyspark") is not None
 
 
 def require_pyspark() -> None:
-    """Raises KgroupsError where the package was installed without it and no platform brings one, or without pandas."""
+    """Raises KgroupsError if PySpark is not installed, by the package or by a platform, or if pandas is missing."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:

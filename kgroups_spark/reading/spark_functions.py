@@ -1,9 +1,9 @@
-"""Spark's own functions that a query may call: their results depend on their arguments, the clock, chance or names of
-the session, and they reach nothing outside of the query.
+"""Spark's own functions that a query may call: their results depend only on their arguments, the clock, chance or names
+of the session, and they reach nothing outside the query.
 
-Left out are those that run Java code (reflect, java_method, try_reflect), name files (input_file_name and its like) or
-open what an option or a text names (XML, Avro, Protobuf), and kinds that no question about consumer groups needs
-(sketches, geometry). A function that a newer Spark adds is left out until it is here.
+The list leaves out functions that run Java code (reflect, java_method, try_reflect), that return file names
+(input_file_name and similar ones), or that open what an option or a text names (XML, Avro, Protobuf), and kinds that no
+query about consumer groups needs (sketches, geometry). A function of a newer Spark is refused until it is added here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Spark's plans as Python sees them: every node of a tree, wherever it is kept.
+"""Spark's plans from Python: every node of a tree, wherever Catalyst keeps it.
 
-Catalyst keeps trees in more places than `children`: plans in expressions (sub-queries), expressions in plans, both in
-lists, options, pairs and maps (the relations of WITH, the windows of WINDOW). All of them are elements of their owner,
-which is a Scala product, so a walk over elements misses none.
+Catalyst keeps trees in more places than `children`: plans in expressions (sub-queries), expressions in plans, and both
+in lists, options, pairs and maps (the relations of WITH, the windows of WINDOW). All of them are elements of their
+owner, which is a Scala product, so a walk over elements misses none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-# An object's kind: the first that holds.
+# An object's kind: the first matching class.
 _KINDS = (
     ("org.apache.spark.sql.types.DataType", "leaf"),
     ("org.apache.spark.sql.catalyst.trees.TreeNode", "tree"),
@@ -22,15 +22,15 @@ _KINDS = (
 
 
 class Plans:
-    """Walks plans of one JVM. It asks once for each class what it is: a walk costs some four calls a node."""
+    """Walks plans of one JVM. It looks up the kind of each class once; a walk takes about four calls a node."""
 
     def __init__(self, jvm: Any) -> None:
         self._is_instance = getattr(jvm, "py4j.reflection.TypeUtil").isInstanceOf
         self._kinds: dict[str, str] = {}
 
     def nodes(self, plan: JavaObject, is_leaf: Callable[[str, JavaObject], bool]) -> Iterator[tuple[str, JavaObject]]:
-        """Each node, a plan's or an expression's, with its class's full name; owners come first. `is_leaf` says of
-        which nodes nothing inside is walked."""
+        """Each node of plans and expressions, with its class's full name; owners come first. Nodes for which `is_leaf`
+        is true are not entered."""
         waiting: list[Any] = [plan]
         while waiting:
             value = waiting.pop()

@@ -1,12 +1,12 @@
 """The queries that Spark may run: queries over one lake's tables, views and functions, and nothing else.
 
-A text is judged by what it may be. It is looked at twice, for Spark's analysis itself runs things (EXECUTE IMMEDIATE
-runs its text) and names get their meaning only there:
+A text is checked against lists of what is allowed. It is checked twice, because Spark's analysis itself runs things
+(EXECUTE IMMEDIATE runs its text), but only the analysis resolves names:
 
 1. Before the analysis every node of the parsed plan must be of a kind listed here, every table a table or view of the
    lake or a name that WITH introduces, every function one of the lake's or one that is in spark_functions.py.
-2. After it, and before anything runs, every node must be of a kind listed here, and every relation must have become a
-   view of the lake. The expressions that count are those that Spark's own functions become.
+2. After the analysis, and before anything runs, every node must be of a kind listed here, and every relation must have
+   become a view of the lake. The allowed expressions are those that Spark's own functions become.
 
 Functions that a later Spark adds are refused until they are listed.
 """
@@ -27,12 +27,12 @@ from kgroups_spark.reading.spark_plan import Plans, elements, strings
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import FUNCTIONS, VIEWS
 
-# While a query is looked at and runs. Paths are no tables; ${env:HOME} in a text is text.
+# Settings while a query is checked and runs: a path is not a table, and ${env:HOME} in a text stays text.
 SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.variable.substitute": "false",
-    # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on: Spark would
-    # call all of them unbound. As in earlier releases, they are bound after the parser.
+    # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on, so Spark
+    # reports all of them as unbound. With this setting they are bound after the parser, as in earlier releases.
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
 }
 
@@ -47,7 +47,7 @@ def _named(prefix: str, names: str) -> frozenset[str]:
     return frozenset(f"{prefix}{name}" for name in names.split())
 
 
-# Statements that only show something. Where one names a table or a function it must be the lake's.
+# Statements that only show something. A table or function in one must be the lake's.
 _SHOWING = _named(
     _LOGICAL,
     "ShowTables ShowViews ShowColumns ShowFunctions DescribeRelation DescribeColumn DescribeFunction",
@@ -88,7 +88,7 @@ _SYNTAX = _named(
     aggregate.First aggregate.Last""",
 )
 
-# Spark's own expressions after the analysis, but for those that call code of others, name files, or read variables of
+# Spark's own expressions after the analysis that are refused: they call foreign code, name files, or read variables of
 # the session.
 _NOT_OF_SPARK = _named(
     _EXPRESSIONS,
@@ -96,13 +96,13 @@ _NOT_OF_SPARK = _named(
     PythonUDF PythonUDTF ScalaUDF TryReflect UserDefinedExpression VariableReference""",
 )
 _LAKE_VIEW = f"{_LOGICAL}View"
-# Walked through: arguments stand inside.
+# Nodes that are entered, because they contain the arguments.
 _LAKE_FUNCTIONS = _named(_ANALYSIS, "SQLFunctionNode SQLScalarFunction")
 
 _PARSED = _SHOWING | _AROUND_A_QUERY | _RELATIONAL | _UNRESOLVED | _SYNTAX
 _LEAVES = _named(_EXPRESSIONS, "AttributeReference Literal")
 _RELATIONS = _named(_ANALYSIS, "UnresolvedRelation UnresolvedTableOrView")
-# How a function is named there, and which of Spark's may be there.
+# For each node of a function call: its name, and the allowed functions of Spark.
 _FUNCTION_CALLS: dict[str, tuple[Callable[[JavaObject], str], frozenset[str]]] = {
     f"{_ANALYSIS}UnresolvedFunction": (lambda node: _dotted(node.nameParts()), FUNCTIONS_OF_SPARK),
     f"{_ANALYSIS}UnresolvedFunctionName": (lambda node: _dotted(node.multipartIdentifier()), FUNCTIONS_OF_SPARK),
@@ -110,7 +110,7 @@ _FUNCTION_CALLS: dict[str, tuple[Callable[[JavaObject], str], frozenset[str]]] =
     f"{_ANALYSIS}UnresolvedGenerator": (lambda node: str(node.name().unquotedString()), TABLE_FUNCTIONS_OF_SPARK),
 }
 
-# Statements that list the catalog's current schema, too: the column of names, and which of them are shown.
+# Statements that also list the catalog's current schema: the column of names, and the names to show.
 _OF_EVERYTHING: dict[str, tuple[str, frozenset[str]]] = {
     f"{_LOGICAL}ShowTables": ("tableName", _TABLES_AND_VIEWS),
     f"{_LOGICAL}ShowViews": ("viewName", _TABLES_AND_VIEWS),
@@ -119,7 +119,7 @@ _OF_EVERYTHING: dict[str, tuple[str, frozenset[str]]] = {
 
 
 class SparkQueries:
-    """Judges and runs texts in one session, in which the lake's tables, views and functions are temporary."""
+    """Checks and runs texts in one session, in which the lake's tables, views and functions are temporary."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -128,7 +128,7 @@ class SparkQueries:
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """Settings for the time in which a text is looked at and run; afterwards they are as they were."""
+        """Within the block, the session has SETTINGS, for checking and running a text; then the old values return."""
         before = {name: self._spark.conf.get(name, None) for name in SETTINGS}
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
@@ -139,8 +139,8 @@ class SparkQueries:
                 self._spark.conf.unset(name) if old is None else self._spark.conf.set(name, old)
 
     def names(self, text: str) -> set[str]:
-        """The lake's tables, views and functions that the text asks for. Raises SqlError for what is not one query
-        over these alone; ParseException."""
+        """The lake's tables, views and functions in the text. Raises SqlError unless the text is one query over these
+        alone; ParseException."""
         parsed = self._state.sqlParser().parsePlan(text)
         nodes = list(self._plans.nodes(parsed, lambda name, _: name in _LEAVES))
         for name, node in nodes:
@@ -151,7 +151,7 @@ class SparkQueries:
         return {*TABLES, *VIEWS, *FUNCTIONS} if nodes[0][0] in _OF_EVERYTHING else found
 
     def frame(self, text: str, parameters: Mapping[str, Any]) -> DataFrame:
-        """The text's answer. Its `names` have been found good, and exist. Raises SqlError, PySparkException."""
+        """The text's answer. Its `names` must have been checked, and exist. Raises SqlError, PySparkException."""
         parsed = self._state.sqlParser().parsePlan(text)
         kind = parsed.getClass().getName()
         if kind in _AROUND_A_QUERY:
@@ -167,7 +167,7 @@ class SparkQueries:
         return frame
 
     def _analysed(self, statement: JavaObject) -> JavaObject:
-        """The query inside of a statement, analysed."""
+        """The analysed query inside a statement."""
         skip = getattr(self._spark._jvm, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
         [query] = [inner for inner in elements(statement) if self._plans.is_plan(inner)]
         return self._state.executePlan(query, skip).analyzed()
@@ -194,8 +194,8 @@ def _introduced(kind: str, node: JavaObject) -> Iterator[str]:
 
 
 def _asked_for(kind: str, node: JavaObject, with_names: Collection[str]) -> Iterator[str]:
-    """Names of the lake that a node of a parsed plan stands for. Raises SqlError for a name that is neither the lake's
-    nor one of Spark's functions."""
+    """The lake's names in a node of a parsed plan. Raises SqlError for a name that is neither the lake's nor one of
+    Spark's allowed functions."""
     if kind in _RELATIONS:
         yield from _table_or_view(strings(node.multipartIdentifier()), with_names)
         if kind == f"{_ANALYSIS}UnresolvedRelation" and not (node.options().isEmpty() and not node.isStreaming()):
@@ -224,7 +224,7 @@ def _table_or_view(parts: list[str], with_names: Collection[str]) -> Iterator[st
 
 
 def _is_view_of_lake(view: JavaObject) -> bool:
-    """One of the temporary views that stand for the lake's tables and views; what it is made of is ours."""
+    """Whether it is one of the temporary views for the lake's tables and views; we define their content."""
     return bool(view.isTempView()) and view.desc().identifier().unquotedString().lower() in _TABLES_AND_VIEWS
 
 
