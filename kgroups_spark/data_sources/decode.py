@@ -1,4 +1,4 @@
-"""`decode`: records of the coordinators' logs in any DataFrame, wherever it comes from."""
+"""`decode`: decodes records of the coordinators' logs in any DataFrame, from any source."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _TOPIC = "_whose"
 
 
 def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
-    """The frame's columns, then COLUMNS: what the records in its columns `key` and `value` (binary) say.
+    """The frame's columns, then COLUMNS: the decoded records of its columns `key` and `value` (binary).
 
-    `topic` says whose records they are: `__consumer_offsets` (the default), `__share_group_state` or
-    `__transaction_state`. A column `topic` says it for each row where the argument does not; records of other topics
-    have nulls. So have control records where there is a column `control_type`, as `kafka-segments` and `kafka-raw` have
-    it. (Other sources hide these.) Raises UsageError for another topic, or a frame without the two columns.
+    `topic` is the topic of the records: `__consumer_offsets` (the default), `__share_group_state` or
+    `__transaction_state`. Without the argument, a column `topic` has the topic of each row; COLUMNS are null for
+    records of other topics. They are also null for control records if the frame has a column `control_type`, as
+    `kafka-segments` and `kafka-raw` do. (Other sources hide control records.) Raises UsageError for another topic, or
+    if the frame lacks one of the two columns.
 
         decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
     """

@@ -42,7 +42,7 @@ OPTIONS = (
     "failOnDataLoss",
     "maxBytesPerSecond",
 )
-# Options of Spark's Kafka source that mean something else than what can be had here.
+# Options of Spark's Kafka source that this source does not have, and what to use instead.
 NOT_HERE = {
     "assign": "subscribe names topics, startingOffsets and endingOffsets what of their partitions",
     "subscribepattern": "subscribe names topics",
@@ -56,19 +56,19 @@ NOT_HERE = {
 }
 
 
-# Secrets that Spark shows where options are written in SQL (OPTIONS of a view or table: in the event log, in DESCRIBE).
-# It hides those with password, secret or token in name or value: spark.redaction.regex. A DataFrame's options are shown
+# Secrets that Spark shows if options are written in SQL (OPTIONS of a view or table: in the event log, in DESCRIBE). It
+# hides options with password, secret or token in name or value (spark.redaction.regex). It shows a DataFrame's options
 # nowhere.
 SHOWN_BY_SPARK = ("ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.passphrase")
 
 
 class DataLoss(KgroupsError):
-    """Records that were asked for are not there or cannot be read, and failOnDataLoss is on."""
+    """Wanted records are missing or cannot be read, and failOnDataLoss is on."""
 
 
 @dataclass(frozen=True)
 class FetchSpan:
-    """A piece to fetch; records start_offset .. end_offset - 1 of it (a batch at a border may hold more)."""
+    """A piece to fetch, and its wanted records start_offset .. end_offset - 1 (a batch at a border may have more)."""
 
     piece: FetchPiece
     start_offset: int
@@ -77,15 +77,15 @@ class FetchSpan:
 
 @dataclass(frozen=True)
 class FetchedSpans(InputPartition):
-    """The spans that one task fetches, all of them led by one broker at planning."""
+    """The spans that one task fetches; at planning, one broker led all of them."""
 
     spans: tuple[FetchSpan, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class Options:
-    """The options of a read, parsed. Offsets: by topic and partition; those that are absent are the log's start and
-    the high watermark."""
+    """The parsed options of a read. Offsets are by topic and partition; an absent one is the log's start, or the high
+    watermark."""
 
     client: ClientProperties
     topics: tuple[str, ...]
@@ -99,26 +99,26 @@ class Options:
 class KafkaRawDataSource(DataSource):
     """Records of topics as brokers store them, up to the high watermark.
 
-    Every record comes, control records and records of open and aborted transactions too, of all message formats and
-    codecs. Consumers, and Spark's own Kafka source, hide these and the producer ids.
+    The source returns every record, including control records and records of open and aborted transactions, of all
+    message formats and codecs. Consumers, and Spark's own Kafka source, hide these and the producer ids.
 
     Options (names as in Spark's Kafka source; unknown ones are refused):
 
     =======================  ======================  ==================================================================
-    kafka.bootstrap.servers  (needed)                brokers to begin with: host:port,host:port
+    kafka.bootstrap.servers  (required)              initial brokers: host:port,host:port
     commandConfig            none                    a client.properties on the driver, as Kafka's own tools take it
-    kafka.*                  none                    the same properties one by one; with secrets, rather the file
+    kafka.*                  none                    the same properties one by one; for secrets, prefer the file
     subscribe                `__consumer_offsets`    topics, separated by commas
     startingOffsets          `earliest`              `earliest`, or JSON: {"topic": {"0": 23, "1": -2}}, -2 is earliest
     endingOffsets            `latest`                `latest`, or JSON: {"topic": {"0": 50, "1": -1}}, -1 is latest; the
                                                      offset itself is not read
-    minPartitions            two for each broker     more Spark partitions, and so fetchers, than that
-    failOnDataLoss           `true`                  `false`: pass over what is no longer there or cannot be read
-    maxBytesPerSecond        no limit                of all tasks together
+    minPartitions            two for each broker     least number of Spark partitions, and so of fetchers
+    failOnDataLoss           `true`                  `false`: skip records that are missing or cannot be read
+    maxBytesPerSecond        no limit                limit for all tasks together
     =======================  ======================  ==================================================================
 
-    Ends are fixed when the read is planned. A Spark partition is what one task fetches from one broker. Columns: see
-    RECORDS of record_frame.py.
+    Ends are fixed when the read is planned. A Spark partition is the spans that one task fetches from one broker.
+    Columns: see RECORDS in record_frame.py.
 
         spark.dataSource.register(KafkaRawDataSource)
         frame = spark.read.format("kafka-raw").option("kafka.bootstrap.servers", "broker1:9092").load()
@@ -148,14 +148,14 @@ class KafkaRawReader(DataSourceReader):
         self._fetchers = 1
 
     def partitions(self) -> Sequence[FetchedSpans]:
-        """The spans of each task. Raises KgroupsError for what cannot be reached or is not there."""
+        """The spans of each task. Raises KgroupsError for an unreachable cluster or a missing topic or offset."""
         with Cluster(self._options.client) as cluster:
             partitions = plan_spans(self._options, cluster)
         self._fetchers = max(len(partitions), 1)
         return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of at most 65,536 rows and about 32 MiB. Raises DataLoss, and what FetchedLog raises."""
+        """Record batches of at most 65,536 rows and about 32 MiB. Raises DataLoss, and the errors of FetchedLog."""
         assert isinstance(partition, FetchedSpans)
         options = self._options
         limits = FetchLimits(self._fetchers, options.max_bytes_per_second, options.client.timeout_ms)
@@ -191,7 +191,7 @@ def _records(
 
 
 def plan_spans(options: Options, cluster: Cluster) -> list[FetchedSpans]:
-    """The spans to read, in at most two tasks a broker, or to more where minPartitions asks for them."""
+    """The spans to read, in at most two tasks for each broker, or in more if minPartitions is higher."""
     wanted = [
         span for topic in options.topics for log in _logs(cluster, topic, options) if (span := _span(log, options))
     ]
@@ -228,7 +228,7 @@ def _require_partitions(topic: str, there: Mapping[int, object], options: Option
 
 
 def _span(log: LiveLog, options: Options) -> FetchSpan | None:
-    """The wanted part of a partition; None: nothing. Raises DataLoss."""
+    """The wanted part of a partition; None: nothing is wanted. Raises DataLoss."""
     place = (log.topic.name, log.partition)
     start, end = options.starting_offsets.get(place), options.ending_offsets.get(place)
     if options.fail_on_data_loss:
@@ -264,7 +264,8 @@ def _require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int]
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
-    """Raises BadOption for unknown names and impossible values, and what client_properties raises."""
+    """The parsed options. Raises BadOption for unknown names and impossible values, and the errors of
+    client_properties."""
     _require_no_shown_secret(options)
     given = {name.lower(): value for name, value in options.items()}
     for name in sorted(given.keys() & NOT_HERE.keys()):
@@ -273,7 +274,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
     if "kafka.bootstrap.servers" not in given:
         raise BadOption('kafka-raw needs brokers: .option("kafka.bootstrap.servers", "host:port")')
     properties = read_properties_file(given["commandconfig"]) if "commandconfig" in given else {}
-    # Kafka's names are all small letters; Spark's options ignore case.
+    # Kafka's property names are in lower case; Spark's options ignore case.
     properties |= {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
     bootstrap_servers = properties.pop("bootstrap.servers")
     rate = number("maxBytesPerSecond", given.get("maxbytespersecond", "0"))

@@ -29,12 +29,12 @@ from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, Segment
 
 
 class CorruptLog(KgroupsError):
-    """Damage in a segment, where failOnDataLoss is on."""
+    """Damage in a segment while failOnDataLoss is on."""
 
 
 @dataclass(frozen=True)
 class SegmentRange(InputPartition):
-    """Consecutive segments of one partition; records below `end_offset` of them (None: all)."""
+    """Consecutive segments of one partition, and the end of the wanted records (`end_offset` None: all)."""
 
     span: Span
     end_offset: int | None
@@ -42,7 +42,7 @@ class SegmentRange(InputPartition):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read, parsed. Offsets: by topic and partition; those that are absent are 0 and None."""
+    """The parsed options of a read. Offsets are by topic and partition; an absent start is 0, an absent end None."""
 
     folders: tuple[str, ...]
     topics: tuple[str, ...]
@@ -56,22 +56,23 @@ class KafkaSegmentsDataSource(DataSource):
     """Records of Kafka log segments: folders of `<topic>-<partition>/<20 digits>.log`, such as a broker's log
     directory.
 
-    Every record comes, control records and records of aborted transactions too, of all message formats and codecs.
+    The source returns every record, including control records and records of aborted transactions, of all message
+    formats and codecs.
 
     Options (names as in Spark's Kafka source; unknown ones are refused):
 
     ==================  ==========================  ==================================================================
-    path, paths         (needed)                    a folder, or a JSON list of folders: local, or a URI of pyarrow.fs
+    path, paths         (required)                  a folder, or a JSON list of folders: local, or a URI of pyarrow.fs
     subscribe           `__consumer_offsets`        topics, separated by commas
     startingOffsets     `earliest`                  `earliest`, or JSON: {"topic": {"0": 23, "1": -2}}, -2 is earliest
     endingOffsets       `latest`                    `latest`, or JSON: {"topic": {"0": 50, "1": -1}}, -1 is latest;
                                                     the offset itself is not read
-    minPartitions       number of log partitions    Spark partitions at least, as far as there are segments
-    failOnDataLoss      `true`                      `false`: pass over batches that cannot be read
+    minPartitions       number of log partitions    least number of Spark partitions, if there are enough segments
+    failOnDataLoss      `true`                      `false`: skip batches that cannot be read
     ==================  ==========================  ==================================================================
 
     A Spark partition is a run of segments of one log partition. The best of several copies is read
-    (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS of record_frame.py.
+    (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS in record_frame.py.
 
         spark.dataSource.register(KafkaSegmentsDataSource)
         spark.read.format("kafka-segments").load("/var/kafka-logs").where("control_type = 'ABORT'").show()
@@ -122,7 +123,7 @@ def _is_behind(item: CorruptBatch, end_offset: int | None) -> bool:
 
 
 def plan_ranges(options: Options) -> list[SegmentRange]:
-    """Every chosen log partition as one range, or, where minPartitions asks for more, cut between segments."""
+    """Each chosen log partition as one range, or cut between segments if minPartitions is higher."""
     copies = [
         copy for topic in options.topics for copy in choose_copies(find_partitions(options.folders, topic)).copies
     ]
@@ -142,7 +143,7 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
 
 
 def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[list[SegmentFile]]:
-    """The segments with offsets start .. end - 1, in runs of about `share` bytes at most."""
+    """The segments with offsets start .. end - 1 (end None: all), in runs of at most about `share` bytes."""
     runs: list[list[SegmentFile]] = []
     filled = 0
     for segment in copy.segments_from(start):
@@ -157,7 +158,7 @@ def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
-    """Raises BadOption for unknown names and impossible values."""
+    """The parsed options. Raises BadOption for unknown names and impossible values."""
     given = {name.lower(): value for name, value in options.items()}
     known = ("path", "paths", "subscribe", "startingOffsets", "endingOffsets", "minPartitions", "failOnDataLoss")
     require_known("kafka-segments", options, known)

@@ -1,4 +1,4 @@
-"""Options of the data sources, named as in Spark's Kafka source, and how their values are read."""
+"""Parsing of the data sources' options, which are named as in Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ EARLIEST, LATEST = -2, -1  # in JSON offsets
 
 
 class BadOption(UsageError):
-    """An option that is unknown, or whose value cannot be meant."""
+    """An unknown option, or an impossible value."""
 
 
 def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises BadOption for a name that is not known, whatever its case."""
+    """Raises BadOption for an unknown name; case does not matter."""
     names = {name.lower(): name for name in known}
     if unknown := sorted(name for name in given if name.lower() not in names):
         nearest = did_you_mean(unknown[0], list(names.values())) or f"; use {', '.join(names.values())}"
@@ -29,17 +29,17 @@ def topics_of(subscribe: str) -> tuple[str, ...]:
 
 
 def starting_offsets(text: str) -> dict[tuple[str, int], int]:
-    """By topic and partition; those from the start on are left out."""
+    """Offsets by topic and partition, without `earliest` ones."""
     return _offsets("startingOffsets", text, "earliest", EARLIEST)
 
 
 def ending_offsets(text: str) -> dict[tuple[str, int], int]:
-    """By topic and partition; those up to the end are left out."""
+    """Offsets by topic and partition, without `latest` ones."""
     return _offsets("endingOffsets", text, "latest", LATEST)
 
 
 def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition without those that `word` or `number` stand for."""
+    """Offsets by topic and partition, without those equal to `word` or `number`."""
     if text == word:
         return {}
     try:

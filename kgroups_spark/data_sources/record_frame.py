@@ -1,4 +1,4 @@
-"""Records as the data sources give them: a Spark schema, and Arrow batches of it."""
+"""Records of the data sources: their Spark schema, and Arrow batches of it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ ARROW_RECORDS = pa.schema(
 
 
 def record_batches(topic: str, partition: int, records: RecordColumns) -> Iterator[pa.RecordBatch]:
-    """The records in order as Arrow batches of the columns RECORDS, none larger than the limits unless one record
-    is."""
+    """The records in order, as Arrow batches of the columns RECORDS. A batch exceeds the limits only if a single record
+    does."""
     size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
     behind = np.cumsum(size)
     start = 0
@@ -101,7 +101,7 @@ def _record_batch(topic: str, partition: int, records: RecordColumns) -> pa.Reco
 
 
 def _timestamps(ms: NDArray[np.int64]) -> pa.Array:
-    """Kafka's milliseconds; null: none, or more than a microsecond timestamp can hold (292,000 years)."""
+    """Kafka's milliseconds as timestamps; null: none (-1), or beyond a microsecond timestamp (292,000 years)."""
     is_null = (ms == -1) | (ms > LARGEST_TIMESTAMP_MS) | (ms < -LARGEST_TIMESTAMP_MS)
     return pa.array(np.where(is_null, 0, ms) * 1000, pa.timestamp("us", "UTC"), mask=is_null)
 
@@ -112,7 +112,8 @@ def _nullable(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def control_types(records: RecordColumns) -> pa.Array:
-    """COMMIT, ABORT, the number as text, or null for what is not a control record. The key is version i16, type i16."""
+    """COMMIT, ABORT, or another type's number as text; null unless it is a control record. The key is version i16, type
+    i16."""
     rows = np.flatnonzero(records.is_control)
     types: list[str | None] = [None] * len(records)
     for row in rows.tolist():
