@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_cycle_collector() -> Iterator[None]:
-    """Without the collector inside the block.
+    """Disables the collector within the block.
 
-    Groups and offsets are trees, freed as soon as nobody refers to them. To look through all of a shard for cycles,
-    again and again while it grows, costs two fifths of an audit's Python time.
+    Groups and offsets are trees, freed when their last reference goes. The collector would search a whole shard for
+    cycles, again and again while it grows, which costs two fifths of an audit's Python time.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""The outputs of tasks, and how their rows are brought together: into few Parquet parts, or into bounded batches."""
+"""The outputs of tasks, and how their rows are collected: into few Parquet parts, or into bounded batches."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
 # A table's rows in lots -> the same in the order of a part.
 InOrder: TypeAlias = "Callable[[str, list[pa.Table]], Iterable[pa.Table]]"
-# By table, and of checkpoints by reason: a night finds the files of a state without a look at their rows.
+# By table, and for checkpoints also by reason, so that a night finds the files of a state without reading rows.
 Mark: TypeAlias = "dict[tuple[str, str | None], list[Lot]]"
 
-# Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
+# The rough limits for rows and bytes of a part, which a task keeps in memory before it writes them.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
-# Kinds of what leaves a task: rows that a table gets, rows that only the replay gets, of which some were read before,
-# facts, and shards of which nothing counts.
+# Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, facts, and
+# shards without any output that counts.
 ROWS, PASSED_ON, AGAIN, FACT, LOST = "rows", "passed_on", "again", "fact", "lost"
 # The most rows and bytes of a batch on its way to Spark.
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 8 << 20
 
-# Most tables are sorted by those of these that they have.
+# Most tables are sorted by these columns, if they have them.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
 AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 
 
 class Lot(NamedTuple):
-    """Rows, and how many bytes they take: to ask Arrow again for each lot that comes is quadratic."""
+    """Rows, and their bytes: asking Arrow again with each new lot would take quadratic time."""
 
     rows: pa.Table
     size_bytes: int
 
 
 class ForReplay(NamedTuple):
-    """Rows that no table gets: only the replay completes them, or they were read before."""
+    """Rows that do not go to a table: the replay completes them first, or an earlier audit read them (`is_again`)."""
 
     table: str
     rows: Rows
@@ -52,19 +52,19 @@ class ForReplay(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A fact for the driver, of what JSON can hold."""
+    """A fact for the driver; it must be a JSON value."""
 
     reported: Any
 
 
 class ShardBegins(NamedTuple):
-    """The shard of the outputs that follow, up to the next one."""
+    """The following outputs are of this shard, up to the next ShardBegins."""
 
     shard: str
 
 
 class ShardLost(NamedTuple):
-    """Nothing of the shard that has begun counts. The outputs that follow are of no shard."""
+    """No output of the shard that has begun counts. The following outputs are not of a shard."""
 
 
 def kind_of(rows: tuple[str, Rows] | ForReplay) -> tuple[str, str, Rows]:
@@ -75,8 +75,9 @@ def kind_of(rows: tuple[str, Rows] | ForReplay) -> tuple[str, str, Rows]:
 
 
 def in_order_of_shards(name: str, lots: list[pa.Table]) -> Iterable[pa.Table]:
-    """Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order, as do
-    those of a saved state, of which nobody asks for one group; those of other tables are sorted here."""
+    """A table's rows in the order of a part. Rows of offset_commits come in sorted lots, one offsets partition after
+    the other, and stay in that order. So do those of a saved state, which no query reads by group. Rows of other tables
+    are sorted here."""
     return _row_groups(lots) if name in AS_THEY_COME else [_by_group(pa.concat_tables(lots))]
 
 
@@ -90,7 +91,7 @@ class PartCollector:
     _waiting: Mark = field(default_factory=dict)
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
-        """Takes rows in; gives a part when it is full."""
+        """Adds rows; yields a part once it is full."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if not table.num_rows:
             return
@@ -104,15 +105,15 @@ class PartCollector:
             yield from self._write(kind)
 
     def mark(self) -> Mark:
-        """The rows that are waiting now, for `back_to`."""
+        """The rows that wait now, for `back_to`."""
         return {kind: list(lots) for kind, lots in self._waiting.items()}
 
     def back_to(self, mark: Mark) -> None:
-        """Forgets what was taken in since; parts that were given since must not be used."""
+        """Drops the rows added since the mark. Parts that were yielded since then must not be used."""
         self._waiting = mark
 
     def rest(self) -> Iterator[Part]:
-        """The parts of what is left."""
+        """The parts of the remaining rows."""
         for kind in list(self._waiting):
             yield from self._write(kind)
 
@@ -125,7 +126,7 @@ class PartCollector:
 
 
 def _row_groups(lots: list[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in tables of at least a row group each: a small offsets partition is not worth one of its own."""
+    """The rows in tables of at least one row group each, because a small offsets partition is not worth its own."""
     few: list[pa.Table] = []
     for lot in lots:
         few.append(lot)
@@ -139,12 +140,12 @@ def _row_groups(lots: list[pa.Table]) -> Iterator[pa.Table]:
 def _by_group(rows: pa.Table) -> pa.Table:
     columns = [name for name in IN_ORDER_OF if name in rows.column_names]
     order = pc.sort_indices(rows, [(name, "ascending") for name in columns]).to_numpy()
-    # To copy every column costs eight times the sort, and shard after shard most tables are in order.
+    # Copying every column costs eight times the sort, and most tables are already in order, shard after shard.
     return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
 
 
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Rows of one table in batches of bounded size, with plain texts where there were dictionaries."""
+    """Rows of one table in batches of bounded size, with dictionaries as plain texts."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     schema = arrow_schema(name)
     at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))

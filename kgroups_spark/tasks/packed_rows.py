@@ -1,7 +1,8 @@
-"""Rows of several tables in one DataFrame, for Spark's writer: a row per batch, with the batch as Arrow's IPC bytes.
+"""Rows of several tables in one DataFrame, for Spark's writer: one row for each batch, with the batch as Arrow IPC
+bytes.
 
-A struct column per table would be plainer. But Spark generates code for every column of every table then, in each task
-and for each table that is written, which costs a small night more than all it has to say.
+A struct column for each table would be simpler. But then Spark generates code for every column of every table, in each
+task and for each written table, which costs a small night more than all its rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kgroups_spark.tasks.outputs import (
     plain_batches,
 )
 
-# `offsets_partition`: that of the first row; where rows go to shards, of all. `shard`: as ShardBegins has it.
+# `offsets_partition`: of the first row; of all rows if they go to shards. `shard`: as in ShardBegins.
 PACKED = StructType(
     [
         StructField("kind", StringType(), False),
@@ -68,7 +69,7 @@ def _packed(name: str, rows: pa.RecordBatch, column: str = "offsets_partition") 
 
 
 def packed_bytes(rows: pa.RecordBatch) -> bytes:
-    """The batch as a stream of Arrow's."""
+    """The batch as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=_LZ4) as writer:
         writer.write_batch(rows)
@@ -77,15 +78,15 @@ def packed_bytes(rows: pa.RecordBatch) -> bytes:
 
 
 def _row(*values: Any) -> pa.RecordBatch:
-    """One row of PACKED; null where there are no more values."""
+    """One row of PACKED; columns after the last value are null."""
     whole = (*values, *[None] * (len(_ARROW_TYPES) - len(values)))
     arrays = [pa.array([value], kind) for value, kind in zip(whole, _ARROW_TYPES, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=PACKED.names)
 
 
 def packed_by_shard(frame: DataFrame, name: str, wanted: pa.Schema, shard: str = "offsets_partition") -> DataFrame:
-    """These columns of a frame as PACKED, each row with those of one shard. `shard`: the column that stands as
-    `offsets_partition` there."""
+    """These columns of a frame as PACKED, with the rows of one shard in each row. `shard`: the column that becomes
+    `offsets_partition`."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -97,7 +98,7 @@ def packed_by_shard(frame: DataFrame, name: str, wanted: pa.Schema, shard: str =
 
 
 def unpacked(frame: DataFrame, name: str) -> DataFrame:
-    """The rows that a table gets."""
+    """The unpacked rows for a table."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,6 +1,6 @@
-"""Stage 1 as Spark runs it: tasks read ranges of the log, and give rows of history and the progress of each range.
+"""Stage 1 as Spark runs it: tasks read ranges of the log, and return rows of history and the progress of each range.
 
-A task gets its ranges by its number: they are small and travel with the function.
+A task finds its ranges by its number: they are small and part of the function.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost,
 from kgroups_spark.tasks.sinks import Sink
 
 Ranges = Sequence[LogRange]
-# Rows that only the replay completes: markers with what they ended, and counts that several ranges have of one hour.
+# Rows that the replay completes: markers get the transaction that they ended, and counts of one hour in several ranges
+# are added up.
 PASSED_ON = ("transaction_markers", "group_traffic")
 
 
 def read_ranges(sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> list[RangeProgress]:
-    """Stage 1 in one action, and only once: between two looks at a log its cleaner may run, in a broker as in its
-    folder. The progress of each range, and of the partitions that were given up."""
+    """The progress of each range, and of the partitions that were given up. Stage 1 runs in one action, and only once,
+    because the cleaner may run between two reads of a log, on a broker and in its folder."""
     if not tasks:
         return []
     made = sink.run(numbers(len(tasks)), partial(read_tasks, list(map(list, tasks)), context))
@@ -40,8 +41,8 @@ def read_ranges(sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> li
 def read_tasks(
     tasks: Sequence[Ranges], context: ReadContext, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[TaskOutput]:
-    """The outputs of a task: rows of history, those that the replay completes (PASSED_ON), those that are read again,
-    and the progress of each range as a fact."""
+    """The outputs of a task: rows of history, rows that the replay completes (PASSED_ON), rows that are read again, and
+    the progress of each range as a fact."""
     for number in numbers_in(batches):
         with no_cycle_collector(), context.connected() as connected:
             for reading in readings(tasks[number], connected):
@@ -63,7 +64,7 @@ def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:
 
 
 def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
-    """The progress as something JSON can hold."""
+    """The progress as a JSON value."""
     counts = [(record_type, version, count) for (record_type, version), count in progress.record_counts.items()]
     return {**vars(progress), "record_counts": counts, "log_times": vars(progress.log_times)}
 

@@ -1,4 +1,4 @@
-"""Stage 2 as Spark runs it: the parts of a shard's history go to the shard's task, rows of tables come out.
+"""Stage 2 as Spark runs it: a shard's task gets the parts of its history, and returns rows of tables.
 
 shards = a row for each part: its task, its offsets partition, where the part is, or its rows
 shards.repartitionById(tasks, "task").mapInArrow(replay_shards, ...)      by the runner; packed rows by `by_task`
@@ -36,13 +36,13 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import AGAIN, Fact, TaskOutput
 
-# A row for each part of a shard; of a shard without any one whose `part_table` is null.
+# A row for each part of a shard; a shard without parts has one row with a null `part_table`.
 SHARDS = pa.schema(
     [
         ("offsets_partition", pa.int32()),
         ("part_table", pa.string()),
         ("is_again", pa.bool_()),
-        # Where the part is, or its rows.
+        # The part's URI, or its rows.
         ("uri", pa.string()),
         ("packed_rows", pa.binary()),
     ]
@@ -58,7 +58,7 @@ CURRENT = (
     "group_expiry",
 )
 TRAFFIC = "group_traffic"
-# The decisions that the audit before left, and where this one keeps them.
+# The table with the previous audit's decisions, and the table to which this audit moves them.
 EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
 
 
@@ -66,21 +66,21 @@ class Task(Protocol):
     """A task's work on each of its shards."""
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
-        """The rows of tables that are made of one shard, and facts."""
+        """The rows of tables of one shard, and facts."""
 
 
 @dataclass(frozen=True)
 class ShardTask:
-    """All that a task needs besides its shards.
+    """All settings of a task besides its shards.
 
-    ends          by offsets partition where the history that is replayed ends
-    state_of      the audit whose saved state is gone on from; None: there is none
-    read_again    by offsets partition what was read again
-    stored        the history that is replayed, in the place of parts
-    decoded_again quarantine, of which this audit has decoded records again that group_traffic does not count yet
-    read_by       of a rebuild: which audit read what. Rows of history carry its number, in an audit that of the night
-    reason        why its state is saved
-    tables        whose rows are wanted; None: all of them
+    ends          by offsets partition the end of the replayed history
+    state_of      the audit with the saved state to start from; None: there is none
+    read_again    by offsets partition the ranges that were read again
+    stored        the replayed history, instead of parts
+    decoded_again quarantine with records that this audit has decoded again and group_traffic does not count yet
+    read_by       in a rebuild: the audit that read each record. Rows of history get its number; in a night, the night's
+    reason        the reason in the saved state
+    tables        the tables with wanted rows; None: all of them
     """
 
     night: Night
@@ -98,8 +98,7 @@ class ShardTask:
         return self.night.audit_id
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
-        """(table, rows) of one shard that are wanted, its new state among them; a night adds its mixed commits as a
-        fact."""
+        """The wanted (table, rows) of one shard, including its new state; a night adds its mixed commits as a fact."""
         read_by = self.read_by
         if read_by is not None and self.stored is not None:
             shard = self.stored.shard(reader, offsets_partition, parts)
@@ -131,7 +130,7 @@ class ShardTask:
     def _decoded_again(
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
     ) -> Iterator[pa.Table]:
-        """Rows of group_traffic on records that this audit has decoded again."""
+        """Rows of group_traffic for records that this audit has decoded again."""
         if self.decoded_again is None:
             return
         table, tasks = self.decoded_again
@@ -164,7 +163,7 @@ class ShardTask:
 
 
 def shards_of_parts(tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> list[pa.Table]:
-    """Rows of SHARDS for parts that are files, of which each shard is given all; `tasks`: the shards of each."""
+    """Rows of SHARDS for parts in files; each shard gets all of them. `tasks`: the shards of each task."""
     places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
     places = places or [(None, None, None)]
     return [_shard_rows([(shard, *place, None) for shard in shards for place in places]) for shards in tasks]
@@ -176,7 +175,7 @@ def _shard_rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Sequence[DataFrame]) -> DataFrame:
-    """Rows of SHARDS for parts that come in frames of PACKED; `tasks`: the shards of each."""
+    """Rows of SHARDS for parts in frames of PACKED. `tasks`: the shards of each task."""
     pairs = [F.lit(number) for task, shards in enumerate(tasks) for shard in shards for number in (shard, task)]
     task = F.element_at(F.create_map(*pairs), F.col("offsets_partition"))
     is_one = F.col("offsets_partition").isin([number for shards in tasks for number in shards])
@@ -189,7 +188,7 @@ def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Seque
 
 
 def by_task(shards: DataFrame, tasks: int) -> DataFrame:
-    """The rows of a task together, shard by shard."""
+    """The rows with those of each task in one Spark partition, shard by shard."""
     return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
 
 
@@ -209,5 +208,5 @@ def shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[His
 
 
 def _part(row: dict[str, Any]) -> HistoryPart:
-    """The part that a row of SHARDS names or holds."""
+    """The part that a row of SHARDS names or contains."""
     return HistoryPart(row["part_table"], row["packed_rows"] if row["uri"] is None else row["uri"], row["is_again"])

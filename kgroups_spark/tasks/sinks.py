@@ -1,9 +1,10 @@
-"""Where the rows go that tasks make, and how they become rows of tables: the one thing in which the two writers differ.
+"""The destination of the rows of tasks, and how they become rows of tables: the only difference between the two
+writers.
 
     parts  tasks write Parquet files to the store; the driver commits the files that they name
-    rows   tasks cannot reach the store: the rows come back in a frame, and Spark's writer writes it table by table
+    rows   tasks cannot reach the store: the rows return in a frame, and Spark's writer writes it table by table
 
-A task that fails or runs twice leaves files that nobody names, or rows that its next attempt makes again.
+A task that fails or runs twice leaves files that no commit names, or rows that its next attempt computes again.
 """
 
 from __future__ import annotations
@@ -53,35 +54,35 @@ from kgroups_spark.tasks.outputs import (
 )
 from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
 
-# The input of an action: a table for each task; where tasks do not reach the store, maybe a frame.
+# The input of an action: a table for each task, or a frame if tasks do not reach the store.
 Given: TypeAlias = "Sequence[pa.Table] | DataFrame"
-# The rows that a task is given -> its outputs.
+# The input rows of a task -> its outputs.
 Work = Callable[[Iterator[pa.RecordBatch]], Iterable[TaskOutput]]
 # Tables of the rows that only the replay gets.
 FOR_REPLAY = (*LOG_TABLES, "group_traffic")
-# Lines that a task keeps before it gives them to Spark, but for those of a shard that may be lost.
+# Lines that a task collects before it passes them to Spark; it keeps all lines of a shard that may still be lost.
 LINES_AT_ONCE = 8192
 
 
 class Made(NamedTuple):
-    """The facts that the tasks of an action reported, and how many rows of each table they made."""
+    """The facts that the tasks of an action reported, and their number of rows of each table."""
 
     facts: list[Any]
     rows: Counter[str]
 
 
 class Sink(Protocol):
-    """Rows of the tables of an audit, action by action. `rows`: how many so far, by table."""
+    """Rows of the tables of an audit, action by action. `rows`: the number so far, by table."""
 
     @property
     def rows(self) -> Counter[str]: ...
 
     @property
     def size(self) -> str:
-        """How much there is, for people."""
+        """The amount so far, as text for people."""
 
     def run(self, given: Given, work: Work) -> Made:
-        """Runs one action: the work of each task on what it is given."""
+        """Runs one action: the work of each task on its input."""
 
     def history(self) -> tuple[list[HistoryPart], list[DataFrame]]:
         """All rows so far as input of the replay: parts, or frames of PACKED."""
@@ -90,10 +91,10 @@ class Sink(Protocol):
         """Adds the rows to the table; no rows, no commit."""
 
     def replace(self, writer: LakeWriter, name: str, keep_audit: int | None = None) -> None:
-        """Makes the rows the only ones of the table but for those that `keep_audit` wrote; empty stays as it is."""
+        """Replaces the table's rows, except those of `keep_audit`, by these. An empty table and no rows: no commit."""
 
     def table(self, writer: LakeWriter, name: str) -> pa.Table:
-        """The rows of a table, on the driver."""
+        """The rows of a table, in the driver's memory."""
 
     def require_read_once(self) -> None:
         """Raises KgroupsError if tasks ran again after a lost executor and reported other facts: the log has grown or
@@ -102,7 +103,7 @@ class Sink(Protocol):
 
 @contextmanager
 def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
-    """The sink of an audit; `for_replay`: some of its rows only the replay gets."""
+    """The sink of an audit; `for_replay`: some of its rows go only to the replay."""
     with ExitStack() as stack:
         if writer.name == "parts":
             folders = {ROWS: writer.lake.uri}
@@ -115,7 +116,7 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
 
 @contextmanager
 def _work_folder(writer: LakeWriter) -> Iterator[str]:
-    """For parts that nobody commits."""
+    """A folder for parts that are never committed, deleted at the end of the block."""
     work_uri = f"{writer.lake.uri}/{WORK_FOLDER}/audit-{writer.audit_id}-{uuid.uuid4()}"
     file_system, folder = lake_file_system(work_uri)
     for name in FOR_REPLAY:
@@ -123,13 +124,13 @@ def _work_folder(writer: LakeWriter) -> Iterator[str]:
     try:
         yield work_uri
     finally:
-        with suppress(FileNotFoundError):  # who took over has removed it
+        with suppress(FileNotFoundError):  # an audit that took over has removed it
             file_system.delete_dir(folder)
 
 
 @dataclass
 class PartsSink:
-    """Tasks write parts `in_order`: those of each kind of rows below a URI."""
+    """Tasks write parts `in_order`, each kind of rows under its own URI."""
 
     runner: Runner
     folders: Mapping[str, str]
@@ -176,7 +177,7 @@ class PartsSink:
         return dataset_of(name, writer.lake.table(name).path, [part.path for part in self._of(name)]).to_table()
 
     def require_read_once(self) -> None:
-        """Files hold the rows of one attempt."""
+        """Never raises here: the named files have the rows of one attempt."""
 
     def _of(self, name: str) -> list[Part]:
         return [part for kind, part in self.parts if kind == ROWS and part.table == name]
@@ -194,7 +195,8 @@ def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
 
 
 def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:
-    """Writes the rows of a task, each kind by its collector; the parts by their kind, and the facts, in lots."""
+    """Writes the rows of a task, each kind by its collector; yields the parts with their kind, and the facts, in
+    lots."""
     lines, marks = list[Line](), dict[str, Mark]()
     of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
     for output in outputs:
@@ -202,7 +204,7 @@ def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollecto
             lines += of_shard or ()
             of_shard, marks = [], {kind: collector.mark() for kind, collector in collectors.items()}
         elif isinstance(output, ShardLost):
-            # Parts that have left with rows of this shard hold what is in the mark, too: nobody will name them.
+            # Parts that were yielded with rows of this shard also have the rows in the mark: no commit will name them.
             of_shard = None
             for kind, mark in marks.items():
                 collectors[kind].back_to(mark)
@@ -223,7 +225,7 @@ def _lines(output: tuple[str, Rows] | ForReplay | Fact, collectors: Mapping[str,
 
 
 class _Action(NamedTuple):
-    """A frame of PACKED of which everything counts, and what its tasks reported."""
+    """A frame of PACKED with only rows that count, and the reports of its tasks."""
 
     frame: DataFrame
     made: Made
@@ -231,7 +233,7 @@ class _Action(NamedTuple):
 
 @dataclass
 class RowsSink:
-    """The rows stay in frames, as PACKED; these are kept until the stack is left."""
+    """The rows stay in frames, as PACKED, which are persisted until the stack is closed."""
 
     stack: ExitStack
     spark: SparkSession
@@ -293,7 +295,7 @@ class RowsSink:
         rows = reduce(DataFrame.unionByName, [unpacked(frame, name) for frame in frames])
         if name != CHECKPOINTS:
             return rows
-        # Files that hold a night's state and nothing else say so by their statistics.
+        # Separate files for a night's state, so that their statistics identify them.
         return rows.where(F.col("reason") == NIGHT).unionByName(rows.where(F.col("reason") != NIGHT))
 
 

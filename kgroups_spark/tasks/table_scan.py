@@ -1,5 +1,5 @@
-"""A function over the rows of stored tables, in tasks: over their files, or, where tasks cannot reach these, over
-Spark's frames. The driver gets lines of what it found."""
+"""A function over the rows of stored tables, in tasks: over their files, or over Spark's frames if tasks cannot reach
+the files. The driver gets its results as lines."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.runner import Line, line_batch, lines_of, numbers, numbers_in
 
-# (table, path of a file as its log has it or None, its rows in lots) -> what is found there.
+# (table, path of a file as in the table's log or None, its rows in lots) -> the results.
 Look = Callable[[str, str | None, Iterator[pa.Table]], Iterator[Line]]
-# Rows in a lot, roughly; each file is read in lots of its own.
+# Rough number of rows in a lot; each file has its own lots.
 ROWS_PER_LOT = 1 << 17
 # Enough work for one task.
 BYTES_PER_TASK, FILES_PER_TASK = 64 << 20, 200
@@ -40,7 +40,7 @@ def lots_of(
 
 
 def tasks_for(slots: int, files: Iterable[TableFile]) -> int:
-    """How many tasks are worth their start."""
+    """The number of tasks that is worth their start-up cost."""
     sizes = [file.size for file in files]
     wanted = 1 + sum(sizes) // BYTES_PER_TASK + len(sizes) // FILES_PER_TASK
     return min(wanted, 2 * slots)
@@ -49,7 +49,7 @@ def tasks_for(slots: int, files: Iterable[TableFile]) -> int:
 def scan_files(
     lake: Lake, files: Mapping[str, Sequence[TableFile]], columns: Mapping[str, Sequence[str]], look: Look
 ) -> list[Line]:
-    """`look` at these columns of each file of tables, each in one task."""
+    """The results of `look` at these columns of the tables' files; one task handles each file."""
     folders = {name: lake.table(name).path for name in files}
     places = [(name, file.path) for name, some in files.items() for file in sorted(some, key=_largest_first)]
     tasks = tasks_for(lake.runner.slots, itertools.chain.from_iterable(files.values()))
@@ -64,7 +64,7 @@ def scan_files(
 
 
 def scan_tables(lake: Lake, columns: Mapping[str, Sequence[str]], look: Look, *, by_parts: bool) -> list[Line]:
-    """`look` at these columns of whole tables, replaced rows among them."""
+    """The results of `look` at these columns of whole tables, including replaced rows."""
     if by_parts:
         return scan_files(lake, {name: lake.table(name).files() for name in columns}, columns, look)
     return [line for name, some in columns.items() for line in _by_spark(lake, name, some, look)]
