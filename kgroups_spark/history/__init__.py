@@ -1,1 +1,1 @@
-"""The history that a lake has stored: replayed again, reduced, decoded again."""
+"""The stored history of a lake: replayed again, reduced, decoded again."""

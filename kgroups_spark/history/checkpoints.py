@@ -1,5 +1,5 @@
-"""Where reduced history begins to count: states that `kgroups maintain --keep` kept before it reduced what lies below
-them. Each partition has rows of one, also if its state is empty: all have state_rows.MARK."""
+"""The start of reduced history: states that `kgroups maintain --keep` saved before it reduced the history below them.
+Each such partition has rows of a state, even of an empty one, because all states have state_rows.MARK."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 
 PLACE = ("offsets_partition", "audit_id", "log_offset")
 RULES = ("release_version", "rules_version", "state_format")
-# Its offsets are left out: there may be millions.
+# Without the state's offsets, of which there may be millions.
 IS_KEPT = (Condition("reason", "==", KEEP), Condition("record_offset", "is null"))
 
 
 class Rows(Protocol):
-    """A lake, as it is or as an audit left it."""
+    """A lake, in its present state or as an audit left it."""
 
     def rows(self, name: str, *, columns: list[str], conditions: list[Condition]) -> pa.Table: ...
 
 
 def kept_checkpoints(lake: Rows) -> pa.Table:
-    """The places of a lake's kept states, and by which rules they were made: PLACE and RULES, each once."""
+    """The places of a lake's kept states, and the rules that made them: columns PLACE and RULES, each row once."""
     columns, is_one = [*PLACE, *RULES], [*IS_KEPT, Condition("log", "is null")]
     return kept_rows(lake, columns, is_one).group_by(columns).aggregate([])
 
 
 def kept_rows(lake: Rows, columns: list[str], conditions: list[Condition]) -> pa.Table:
-    """Rows of checkpoints, also of a lake that no claim has brought to the layout with that table yet."""
+    """Rows of checkpoints, also in a lake that no claim has migrated to the layout with that table yet."""
     if isinstance(lake, Lake) and not lake.has(CHECKPOINTS):
         lake = LakeAsOfAudit.last_finished(lake)
     return lake.rows(CHECKPOINTS, columns=columns, conditions=conditions)
 
 
 def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkpoint]:
-    """The newest of each offsets partition, if it was made by today's rules: another state cannot be gone on from, and
-    what is left of the history is replayed as a broker loads a compacted log."""
+    """The newest checkpoint of each offsets partition, if the present rules made it. A replay cannot start from any
+    other state; it then replays the remaining history, as a broker loads a compacted log."""
     ours = {(release_version, RULES_VERSION, state_format) for state_format in STATE_FORMATS}
     newest = {row["offsets_partition"]: row for row in kept.sort_by([(n, "ascending") for n in PLACE]).to_pylist()}
     return {
@@ -54,6 +54,7 @@ def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkp
 
 
 def reduced_to(lake: Rows) -> dict[int, int]:
-    """Below which log offset each offsets partition is, or may be, reduced; whatever the rules of its checkpoint."""
+    """The log offset below which each offsets partition is, or may be, reduced, whatever the rules of its
+    checkpoint."""
     kept = kept_checkpoints(lake).sort_by([(name, "ascending") for name in PLACE])
     return dict(zip(kept["offsets_partition"].to_pylist(), kept["log_offset"].to_pylist(), strict=True))

@@ -1,4 +1,4 @@
-"""Up to where history may be reduced: per offsets partition a log offset H, older than what is to be kept."""
+"""The log offset H of each offsets partition up to which history may be reduced, below everything to keep."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SPAN = ("offsets_partition", "log_offset", "transaction_start_offset")
 
 
 def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
-    """H of every partition that the audit has read: its log before the first record above the moment, but never beyond
-    the start of a transaction that is still open there, as Kafka's cleaner stops before one. `by_parts`: tasks reach
-    the lake's files."""
+    """H of every partition that the audit has read: the log offset of its first record later than the moment (epoch
+    ms), but never above the start of a transaction that is still open there, because Kafka's cleaner stops before one.
+    `by_parts`: tasks reach the lake's files."""
     ends = look_for_ends(moment_ms, believed_until(audit), lake.replaced)
     columns = dict.fromkeys(LOG_TABLES, (*ENDS_COLUMNS, "audit_id"))
     found = {p.offsets_partition: p.end_offset for p in audit.partitions or ()}
@@ -44,7 +44,7 @@ def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> 
 
 
 def _look_for_spanning(of: Horizons, replaced: Replaced) -> Look:
-    """Where transactions began that were open at H and have ended since."""
+    """The start offsets of transactions that were open at H and have ended since."""
 
     def look(name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
         for rows in lots:

@@ -1,4 +1,4 @@
-"""The newest log times that the ledger knows, without those that cannot be (decoding/log_times.py)."""
+"""The newest log times in the ledger, without implausible ones (decoding/log_times.py)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ COLUMNS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp")
 
 
 def known_times(lake: Lake, audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
-    """The newest plausible time (ms) of each offsets partition as the ledger has it; without those that have none.
+    """The newest plausible log time (epoch ms) of each offsets partition in the ledger; partitions without one are
+    absent.
 
-    Earlier versions took every time for true: of a partition whose time is ahead of the clock history is asked.
+    Earlier versions accepted every time, so for a partition with a time ahead of the clock, history is searched.
     """
     partitions = (audit.partitions or ()) if audit else ()
     known = {p.offsets_partition: to_epoch_ms(p.newest_log_timestamp) for p in partitions if p.newest_log_timestamp}
     latest = clock_ms + CLOCKS_DIFFER_MS
     ahead = {number for number, ms in known.items() if ms > latest}
     if not ahead or (len(ahead) > 1 and ahead == known.keys()):
-        return known  # where all are ahead it is this machine's clock that is wrong
+        return known  # if all times are ahead, this machine's clock is wrong
     return {number: ms for number, ms in known.items() if number not in ahead} | newest_in_history(lake, ahead, latest)
 
 
 def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms: int) -> dict[int, int]:
-    """By offsets partition the newest log time that is not after `latest_ms`, ms; without those that have none."""
+    """The newest log time (epoch ms) up to `latest_ms` of each offsets partition; partitions without one are absent."""
     stored = Stored.of(lake)
     of_logs = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
     tasks = task_shards(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.runner.slots)
@@ -48,7 +49,7 @@ def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms
 
 @dataclass(frozen=True)
 class NewestTask:
-    """The newest log time of a shard that is not after `latest_ms`."""
+    """Finds the newest log time of a shard up to `latest_ms`."""
 
     stored: StoredHistory
     latest_ms: int

@@ -1,8 +1,8 @@
-"""Where the log ended at a moment: that of each offsets partition ends before its first record with a log_timestamp
-above it. The log is ordered by offset, its times may step back.
+"""The end of the log as of a moment: each offsets partition ends before its first record with a later log_timestamp.
+The log is ordered by offset; its times may step back.
 
-Times that no clock can have shown yet end nothing (log_times.believed_until_ms): one record stamped 2040 would end the
-log at its place as of every moment. In SQL: the view last_audit and the function log_ends_as_of."""
+Times that are ahead of every clock end no log (log_times.believed_until_ms): otherwise one record dated 2040 would end
+the log at its offset as of every moment. In SQL: the view last_audit and the function log_ends_as_of."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ ENDS_COLUMNS = ("offsets_partition", "log_offset", "log_timestamp")
 
 
 def believed_until(audit: AuditRow) -> int:
-    """Log times above it, in ms, count nowhere after that audit."""
+    """The epoch ms above which log times count nowhere after that audit."""
     newest = audit.newest_log_timestamp
     return believed_until_ms(None if newest is None else to_epoch_ms(newest), to_epoch_ms(audit.started_at))
 
 
 def log_ends(rows: pa.Table, as_of_ms: int, believed_until_ms: int, partition: Sequence[str]) -> Places:
-    """Per partition (its columns) the log_offset of its first record above the moment; a partition that is not named
-    has no such record. Times above `believed_until_ms` do not count."""
+    """The log_offset of the first record later than the moment, by partition (the columns `partition`); partitions
+    without such a record are absent. Times above `believed_until_ms` do not count."""
     time_us = rows["log_timestamp"].cast(pa.int64())
     later = pc.and_(pc.greater(time_us, 1000 * as_of_ms), pc.less_equal(time_us, 1000 * believed_until_ms))
     return first_places(rows.filter(pa.array(flags(later))), partition)
 
 
 def first_places(rows: pa.Table, partition: Sequence[str], column: str = "log_offset") -> Places:
-    """Per partition the least number in a column."""
+    """The least value of a column, by partition."""
     least = rows.group_by([*partition], use_threads=False).aggregate([(column, "min")])
     keys = zip(*(least[name].to_pylist() for name in partition), strict=True)
     return dict(zip(keys, least[f"{column}_min"].to_pylist(), strict=True))
 
 
 def look_for_ends(as_of_ms: int, believed_until_ms: int, replaced: Replaced) -> Look:
-    """`log_ends` of the LOG_TABLES, as a line for each lot of rows."""
+    """A function for table_scan: `log_ends` of the LOG_TABLES, as a line for each lot of rows."""
 
     def look(name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
         for rows in lots:
@@ -59,7 +59,7 @@ def look_for_ends(as_of_ms: int, believed_until_ms: int, replaced: Replaced) -> 
 
 
 def reported_first(lines: Iterable[Line]) -> Places:
-    """The least place of each partition that the lines name."""
+    """The least place of each partition in the lines."""
     found: Places = {}
     for _, places in lines:
         for partition, at in places:

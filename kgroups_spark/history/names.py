@@ -1,4 +1,4 @@
-"""Names in the whole history: topic ids that it names, and how many partitions the offsets topic may have."""
+"""Names in the whole history: names of topic ids, and the possible numbers of partitions of the offsets topic."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NAMING = {
 
 @dataclass(frozen=True)
 class HistoryNames:
-    """`topics`: (topic id, topic, earliest log time in ms or None, source). `partition_counts`: per offsets partition
-    the numbers of partitions under which all groups seen there belong there."""
+    """`topics`: (topic id, topic, earliest log time in epoch ms or None, source). `partition_counts`: for each offsets
+    partition the numbers of partitions under which all groups seen there hash to it."""
 
     topics: tuple[Sighting, ...]
     partition_counts: tuple[tuple[int, ...], ...]
 
     def with_topics(self, topics: Iterable[Sighting]) -> HistoryNames:
-        """These, and others that were seen before."""
+        """These names, and the sightings of earlier audits."""
         names = TopicNames()
         names.merge(self.topics)
         names.merge(topics)
@@ -50,21 +50,21 @@ def _ms(seen: datetime | None) -> int | None:
 
 @dataclass
 class NamesOfShard:
-    """Gathers the names in records of an offsets partition."""
+    """Collects the names in records of an offsets partition."""
 
     offsets_partition: int
     topics: TopicNames = field(default_factory=TopicNames)
     groups: set[str] = field(default_factory=set)
 
     def see(self, table: str, rows: pa.Table) -> None:
-        """Takes in rows of offset_commits or group_records; of other tables nothing."""
+        """Adds the names in rows of offset_commits or group_records; ignores other tables."""
         if table == "offset_commits":
             self._see_commits(rows)
         elif table == "group_records":
             self._see_group_records(rows)
 
     def rest(self) -> dict[str, Any]:
-        """All of it, as something JSON can hold."""
+        """All collected names, as a JSON value."""
         counts = [fitting_partition_counts(self.groups, self.offsets_partition)] if self.groups else []
         return {"topics": self.topics.rows(), "partition_counts": counts}
 
@@ -89,7 +89,7 @@ class NamesOfShard:
 
 
 def names_of_shards(reported: Iterable[dict[str, Any]]) -> HistoryNames:
-    """The names of all shards, of what NamesOfShard gathered of each."""
+    """The names of all shards, from the results of NamesOfShard."""
     topics, counts = TopicNames(), list[tuple[int, ...]]()
     for each in reported:
         topics.merge(tuple(sighting) for sighting in each["topics"])

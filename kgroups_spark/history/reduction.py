@@ -1,23 +1,24 @@
-"""Old history reduced as Kafka's log cleaner would: of each key the last record stays.
+"""Reduction of old history as by Kafka's log cleaner: the last record of each key stays.
 
-Rules, for what lies below H of its offsets partition (horizons.py):
+Rules for rows below H of their offsets partition (horizons.py):
 
-    offset_commits       the last record of each key, tombstones too. Values of aborted transactions go. Records of a
-                         transaction that is open at H, and records with a producer id but no transaction, stay
+    offset_commits       the last record of each key stays, also a tombstone. Values of aborted transactions go.
+                         Records of a transaction that is open at H, and records with a producer id but no transaction,
+                         stay
     group_records        the last record of each key; records of a transaction that is open at H stay
-    quarantine           stays, but of records of an unknown type or version the last of each key
-    transaction_markers  stay as long as a record of their transaction does
-    group_versions, group_member_versions   the last version of each group or member
-    group_events         below H go
+    quarantine           stays; of records of an unknown type or version only the last of each key
+    transaction_markers  stay as long as a record of their transaction stays
+    group_versions, group_member_versions   the last version of each group or member stays
+    group_events         rows below H go
     group_traffic        whole hours before the moment go
-    topic_offsets        what was seen before the moment goes, but for what was seen last
+    topic_offsets        rows seen before the moment go, except those seen last
 
-The coordinator's tombstones act at once, also those in aborted transactions, and so count as records here. Each rule
-can be applied again to what it has left, in whatever order, with no other result: markers that are needed to tell what
-became of a record stay with it.
+The coordinator applies tombstones at once, even in aborted transactions, so they count as records here. Each rule can
+be applied again to its own result, in any order, without a change: a marker that decides the outcome of a record stays
+with it.
 
-All of it is plain columns: rows come in lots, twice in the same order. The first time their keys are looked at, which
-takes memory for each key and a byte a row; the second time those that stay are given.
+All of it works on plain columns: rows come in lots, twice in the same order. The first pass compares their keys, which
+takes memory for each key and one byte for each row. The second pass returns the rows that stay.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import pyarrow.compute as pc
 from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, LARGEST_KEY, NEVER, Flags, Markers, next_marker, starts_of
 
 UNKNOWN = ("unknown_record_type", "unknown_value_version")
-# Rows that wait for their keys to be compared: so many at once, or as many as there are keys.
+# The number of rows that wait for the comparison of their keys; at least the number of keys.
 ROWS_AT_ONCE = 1 << 20
 # Columns of transaction_markers.
 MARKER_COLUMNS = ("offsets_partition", "producer_id", "log_offset", "transaction_start_offset", "outcome")
@@ -41,11 +42,11 @@ PRODUCER_COLUMNS = ("offsets_partition", "producer_id", "log_offset")
 
 
 class Contest(NamedTuple):
-    """The rows of a key from its last base on stay; without a base all of them do.
+    """The rows of a key from its last base on stay; without a base all of its rows stay.
 
-    key           columns, a row for each row
-    is_in         rows that take part; no other row stays because of it
-    is_base       None: each row is, so that the last one stays
+    key           the key's columns, for each row
+    is_in         rows that take part; the contest keeps no other row
+    is_base       rows that are a base; None: all are, so only the last row of a key stays
     """
 
     key: pa.Table
@@ -54,7 +55,7 @@ class Contest(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The fate of rows below H: `stays` anyway, or by a contest; all others go."""
+    """The decision on rows below H: a row stays anyway (`stays`), or by one of the contests; all others go."""
 
     stays: Flags
     contests: tuple[Contest, ...] = ()
@@ -62,7 +63,7 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True)
 class Ends:
-    """How the transactions of n records ended: the offset of the marker (NEVER: none has), and whether it aborted."""
+    """The ends of the transactions of n records: the log offset of the marker (NEVER: none), and whether it aborted."""
 
     log_offset: I64
     is_aborted: Flags
@@ -73,11 +74,11 @@ class Ends:
 
 @dataclass(frozen=True)
 class Rule:
-    """How rows of a table below H are reduced.
+    """The reduction of a table's rows below H.
 
-    columns  that decide, besides the place
-    decide   (rows, how their transactions ended, the H of each) -> what becomes of them
-    asks     rows whose transaction's marker has to be looked for
+    columns  the columns that decide, besides the place
+    decide   (rows, the ends of their transactions, the H of each) -> the decision
+    asks     rows for which the marker of their transaction must be found
     """
 
     columns: tuple[str, ...]
@@ -114,7 +115,7 @@ def _of_versions(*key: str) -> Rule:
 
 
 def _without_a_marker(rows: pa.Table) -> Flags:
-    """A row that was read together with its marker knows it."""
+    """Transactional rows without a marker in the row; a row has its marker if both were read together."""
     is_open = flags(rows["is_transactional"])
     return is_open & ~is_given(rows["marker_offset"]) if "marker_offset" in rows.column_names else is_open
 
@@ -139,7 +140,7 @@ RULES: Mapping[str, Rule] = {
 
 
 class Lot(NamedTuple):
-    """Some rows of a table, which of them are replaced (lake/replaced.py), and the H of each (-1: none)."""
+    """Rows of a table, a mask of replaced ones (lake/replaced.py), and the H of each (-1: none)."""
 
     rows: pa.Table
     is_replaced: Flags
@@ -147,15 +148,15 @@ class Lot(NamedTuple):
 
 
 def rows_that_stay(rule: Rule, lots: Iterable[Lot], markers: Callable[[], Iterable[pa.Table]]) -> Flags:
-    """For each row of all lots whether it stays. Replaced rows below H go and count for nothing.
+    """Whether each row of all lots stays. Replaced rows below H go, and have no influence on others.
 
-    `markers` gives rows of transaction_markers of these offsets partitions (MARKER_COLUMNS), those without outcome too.
+    `markers` returns rows of transaction_markers of these offsets partitions (MARKER_COLUMNS), also without an outcome.
     """
     stays, asking = [np.zeros(0, np.bool_)], list[tuple[pa.Table, I64, I64]]()
     contests, start = dict[int, LastOfEach](), 0
 
     def settle(rows: pa.Table, number: I64, ends: Ends, horizon: I64) -> I64:
-        """The numbers of those that stay anyway."""
+        """The numbers of the rows that stay anyway."""
         decided = rule.decide(rows, ends, horizon)
         log_offset = numbers(rows["log_offset"])
         for n, contest in enumerate(decided.contests):
@@ -184,14 +185,14 @@ def rows_that_stay(rule: Rule, lots: Iterable[Lot], markers: Callable[[], Iterab
 
 
 def _reported(rows: pa.Table) -> Ends:
-    """How transactions ended, as far as the rows themselves say it."""
+    """The ends of the rows' transactions, from the rows' own columns."""
     if "marker_offset" not in rows.column_names:
         return Ends(np.full(len(rows), NEVER, np.int64), np.zeros(len(rows), np.bool_))
     return Ends(numbers(rows["marker_offset"], none=NEVER), flags(pc.equal(rows["outcome"], "aborted")))
 
 
 class LastOfEach:
-    """The contest of all rows that were added, by their numbers. Memory: keys, and rows of ROWS_AT_ONCE."""
+    """A contest among all added rows, by their numbers. Memory: one row for each key, and ROWS_AT_ONCE rows."""
 
     def __init__(self) -> None:
         self._lots: list[pa.Table] = []
@@ -218,13 +219,13 @@ class LastOfEach:
 
 
 def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts and bytes as dictionaries: keys repeat them."""
+    """The column, with texts and bytes as dictionaries, because keys repeat them."""
     is_number = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
     return column if is_number or pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _from_last_base_on(rows: pa.Table) -> Flags:
-    """Which rows are at the last base of their key or behind it."""
+    """Which rows are at or after the last base of their key."""
     if not len(rows):
         return np.zeros(0, np.bool_)
     log_offset, key = numbers(rows["log_offset"]), _key_numbers(rows)
@@ -261,8 +262,8 @@ def _codes(column: pa.ChunkedArray) -> I64:
 
 
 class NextMarkers:
-    """For each of some records (PRODUCER_COLUMNS) the next marker of its producer that says committed or aborted, of
-    all those that were looked at; `log_offset` NEVER: none follows."""
+    """For each record (PRODUCER_COLUMNS) the next committing or aborting marker of its producer, among the markers
+    added so far; `log_offset` NEVER: none follows."""
 
     def __init__(self, records: pa.Table) -> None:
         self._partition, self._producer, self._record = (numbers(records[name], none=-1) for name in PRODUCER_COLUMNS)
@@ -271,7 +272,7 @@ class NextMarkers:
         self.is_aborted = np.zeros(len(records), np.bool_)
 
     def look(self, markers: pa.Table) -> None:
-        """Takes rows of transaction_markers into account (MARKER_COLUMNS)."""
+        """Adds rows of transaction_markers (MARKER_COLUMNS)."""
         wanted = pc.and_(pc.is_valid(markers["outcome"]), pc.is_valid(markers["producer_id"]))
         markers = markers.filter(wanted)
         of = numbers(markers["offsets_partition"])
@@ -290,14 +291,14 @@ class NextMarkers:
         self.is_aborted[at] = is_aborted[number]
 
     def places(self) -> dict[int, I64]:
-        """The markers that follow a record: by offsets partition their log offsets."""
+        """The log offsets of the markers that follow a record, by offsets partition."""
         has = self.log_offset != NEVER
         partition, log_offset = self._partition[has], self.log_offset[has]
         return {number: np.unique(log_offset[partition == number]) for number in np.unique(partition).tolist()}
 
 
 def ends_of(records: pa.Table, markers: Iterable[pa.Table]) -> Ends:
-    """How the transactions of the records ended: by the marker that ends a transaction which began at or before it."""
+    """The ends of the records' transactions: a marker counts if its transaction began at or before the record."""
     following = NextMarkers(records)
     for some in markers:
         following.look(some.filter(pc.is_valid(some["transaction_start_offset"])))
@@ -306,7 +307,8 @@ def ends_of(records: pa.Table, markers: Iterable[pa.Table]) -> Ends:
 
 
 def producers_left(rows: pa.Table, horizon: I64) -> pa.Table:
-    """PRODUCER_COLUMNS of rows below H that stay: their markers do, too. `rows` of a table of records."""
+    """PRODUCER_COLUMNS of rows that stay below H, because their markers must stay, too. `rows`: of a table of
+    records."""
     is_it = is_given(rows["producer_id"]) & (numbers(rows["log_offset"]) < horizon)
     if "record_count" in rows.column_names:
         is_it &= numbers(rows["record_count"]) > 0
@@ -314,7 +316,7 @@ def producers_left(rows: pa.Table, horizon: I64) -> pa.Table:
 
 
 def markers_that_stay(lot: Lot, needed: Mapping[int, I64]) -> Flags:
-    """Which rows of transaction_markers stay; `needed`: places of those that follow a record which is left."""
+    """Which rows of transaction_markers stay; `needed`: log offsets of the markers that follow a remaining record."""
     partition, log_offset = numbers(lot.rows["offsets_partition"]), numbers(lot.rows["log_offset"])
     stays = ~is_given(lot.rows["outcome"]) | ~is_given(lot.rows["producer_id"])
     for number, places in needed.items():
@@ -323,20 +325,21 @@ def markers_that_stay(lot: Lot, needed: Mapping[int, I64]) -> Flags:
 
 
 def traffic_that_stays(rows: pa.Table, moment_ms: int) -> Flags:
-    """Hours that reach beyond the moment, and records without a time."""
+    """Which rows of group_traffic stay: hours that end after the moment (epoch ms), and records without a time."""
     ends = numbers(rows["hour"]) // 1000 + 3_600_000
     stays: Flags = ~is_given(rows["hour"]) | (ends > moment_ms)
     return stays
 
 
 def topic_offsets_that_stay(rows: pa.Table, moment_ms: int, newest_audit_id: int) -> Flags:
-    """The view lag reads those of the newest audit that has any."""
+    """Which rows of topic_offsets stay: those seen since the moment (epoch ms), and those of the newest audit that has
+    any, which the view lag reads."""
     stays: Flags = (numbers(rows["seen_at"]) // 1000 >= moment_ms) | (numbers(rows["audit_id"]) == newest_audit_id)
     return stays
 
 
 def looked_up(horizons: Mapping[int, int], partition: I64) -> I64:
-    """The H of each row's partition; -1: nothing of it is reduced."""
+    """The H of each row's partition; -1: the partition is not reduced."""
     if not horizons:
         return np.full(len(partition), -1, np.int64)
     known = np.array(sorted(horizons), np.int64)
@@ -355,7 +358,7 @@ def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> I64:
 
 
 def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
-    """A column of truth values; null is false."""
+    """A boolean column as a NumPy array; null is false."""
     found: Flags = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
     return found
 

@@ -1,4 +1,4 @@
-"""The states of shards at a place in their history: where it is about to be reduced, and where a log was cut back."""
+"""The states of shards at a log offset in their history: where it will be reduced, and where a log was cut back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from kgroups_spark.tasks.sinks import sink_of
 def history_below(
     lake: Lake, stored: Stored, horizon: Horizons, release_version: str, shards: Collection[int] = ()
 ) -> StoredHistory:
-    """The history up to H of each partition, from its newest checkpoint on where that is usable; all of it must be of
-    finished audits. `shards`: others that tasks look at."""
+    """The history up to H of each partition, from its newest checkpoint on if that is usable; all of it must be of
+    finished audits. `shards`: additional shards for the tasks."""
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
     return StoredHistory(
         stored.tables(),
@@ -37,7 +37,7 @@ def history_below(
 
 
 def state_task(history: StoredHistory, release_version: str, audit_id: int, *, reason: str = NIGHT) -> ShardTask:
-    """Makes the states where a history ends, as rows of checkpoints."""
+    """The task that returns the states at the end of a history, as rows of checkpoints."""
     night = Night(audit_id, release_version, None, Topics())
     ends = dict(history.horizons or {})
     return ShardTask(night, ends, stored=history, reason=reason, tables=frozenset({CHECKPOINTS}))

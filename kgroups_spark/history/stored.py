@@ -1,4 +1,4 @@
-"""History for tasks: references to the files that have it; where tasks cannot reach these, packed rows."""
+"""History for tasks: references to its files, or packed rows if tasks cannot reach the files."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from kgroups_spark.tasks.replay_stage import Task, replay_shards, shards_of, sha
 from kgroups_spark.tasks.sinks import Given, PartsSink
 
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
-# A replay of history goes on from none of a night's states.
+# A replay of history starts from no night's state.
 OF_HISTORY = {CHECKPOINTS: (Condition("reason", "in", [REREAD, KEEP]),)}
-# Fewer records are not worth a task of their own: each opens nearly all files of a lake of small nights.
+# Fewer records are not worth their own task: each task opens nearly all files of a lake with small nights.
 RECORDS_OF_A_TASK = 250_000
 
 
 @dataclass
 class Stored:
-    """Tables of a lake for tasks, and the parts of their shards. `by_reference`: tasks reach the lake's files; else
-    `packed` has all rows."""
+    """Tables of a lake for tasks, and the parts of their shards. `by_reference`: tasks reach the lake's files;
+    otherwise `packed` has all rows."""
 
     lake: Lake
     by_reference: bool
@@ -46,12 +46,12 @@ class Stored:
 
     @classmethod
     def of(cls, lake: Lake) -> Stored:
-        """By reference, if tasks can read the lake's files."""
+        """The lake's tables, by reference if tasks can read its files."""
         return cls(lake, tasks_read(lake, HISTORY))
 
     @classmethod
     def by(cls, writer: LakeWriter, parts: Sequence[HistoryPart] = (), packed: Sequence[DataFrame] = ()) -> Stored:
-        """As the tasks of a writer reach them, with the history that a sink has."""
+        """The lake's tables as the tasks of a writer reach them, with a sink's history."""
         return cls(writer.lake, writer.name == "parts", [*parts], [*packed])
 
     def tables(self, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
@@ -73,7 +73,8 @@ class Stored:
         version: int | None = None,
         conditions: Sequence[Condition] = (),
     ) -> StoredTable:
-        """A version of a table (None: the newest), without files and maybe rows that do not meet the conditions."""
+        """A version of a table (None: the newest). Files that cannot meet the conditions are left out; rows that do not
+        meet them may be there."""
         if not self.by_reference:
             rows = rows_where(self.lake.read(name, version, NOTHING), conditions).select(*columns)
             schema = StoredTable(label, name, "", tuple(columns), None).schema
@@ -85,8 +86,8 @@ class Stored:
         return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, files)))
 
     def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
-        """Gives the shards the rows of a table as an audit left it; `written_by`: of checkpoints the files with the
-        state of that audit, and maybe with other rows."""
+        """Adds the rows of a table, as an audit left it, to the shards. `written_by`: only the files of checkpoints
+        with the state of that audit, which may have other rows, too."""
         version = then.version(name)
         if version is None:
             return
@@ -107,12 +108,12 @@ class Stored:
         return shards_of(self.lake.spark, tasks.shards, self.packed)
 
     def facts(self, tasks: TaskShards, task: Task) -> list[Any]:
-        """The facts that tasks report of their shards, of which they make no rows."""
+        """The facts of a task that returns no rows, for all shards."""
         return PartsSink(self.lake.runner, {}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
 
 
 def _columns(name: str) -> list[str]:
-    """The columns that a replay takes, and those that say whether a row counts."""
+    """The columns for a replay, and those that decide whether a row counts."""
     schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
     return [*dict.fromkeys(["audit_id", *schema.names])]
 
@@ -123,6 +124,6 @@ def _file(file: TableFile) -> StoredFile:
 
 
 def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
-    """The tasks of shards with so many records each: a small history is one task."""
+    """The shards of each task, given the number of records of each shard; a small history is one task."""
     tasks = max(1, min(2 * slots, sum(records.values()) // RECORDS_OF_A_TASK))
     return TaskShards(tuple(map(tuple, by_weight(sorted(records), records.__getitem__, tasks))), dict(records))
