@@ -1,1 +1,1 @@
-"""The part of the log that an audit reads: where it goes on, and whether the log is the one that we know."""
+"""The part of the log that an audit reads: where to resume, and whether it is still the same log."""

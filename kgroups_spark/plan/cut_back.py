@@ -1,9 +1,10 @@
-"""A log that was cut back: it ends before what the lake has read, or has records of a later leader from there on.
+"""A log that was cut back: it ends before the last offset that the lake has read, or has a later leader's records
+there.
 
-After an unclean leader election, or where a tail was read and then lost, the log goes on from an earlier offset, in a
-later leader epoch. An epoch has one leader, so a batch of it at an offset is the same batch in every copy of the log,
-and so is all before it (KIP-101). The newest batch that both sides have therefore ends where the log was cut, or
-before: what the cleaner took from there on nobody can compare.
+After an unclean leader election, or after the loss of a tail that was read, the log continues from an earlier offset,
+in a later leader epoch. Each epoch has one leader, so a batch of that epoch at an offset is the same batch in every
+copy of the log, and so is everything before it (KIP-101). So the newest batch that both sides have ends at the cut, or
+before it if the cleaner removed batches in between.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
 
-# So many audits' last batches are looked for in the log, each of which may cost a live log's broker a request.
+# The number of audits whose last batches are searched in the log. Each may cost a request to a broker.
 MOST_LOOKED_FOR = 64
 
 
 class AnotherLog(UsageError):
-    """The given log is not the one that the lake holds."""
+    """The given log is not the lake's log."""
 
 
 class MaybeCutBack(AnotherLog):
-    """The same, but it may be one that was cut back."""
+    """The given log differs from the lake's, but may be the same log after a cut."""
 
 
 @dataclass(frozen=True)
 class CutBack:
-    """A range of a partition, read from `from_offset` up to `to_offset`, is replaced. `before`: how far it counts as
-    read then; None: nothing of it counts. `misread`: the log was not cut back, its last batch was read under this
-    offset."""
+    """The range of a partition from `from_offset` to `to_offset` (exclusive) is replaced. `before`: how far the
+    partition counts as read afterwards; None: nothing counts. `misread`: the log was not cut back; an audit read its
+    last batch under this wrong offset."""
 
     from_offset: int
     to_offset: int
@@ -48,7 +49,7 @@ class CutBack:
     misread: int | None = None
 
     def note(self, offsets_partition: int, log: PartitionLog) -> str:
-        """For the ledger."""
+        """The note for the ledger."""
         if self.before is None:
             return (
                 f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "
@@ -67,18 +68,18 @@ class CutBack:
         )
 
 
-# An audit and how far it had read a partition.
+# The number of an audit, and how far it had read a partition.
 Reading = tuple[int, PartitionProgress]
 
 
 @dataclass(frozen=True)
 class KnownReadings:
-    """Knowledge of a lake about its log besides the last audit's entry.
+    """The lake's knowledge of its log, besides the last audit's entry.
 
-    earlier     an offsets partition -> what finished audits read of it, newest first
-    replaced    what no longer counts of that
-    reduced_to  an offsets partition -> below which offset its history is reduced; 0: nowhere
-    accept      the user said that another log is meant (--accept-log-change)
+    earlier     an offsets partition -> the readings of finished audits, newest first
+    replaced    the replaced ranges of these
+    reduced_to  an offsets partition -> the log offset below which its history is reduced; 0: it is not reduced
+    accept      the user accepts another log (--accept-log-change)
     """
 
     earlier: Callable[[int], Iterator[Reading]]
@@ -88,7 +89,7 @@ class KnownReadings:
 
     @classmethod
     def of(cls, lake: Lake, last: AuditRow, *, accept: bool) -> KnownReadings:
-        """Those of a lake whose last finished audit this is."""
+        """The readings of a lake with this last finished audit."""
         return cls(
             partial(_readings, lake, last.audit_id),
             last.replaced,
@@ -97,7 +98,7 @@ class KnownReadings:
         )
 
     def cut(self, log: PartitionLog, before: PartitionProgress, refused: AnotherLog) -> CutBack:
-        """Where the log was cut back. Raises `refused`, or AnotherLog, where that may be another log."""
+        """The cut of the log. Raises `refused`, or AnotherLog, if it may be another log."""
         found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
         if found is not None and self.is_reduced(found, before.offsets_partition):
             refused = AnotherLog(
@@ -114,7 +115,7 @@ class KnownReadings:
         ) from refused
 
     def is_reduced(self, cut: CutBack, offsets_partition: int) -> bool:
-        """Whether history before the cut can no longer be replayed."""
+        """Whether history has been reduced beyond the cut, so that history before it can no longer be replayed."""
         return cut.from_offset < self.reduced_to(offsets_partition)
 
     def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
@@ -129,7 +130,8 @@ class KnownReadings:
         return CutBack(found.end_offset, before.end_offset, found) if self._is_same(log, found) else None
 
     def _is_same(self, log: PartitionLog, found: PartitionProgress) -> bool:
-        """Whether the log below is the lake's: by the checksum of a last batch that both have, else by the topic id."""
+        """Whether the log before the cut is the lake's: by the CRC of an audit's last batch, otherwise by the topic
+        id."""
         for entry in self._counting(found.offsets_partition):
             if entry.end_offset <= found.end_offset and entry.last_batch_offset is not None:
                 is_same = _has_batch(log.headers_at(entry.last_batch_offset), entry)
@@ -138,7 +140,7 @@ class KnownReadings:
         return found.topic_id is not None and found.topic_id == log.topic_id
 
     def _counting(self, offsets_partition: int) -> Iterator[PartitionProgress]:
-        """The readings of audits of which nothing was replaced since, newest first."""
+        """The readings of audits that have not been replaced since, even partly; newest first."""
         for audit_id, entry in islice(self.earlier(offsets_partition), MOST_LOOKED_FOR):
             first_replaced = self.replaced.first_after(offsets_partition, audit_id)
             if first_replaced is None or entry.end_offset <= first_replaced:
@@ -153,12 +155,12 @@ def _readings(lake: Lake, newest: int, offsets_partition: int) -> Iterator[Readi
 
 
 def _common(log: PartitionLog, entry: PartitionProgress) -> PartitionProgress | None:
-    """How far the log still is as that audit read it; None: of the leader of its last batch the log has nothing."""
+    """How far the log is still as that audit read it; None: the log has no batch of the audit's last leader epoch."""
     epoch = entry.last_leader_epoch
     if epoch is None:
         return None
     for headers in log.headers_back_from(entry.end_offset):
-        # An epoch that goes back behind a later one was damaged.
+        # An epoch that is lower than an earlier batch's is damaged.
         later = np.flatnonzero(headers.leader_epoch > epoch)
         headers = headers[: later[0]] if len(later) else headers
         older = np.flatnonzero((headers.leader_epoch >= 0) & (headers.leader_epoch <= epoch))
@@ -182,8 +184,9 @@ def _has_batch(headers: BatchColumns, entry: PartitionProgress) -> bool | None:
 
 
 def is_untouched(headers: BatchColumns, before: PartitionProgress) -> bool:
-    """Whether the cleaner never rewrote the batch. It keeps the offsets and changes the checksum, where records go,
-    where a tombstone or marker gets its delete horizon, and where old messages become a batch (of no leader epoch)."""
+    """Whether the cleaner has never rewritten the batch. A rewrite keeps the offsets and changes the CRC: if records
+    are removed, if a tombstone or marker gets its delete horizon, or if old messages become a batch (without leader
+    epoch)."""
     batch = np.flatnonzero(headers.base_offset == before.last_batch_offset)[0]
     if headers.magic[batch] >= 2 and (headers.attributes[batch] & DELETE_HORIZON or headers.leader_epoch[batch] < 0):
         return False

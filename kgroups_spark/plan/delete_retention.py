@@ -1,9 +1,9 @@
-"""When a partition must be read again from its start, because the log may have forgotten what ended something (R6).
+"""When a partition must be read again from its start, because the log may have lost tombstones or markers (R6).
 
 Kafka's cleaner drops a tombstone, or the marker of a transaction without records, `delete.retention.ms` after it has
-first cleaned it (LogCleaner, `deleteHorizonMs`; before 3.1 as long after its segment was last written). One that was
-written after our last read can only be gone if that read is longer ago. Whether one is gone nobody can see; but where
-no offset is missing, nothing is.
+first cleaned it (LogCleaner, `deleteHorizonMs`; before 3.1 that long after its segment was last written). One that was
+written after our last read can only be gone if that read is longer ago. The log does not show whether one is gone; but
+if no offset is missing, none is.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import Reading
 from kgroups_spark.times import to_epoch_ms
 
-# Kafka's default of delete.retention.ms; __consumer_offsets is made without one of its own.
+# Kafka's default of delete.retention.ms; __consumer_offsets is created without its own value.
 DEFAULT_DELETE_RETENTION_MS = UNITS_MS["d"]
 
 
 class LastReads:
-    """Which audit last read something of a partition.
+    """The last audit that read records of a partition.
 
-    `readings`: what finished audits read of, the newest first. It is asked for only if that was not the audit `last`,
-    and gone through only as far as needed.
+    `readings`: finished audits with the partitions that they read, the newest first. It is called only if that was not
+    the audit `last`, and is read only as far as needed.
     """
 
     def __init__(self, last: AuditRow, readings: Callable[[], Iterable[Reading]]) -> None:
@@ -36,7 +36,7 @@ class LastReads:
         self._found: dict[int, Reading] = {}
 
     def of(self, offsets_partition: int) -> AuditRow | Reading | None:
-        """None: the ledger knows of none."""
+        """The last audit that read records of the partition; None: the ledger has none."""
         if _has_read(self._last, offsets_partition):
             return self._last
         while offsets_partition not in self._found:
@@ -58,15 +58,15 @@ def _has_read(row: AuditRow, offsets_partition: int) -> bool:
 
 @dataclass(frozen=True)
 class TooOld:
-    """A partition whose last read is longer ago (`age`, ms) than `delete.retention.ms`: if offsets are missing in what
-    is new of it, tombstones may be among them."""
+    """A partition with a last read longer ago (`age`, ms) than `delete.retention.ms`: if offsets are missing in its new
+    span, tombstones may be among them."""
 
     offsets_partition: int
     age: int
     delete_retention_ms: int
 
     def why_read_again(self, gone: int, span: int) -> str | None:
-        """A sentence, or None where nothing is `gone` of the `span` of new offsets."""
+        """The reason as a sentence; None if no record is missing (`gone`) of the `span` of new offsets."""
         if gone <= 0:
             return None
         return (
@@ -78,7 +78,7 @@ class TooOld:
 
 @dataclass(frozen=True)
 class DeleteRetention:
-    """`delete.retention.ms` of the topic, and what it is measured against. `now` is the ledger's clock, ms."""
+    """`delete.retention.ms` of the topic, with the last reads and the clock. `now`: the audit's clock, epoch ms."""
 
     delete_retention_ms: int
     last_reads: LastReads
@@ -92,10 +92,10 @@ class DeleteRetention:
         return cls(delete_retention_ms, LastReads(last, readings), to_epoch_ms(datetime.now(UTC)))
 
     def too_old(self, before: PartitionProgress, end_offset: int, newest: int | None) -> TooOld | None:
-        """None where what is new in the partition is enough, whatever is missing.
+        """None if reading the new span of the partition is enough, even with missing offsets.
 
-        `before`: how far it was read; `end_offset` and `newest`: where its log ends now, and the timestamp of its last
-        batch (None: not known).
+        `before`: how far it was read. `end_offset` and `newest`: the present end of its log, and the timestamp of its
+        last batch (epoch ms; None: unknown).
         """
         is_new = end_offset > before.end_offset
         age = self._last_read_ago(before.offsets_partition, newest) if is_new else 0
@@ -103,11 +103,12 @@ class DeleteRetention:
         return TooOld(before.offsets_partition, age, self.delete_retention_ms) if too_old else None
 
     def _last_read_ago(self, offsets_partition: int, newest: int | None) -> int:
-        """By the ledger's clock or by the log's, which is the longer: copies of a log may be read long after.
+        """Milliseconds since the last read, by the ledger's clock or by log time, whichever is longer: a copy of a log
+        may be read long after it was made.
 
-        A time more than a day ahead of the ledger's clock is not the log's (decoding/log_times.py), unless both are:
-        then the clock is wrong. A broken time that is not ahead counts: to read a partition again without need loses
-        nothing.
+        A log time more than a day ahead of the ledger's clock does not count (decoding/log_times.py), unless both log
+        times are: then the clock is wrong. A wrong time that is not ahead counts, because reading a partition again
+        without need does no harm.
         """
         read = self.last_reads.of(offsets_partition)
         if read is None:

@@ -1,4 +1,4 @@
-"""Corrupt batches that an audit comes upon again: those after the last sound batch that was read."""
+"""Corrupt batches that an audit finds again: those after the last sound batch that was read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ KnownCorrupt = dict[int, set[tuple[str, int]]]
 def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
     """File names and positions of corrupt batches that are in quarantine, by offsets partition.
 
-    Older ones are left out where they do not cost a look: once a sound batch after it was read, none is met again. So
-    what the last audit (None: none has finished) came upon is enough for every partition that it read a batch of.
+    Older ones are left out if their files can be skipped: once a sound batch after it was read, a corrupt batch is not
+    found again. So for each partition with a sound batch in the last audit (None: no audit has finished), its corrupt
+    batches are enough.
     """
     if before is None:
         return {}
@@ -32,12 +33,12 @@ def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
 
 
 def _was_read(progress: PartitionProgress) -> bool:
-    """Whether the audit came upon a sound batch of the partition."""
+    """Whether the audit read a sound batch of the partition."""
     return progress.last_batch_offset is not None and progress.last_batch_offset >= progress.start_offset
 
 
 def _may_hold(file: TableFile, audit_id: int, idle: Collection[int]) -> bool:
-    """Whether rows of that audit, or of older ones about those partitions, may be in the file."""
+    """Whether the file may have rows of that audit, or rows of older audits about the `idle` partitions."""
     newest = file.bound("maxValues", "audit_id")
     lowest, highest = (file.bound(which, "offsets_partition") for which in ("minValues", "maxValues"))
     if newest is None or lowest is None or highest is None or newest >= audit_id:

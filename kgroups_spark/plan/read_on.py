@@ -1,5 +1,5 @@
-"""The ranges to read after all others: where files changed under one range, the log's end as another range saw it
-may be too early for it."""
+"""The ranges to read after all others: if files of one range changed during the read, the end of the log that another
+range saw may be too early for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 
 
 def read_on(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[LogRange]:
-    """One more range for each partition of which a range with an end of its own was listed again, and found the log
-    longer than its last range read it: what the cleaner dropped there may be after that end in a newer form
-    (segment_reading.py). Once is enough: such a range goes on to the log's end by itself."""
+    """One more range for each partition in which a range with its own end was listed again and found the log longer
+    than the last range had read it. A record that the cleaner dropped there may have its newer record after that end
+    (segment_reading.py). One more range is enough, because it continues to the log's end by itself."""
     more = []
     for partition in plan.partitions:
         mine = [each for each in progress if each.offsets_partition == partition.offsets_partition]

@@ -41,7 +41,7 @@ def _epoch(last: RangeProgress | None, before: PartitionProgress | None) -> int 
 
 
 def not_read_now(before: PartitionProgress) -> PartitionProgress:
-    """How far a partition is read, for an audit that did not look at it."""
+    """The entry of a partition that the audit did not read: it has been read as far as before."""
     return replace(
         before,
         start_offset=before.end_offset,

@@ -1,4 +1,4 @@
-"""Offsets that an audit did not read because they may vanish: those at or above the high watermark of their
+"""Offsets that an audit did not read because their records may be lost: those at or above the high watermark of their
 partition."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kgroups_spark.sources.partition_log import SegmentPiece
 
 
 def uncommitted_offsets(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, int]:
-    """How many offsets lie there, by offsets partition; those without any are left out."""
+    """The number of such offsets by offsets partition; partitions without any are absent."""
     found = {}
     for partition in plan.partitions:
         committed = partition.log.readable_to
@@ -27,7 +27,7 @@ def uncommitted_offsets(plan: AuditPlan, progress: Sequence[RangeProgress]) -> d
 
 
 def _goes_on(partition: PartitionPlan, progress: Sequence[RangeProgress]) -> bool:
-    """Whether something may be after what was to be read: where the log ends is not looked up for nothing."""
+    """Whether records may follow the planned range; if not, the log's end need not be looked up."""
     if partition.new is None:
         return True
     last = partition.new.pieces[-1]
@@ -37,7 +37,7 @@ def _goes_on(partition: PartitionPlan, progress: Sequence[RangeProgress]) -> boo
 
 
 def uncommitted_notes(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
-    """A sentence, if there are any."""
+    """A note for the ledger; empty if there are no such offsets."""
     offsets = uncommitted_offsets(plan, progress)
     if not offsets:
         return []
