@@ -1,14 +1,14 @@
-"""`--keep` for `__share_group_state` and `__transaction_state`: what lies below H of each partition is reduced so that a
-replay of what is left leads to the same state, by the rules of any release.
+"""`--keep` for `__share_group_state` and `__transaction_state`: rows below H of each partition are reduced so that a
+replay of the remaining rows leads to the same state, by the rules of any release.
 
-    transaction_state_records   the last record of each id, producer and version stays, of those that a load fails at, too
-    share_group_state_records   what is after the newest snapshot or tombstone of each share partition stays, and that
-    state_quarantine            stays, but of records of an unknown type or version the last of each key
-    state_events                below H go
+    transaction_state_records   the last record of each id, producer and version stays, of those that a load fails at,
+    too share_group_state_records   the newest snapshot or tombstone of each share partition stays, and all records
+    after it state_quarantine            stays; of records of an unknown type or version only the last of each key
+    state_events                rows below H go
 
-No state has to be saved for that: a checkpoint says how far a partition is, or may be, reduced. As of a moment before it
-there is no answer. Each rule can be applied again to what it has left.
-"""  # noqa: E501  the table
+No state must be saved for that: a checkpoint records how far a partition is, or may be, reduced. Queries as of a moment
+before it have no answer. Each rule can be applied again to its own result.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ STATE_TABLES = ("transaction_state_records", "share_group_state_records", "state
 
 
 def columns_of_place(name: str) -> tuple[str, ...]:
-    """The columns of a table that say which partition of which log a row is of."""
+    """The columns of a table that name the log and the partition of a row."""
     return ("state_partition",) if name in _LOG_OF else ("log", "state_partition")
 
 
 def state_horizons_of(name: str, rows: pa.Table, of: StateHorizons) -> I64:
-    """The H of each row's partition; -1: nothing of it is reduced."""
+    """The H of each row's partition; -1: the partition is not reduced."""
     partition, found = numbers(rows["state_partition"]), np.full(len(rows), -1, np.int64)
     for log in {log for log, _ in of}:
         is_it = is_of_log(name, rows, log)
@@ -56,7 +56,7 @@ def state_horizons_of(name: str, rows: pa.Table, of: StateHorizons) -> I64:
 
 
 def is_of_log(name: str, rows: pa.Table, log: str) -> Flags:
-    """Which rows of a table of these logs are of this one."""
+    """Which rows of a table are about this log."""
     return np.full(len(rows), _LOG_OF[name] == log) if name in _LOG_OF else flags(pc.equal(rows["log"], log))
 
 
@@ -70,7 +70,7 @@ def _of_transactions(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
 
 
 def _kind(value: str | None) -> tuple[int | None, bool | None, bool | None]:
-    """Producer, whether the status is one that a load reads, whether the version of its transactions is."""
+    """The producer id, whether a load accepts the status, and whether it accepts the client's transaction version."""
     if value is None:
         return None, None, True
     fields = orjson.loads(value)
@@ -81,7 +81,8 @@ def _kind(value: str | None) -> tuple[int | None, bool | None, bool | None]:
 
 
 def _of_shares(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-    """A release reads values in its own layout: those of 4.0, and tombstones from 4.1 on."""
+    """The decision on records of share partitions. A release reads only values in its own layout: 4.0 has another
+    layout, and only 4.1 and newer read tombstones."""
     key = rows.select(["state_partition", "group_id", "topic_id", "partition"])
     layout, is_value = pc.fill_null(rows["layout"], ""), is_given(rows["value"])
     is_snapshot, fits_both = numbers(rows["record_type"]) == _SHARE_SNAPSHOT, flags(pc.starts_with(layout, "?"))
@@ -109,7 +110,8 @@ STATE_RULES: Mapping[str, Rule] = {
 
 
 def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
-    """H of every partition of these logs that the audit has read: its log before the first record above the moment."""
+    """H of every partition of these logs that the audit has read: the log offset of its first record later than the
+    moment (epoch ms)."""
     found = {(entry.topic or "", entry.offsets_partition): entry.end_offset for entry in audit.state_partitions}
     if not found:
         return {}
@@ -129,7 +131,7 @@ def _ends(moment_ms: int, believed_ms: int, name: str, path: str | None, lots: I
 
 
 def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
-    """Below which log offset each partition is, or may be, reduced."""
+    """The log offset below which each partition is, or may be, reduced."""
     columns, of_logs = ["log", "offsets_partition", "log_offset"], Condition("log", "is not null")
     rows = kept_rows(lake, columns, [*IS_KEPT, of_logs])
     newest = rows.group_by(columns[:2]).aggregate([("log_offset", "max")])
@@ -137,14 +139,14 @@ def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
 
 
 def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
-    """H of each partition, where history below it is more than what is reduced already."""
+    """H of each partition where that is above the offset to which it is reduced already."""
     found = state_horizons(lake, audit, moment_ms, by_parts=by_parts)
     known = states_reduced_to(lake) if found else {}
     return {place: at for place, at in found.items() if at > known.get(place, 0)}
 
 
 def kept_places(of: StateHorizons, release_version: str, audit_id: int) -> pa.Table:
-    """Rows of checkpoints that say that history below H will be reduced."""
+    """Rows of checkpoints which record that history below H will be reduced."""
     facts = {**made_by(audit_id, KEEP, release_version), **MARK._asdict()}
     rows = [{"log": log, "offsets_partition": p, "log_offset": at, **facts} for (log, p), at in sorted(of.items())]
     return pa.Table.from_pylist(rows, schema=arrow_schema(CHECKPOINTS))

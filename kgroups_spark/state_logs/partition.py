@@ -1,7 +1,7 @@
 """One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
 
-A partition is read by one task and replayed as it is read: no record there is about a key of another partition, and
-there are no transactions, so nothing has to be reduced, put in order or waited for.
+One task reads a partition and replays it at the same time: no record is about a key of another partition, and there are
+no transactions, so there is nothing to combine, to sort or to wait for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class StateShardWork:
-    """The work of an audit on one partition. `starts_again`: what the log no longer has counts no more, because it
-    begins after what was read (DeleteRecords took what newer snapshots replace)."""
+    """The work of an audit on one partition. `starts_again`: the log now begins after the last offset read, because
+    DeleteRecords removed records that newer snapshots replace; keys that it no longer has are dropped."""
 
     topic: str
     partition: int
@@ -40,8 +40,8 @@ class StateShardWork:
 
 @dataclass
 class StateShardRead:
-    """The progress in one partition, complete when its outputs have come. `gone`: how many keys the log had lost when
-    it was read again."""
+    """The progress in one partition, complete when its outputs have ended. `gone`: the number of keys that the log had
+    lost when it was read again."""
 
     topic: str
     progress: list[RangeProgress] = field(default_factory=list)
@@ -56,9 +56,9 @@ def read_and_replay(
     read: StateShardRead,
     history: Iterable[StateRecord] = (),
 ) -> Iterator[Output]:
-    """Rows of every table of the partition: of what is read on from the saved `state`, or from all its `history`.
+    """Rows of every table of the partition, read on from the saved `state`, or from the state after its `history`.
 
-    Raises LeaderLost: then nothing of it counts, and `left_as_it_was` has what does.
+    Raises LeaderLost: then none of these rows count, and `left_as_it_was` returns the valid ones.
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
@@ -110,7 +110,7 @@ def left_as_it_was(
     why: str,
     history: Iterable[StateRecord] = (),
 ) -> tuple[list[Output], StateShardRead]:
-    """The rows of a partition that could not be read to its end: those that the last audit left."""
+    """The rows of a partition that could not be read to its end: those of the last audit."""
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
     first = work.ranges[0]

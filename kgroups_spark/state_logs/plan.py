@@ -1,4 +1,4 @@
-"""The plan for `__share_group_state` and `__transaction_state`: made as `__consumer_offsets` is."""
+"""The plan for `__share_group_state` and `__transaction_state`, made in the same way as for `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ StateLogs = Mapping[str, Sequence[PartitionLog]]
 
 @dataclass(frozen=True)
 class StatePlan:
-    """By topic what is to be read. `before`: the last finished audit; None: none has."""
+    """The plans by topic. `before`: the last finished audit; None: none has finished."""
 
     plans: Mapping[str, AuditPlan] = field(default_factory=dict)
     before: AuditRow | None = None
 
     @property
     def is_new(self) -> bool:
-        """Whether there is something to read."""
+        """Whether there is anything to read."""
         return any(plan.new_ranges or plan.read_again for plan in self.plans.values())
 
     @property
     def shards(self) -> list[StateShardWork]:
-        """Every partition that has or gets a state, also those that were not given this time; in order."""
+        """Every partition that has or gets a state, including those that were not given this time; sorted."""
         known = {(each.topic or "", each.offsets_partition) for each in self._known}
         works = {place: StateShardWork(*place) for place in known}
         for topic, plan in self.plans.items():
@@ -54,7 +54,7 @@ class StatePlan:
         return self.before.state_partitions if self.before else ()
 
     def entries(self, reads: Sequence[StateShardRead]) -> list[PartitionProgress]:
-        """How far each partition is read now, for the ledger."""
+        """The ledger's entry of each partition: how far it has now been read."""
         progress: dict[tuple[str, int], list[RangeProgress]] = {}
         for read in reads:
             for each in read.progress:
@@ -93,9 +93,9 @@ def plan_state_logs(
     full: bool = False,
     delete_retention_ms: int | None = None,
 ) -> StatePlan:
-    """The new part of the logs since the last finished audit. Raises AnotherLog where a log is not the lake's.
+    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is not the lake's.
 
-    `lake`: the claim is taken, and it tells what is in quarantine already.
+    `lake`: given once the claim is taken; it has the known damage in quarantine.
     """
     plans = {}
     for topic, given in logs.items():
@@ -113,7 +113,8 @@ def plan_state_logs(
 def _delete_retention(
     lake: Lake | None, last: AuditRow | None, topic: str, delete_retention_ms: int | None
 ) -> DeleteRetention | None:
-    """Only of a log that is compacted: of the other one DeleteRecords tells by the log's start what is gone."""
+    """The delete retention of a compacted log; None for the other one, where the log's start shows what DeleteRecords
+    has removed."""
     if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
         return None
     readings = partial(readings_backwards, lake, last.audit_id - 1, topic)
@@ -121,7 +122,7 @@ def _delete_retention(
 
 
 def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
-    """As known_corrupt of quarantine."""
+    """As plan.known_corrupt, from state_quarantine."""
     known: KnownCorrupt = {}
     if not lake.table("state_quarantine").files():
         return known
@@ -142,7 +143,7 @@ def _starts_again(topic: str, plan: PartitionPlan) -> bool:
 
 
 def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
-    """DeleteRecords takes what newer snapshots replace: nothing is lost."""
+    """The entry without lost offsets: DeleteRecords removes only records that newer snapshots replace."""
     return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
 
 

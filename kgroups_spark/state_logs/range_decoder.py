@@ -20,7 +20,7 @@ from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.state_logs.replay import StateRecord, rules_of, state_record
 from kgroups_spark.tables.rows import table_batch
 
-# Why a load fails at a record; None: it goes on.
+# Replays a record; returns the reason if a load fails at it, None if it does not.
 Take = Callable[[StateRecord], str | None]
 Output = tuple[str, pa.RecordBatch]
 
@@ -50,7 +50,7 @@ QUARANTINE_COLUMNS = (
 
 
 class StateRangeDecoder:
-    """Reads one range: `outputs()` gives (table name, rows), `progress` is whole when it has ended."""
+    """Reads one range: `outputs()` yields (table name, rows); `progress` is complete when it has ended."""
 
     def __init__(
         self, log: CoordinatorLog, log_range: LogRange, context: ReadContext, records: CoordinatorRecordDecoder
@@ -72,8 +72,8 @@ class StateRangeDecoder:
         self._control = Undecodable("unknown_record_type", detail)
 
     def outputs(self, take: Take) -> Iterator[Output]:
-        """Rows of the log's records and of state_quarantine, chunk by chunk; none of what is read again. `take` gets
-        each record in log order."""
+        """Rows of the log's records and of state_quarantine, chunk by chunk; none for a range that is read again.
+        `take` gets each record in log order."""
         for path, item in self._reader.items():
             rows = self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path, take)
             if not self.is_reread:
@@ -84,7 +84,7 @@ class StateRangeDecoder:
     def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
         self.progress.note(records)
         sound, bad = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
-        # Whole columns at once: each of these is computed whenever it is asked for.
+        # Read once: these properties compute whole columns on each access.
         facts = (records.offset, records.timestamp, records.is_control, records.batches.position[records.batch])
         for row, (offset, timestamp, is_control, position) in enumerate(zip(*(f.tolist() for f in facts), strict=True)):
             key, value = records.key(row), records.value(row)
@@ -140,7 +140,8 @@ _REASON = QUARANTINE_COLUMNS.index("reason")
 
 
 def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
-    """The row's middle for a record that is in its own table: it counts there, and its bytes with it."""
+    """The middle columns of quarantine's row for a record that is in its own table, which has its bytes and counts
+    it."""
     key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
     version = (record.value_version, 0)
     return (record.record_type, record.record_name, *key, *version, "load_would_fail", why, True)
