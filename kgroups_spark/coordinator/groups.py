@@ -67,7 +67,8 @@ class Groups:
         """Replays a record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
 
         `value_version` matters only for GroupMetadata values of version 0 (T8); None counts as 0. `batch_offset` is the
-        base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's load fails at the record.
+        base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's load fails at the
+        record.
         """
         if self._skips(record_type):
             return
