@@ -33,7 +33,7 @@ class Moment:
         """By the options; else the newest time in the log for segments, the present time for a live cluster."""
         settings = work.settings
         known = known_times(work.lake, work.before, settings.clock_ms)
-        newest = newest_plausible(new_times(progress), settings.clock_ms, known.values())
+        newest = newest_plausible(new_times(progress), settings.clock_ms, known)
         now = _now(work, newest.ms)
         if settings.as_of is None:
             return cls(now.ms, now.ms, newest.ms, known, (*newest.notes, *now.notes))

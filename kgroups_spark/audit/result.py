@@ -141,7 +141,7 @@ def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], mome
     if moment.newest_ms is None:
         return None
     read = new_times(by_partition.get(number, []))
-    times = [ms for _, each in read for ms, _ in (*each.newest, *each.ahead)]
+    times = [ms for _, each in read for ms, _ in (*each.newest, *each.last, *each.ahead)]
     known = moment.known.get(number, -1)
     return max((_time(ms) for ms in (*times, known) if 0 <= ms <= moment.newest_ms), default=None)
 

@@ -9,21 +9,29 @@ agrees with it. By batches, because one batch is stamped at once:
 2. A time more than a day ahead of the audit's clock does not count (a wrong time zone makes up to 14 hours). If
    nothing else counts and two batches within thirty days of each other lie ahead, then it is the audit's clock that
    is wrong, and they count.
-3. The newest time left counts if the audit's clock is within thirty days of it, or if the next older batch is. If
-   not, it does not count and the next older one is asked. A time that counted in earlier audits goes on to count. Where
-   nothing did, and no two batches are within thirty days of each other, nothing speaks against the newest, and it
-   counts: a log of one record, a log of a batch a month.
+3. The order of the log speaks, too. A batch among the last sixteen of its partition is contradicted if at least as
+   many of those after it are more than a day below it as are not, itself included. The log ends at the newest time of
+   these batches, of all partitions, that is not contradicted and passes rule 4. A time more than a day above that end
+   does not count: the log went on below it. Clocks that are corrected by less than a day contradict nothing, nor does
+   a pause: only a step back does.
+4. A time passes if the audit's clock is within thirty days of it, or if the next older batch is. If not, the next
+   older one is asked. Where none does, nothing speaks against the newest, and it counts: a log of one record, a log of
+   a batch a month.
+5. A time that counted in earlier audits goes on to count, unless the batches after it contradict it by rule 3. It
+   weighs as two batches, so that one record cannot undo it.
 
-Two batches that are wrong alike and not ahead of the clock are believed: nothing tells them from a log that paused. So
-is a time that is less than a day ahead.
+Times that are wrong alike are believed until as many batches follow them, at most eight. So is a wrong time of the last
+batch of a partition, if it passes rule 4: nothing tells it from a log that paused. So is one that is less than a day
+ahead.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,13 +45,15 @@ from kgroups_spark.times import format_time_for_people
 # How far the audit's clock and a broker's may differ, and how far a log may jump without another batch beside it.
 CLOCKS_DIFFER_MS = UNITS_MS["d"]
 LONGEST_JUMP_MS = 30 * UNITS_MS["d"]
-# Each range remembers so many batches.
+# Each range remembers so many batches: its newest, and its last ones.
 NEWEST = 16
+# A time that an earlier audit believed weighs as so many batches.
+KNOWN_WEIGHS = 2
 # Clocks that differ by no more than this are taken for the same.
 CLOCKS_AGREE_MS = UNITS_MS["m"]
 # offsets.retention.check.interval.ms: no expiry is finer.
 CHECK_MS = 10 * UNITS_MS["m"]
-# In place of a partition and an offset: the time is in the ledger, and was not read now.
+# In place of an offset: the time is in the ledger, and was not read now.
 NOT_READ = -1
 
 # (ms, log offset) of the newest record of a batch that counts.
@@ -52,7 +62,8 @@ BatchTime = tuple[int, int]
 
 @dataclass
 class LogTimes:
-    """The newest batches of one range by their log times, newest first. All fields are what JSON can hold.
+    """The newest batches of one range by their log times, newest first, and the last ones in log order. All fields are
+    what JSON can hold.
 
     `latest_ms`: later times are `ahead`. `impossible`: the first record whose time no TIMESTAMP can hold, and how many
     such records there are.
@@ -60,6 +71,7 @@ class LogTimes:
 
     latest_ms: int = LAST_MS
     newest: list[BatchTime] = field(default_factory=list)
+    last: list[BatchTime] = field(default_factory=list)
     ahead: list[BatchTime] = field(default_factory=list)
     ahead_records: int = 0
     impossible: BatchTime | None = None
@@ -70,17 +82,16 @@ class LogTimes:
         if not len(records):
             return
         time = records.timestamp
-        latest = int(time.max())
-        if latest > self.latest_ms:
+        if int(time.max()) > self.latest_ms:
             beyond = time > LAST_MS
             ahead = (time > self.latest_ms) & ~beyond
             self._add_impossible(records, beyond)
             self.ahead_records += int(ahead.sum())
-            self.ahead = _newest(self.ahead, records, np.where(ahead, time, -1))
+            self.ahead = heapq.nlargest(NEWEST, self.ahead + _Batches(records, np.where(ahead, time, -1)).newest())
             time = np.where(time > self.latest_ms, -1, time)
-            latest = int(time.max())
-        if latest >= 0 and (len(self.newest) < NEWEST or latest > self.newest[-1][0]):
-            self.newest = _newest(self.newest, records, time)
+        batches = _Batches(records, time)
+        self.newest = heapq.nlargest(NEWEST, self.newest + batches.newest())
+        self.last = (self.last + batches.last())[-NEWEST:]
 
     def _add_impossible(self, records: RecordColumns, beyond: NDArray[np.bool_]) -> None:
         rows = np.flatnonzero(beyond)
@@ -96,27 +107,38 @@ def log_times_from_json(payload: dict[str, Any]) -> LogTimes:
         **{
             **payload,
             "newest": [(ms, offset) for ms, offset in payload["newest"]],
+            "last": [(ms, offset) for ms, offset in payload["last"]],
             "ahead": [(ms, offset) for ms, offset in payload["ahead"]],
             "impossible": None if impossible is None else (impossible[0], impossible[1]),
         }
     )
 
 
-def _newest(known: list[BatchTime], records: RecordColumns, time: NDArray[np.int64]) -> list[BatchTime]:
-    """The newest batches of those known and of these records; times below 0 do not count.
+class _Batches:
+    """The batches of these records by the newest of these times; times below 0 do not count.
 
     The batches of six records, `batch` 0 0 1 1 1 2, start at rows 0, 2 and 5; their newest times are the
     maxima of rows 0..1, 2..4 and 5.
     """
-    starts = np.flatnonzero(np.diff(records.batch, prepend=-1))
-    newest = np.maximum.reduceat(time, starts)
-    found = list(known)
-    for batch in np.argsort(newest, kind="stable")[-NEWEST:].tolist():
-        if newest[batch] >= 0:
-            stop = starts[batch + 1] if batch + 1 < len(starts) else len(time)
-            row = int(starts[batch]) + int(np.argmax(time[starts[batch] : stop]))
-            found.append((int(time[row]), int(records.offset[row])))
-    return heapq.nlargest(NEWEST, found)
+
+    def __init__(self, records: RecordColumns, time: NDArray[np.int64]) -> None:
+        self._offset, self._time = records.offset, time
+        self._starts = np.flatnonzero(np.diff(records.batch, prepend=-1))
+        self._newest = np.maximum.reduceat(time, self._starts)
+
+    def newest(self) -> list[BatchTime]:
+        return self._times(np.argsort(self._newest, kind="stable")[-NEWEST:])
+
+    def last(self) -> list[BatchTime]:
+        return self._times(np.flatnonzero(self._newest >= 0)[-NEWEST:])
+
+    def _times(self, which: NDArray[np.int64]) -> list[BatchTime]:
+        found = []
+        for batch in which[self._newest[which] >= 0].tolist():
+            stop = self._starts[batch + 1] if batch + 1 < len(self._starts) else len(self._time)
+            row = int(self._starts[batch]) + int(np.argmax(self._time[self._starts[batch] : stop]))
+            found.append((int(self._time[row]), int(self._offset[row])))
+        return found
 
 
 def believed_until_ms(newest_ms: int | None, started_ms: int) -> int:
@@ -144,38 +166,70 @@ class Judged(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def newest_plausible(times: Sequence[tuple[int, LogTimes]], clock_ms: int, known: Collection[int] = ()) -> Newest:
+def newest_plausible(
+    times: Sequence[tuple[int, LogTimes]], clock_ms: int, known: Mapping[int, int] | None = None
+) -> Newest:
     """The newest time that counts, of the ranges' `times`, each with its offsets partition, and of `known` ones.
 
-    `known`: what counted in earlier audits, ms; it is believed unless it is ahead of `clock_ms`, the audit's clock.
+    `known`: by offsets partition what counted in earlier audits, ms; it is believed unless it is ahead of `clock_ms`,
+    the audit's clock, or the batches after it contradict it.
     """
-    latest = clock_ms + CLOCKS_DIFFER_MS
-    floor = max((ms for ms in known if ms <= latest), default=None)
-    read = [(ms, partition, offset) for partition, each in times for ms, offset in each.newest]
-    newer = sorted((each for each in read if floor is None or each[0] > floor), reverse=True)
+    latest, known = clock_ms + CLOCKS_DIFFER_MS, known or {}
+    before = {partition: ms for partition, ms in known.items() if ms <= latest}
+    ends = _ends(times, before)
+    floor = max((ms for ms, _, offset in ends if offset == NOT_READ), default=None)
+    ends = sorted((each for each in ends if floor is None or each[0] > floor), reverse=True)
+    read = sorted(((ms, partition, offset) for partition, each in times for ms, offset in each.newest), reverse=True)
     ahead = sorted(
         [
             *((ms, partition, offset) for partition, each in times for ms, offset in each.ahead),
-            *((ms, NOT_READ, NOT_READ) for ms in known if ms > latest),
+            *((ms, partition, NOT_READ) for partition, ms in known.items() if ms > latest),
         ],
         reverse=True,
     )
     notes = [_impossible_note(partition, each) for partition, each in times if each.impossible is not None]
-    if floor is None and not newer and any(one[0] - other[0] <= LONGEST_JUMP_MS for one, other in pairwise(ahead)):
-        newer, ahead = ahead, []
+    if not before and not ends and any(one[0] - other[0] <= LONGEST_JUMP_MS for one, other in pairwise(ahead)):
+        ends, read, ahead = ahead, ahead, []
         notes.append(
             f"the whole log is ahead of this machine's clock ({_utc(clock_ms)}), so the clock is taken to be wrong: "
             "as_of goes by the log"
         )
-    newest = _first_that_counts(newer, floor, clock_ms)
+    end = _first_that_counts(ends, floor, clock_ms)
+    newest = end if end is None else max([end, *(ms for ms, *_ in read if ms <= end + CLOCKS_DIFFER_MS)])
     rest = clock_ms if newest is None else newest
-    alone = [each for each in newer if newest is not None and each[0] > newest]
-    if alone:
-        notes.append(_ahead_note(alone[0], _others(len(alone), "time"), rest))
-    ahead = [each for each in ahead if each[1] != NOT_READ]
+    notes += [
+        _undone_note(partition, ms, rest) for partition, ms in before.items() if newest is not None and ms > newest
+    ]
+    odd = [each for each in read if newest is not None and each[0] > newest]
+    if odd:
+        notes.append(_ahead_note(odd[0], _others(len(odd), "time"), rest))
+    ahead = [each for each in ahead if each[2] != NOT_READ]
     if ahead:
         notes.append(_ahead_note(ahead[0], _others(sum(each.ahead_records for _, each in times), "record"), rest))
     return Newest(newest, tuple(notes))
+
+
+def _ends(times: Sequence[tuple[int, LogTimes]], known: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """The last batches of each partition, and what was known of it before, without those that are contradicted."""
+    last: dict[int, list[BatchTime]] = {partition: [] for partition in known}
+    for partition, each in times:
+        last.setdefault(partition, []).extend(each.last)
+    found = []
+    for partition, batches in last.items():
+        in_order = sorted(batches, key=itemgetter(1))[-NEWEST:]
+        if partition in known:
+            in_order = [(known[partition], NOT_READ)] * KNOWN_WEIGHS + in_order
+        stamps = [ms for ms, _ in in_order]
+        counting = [each for at, each in enumerate(in_order) if not _is_contradicted(stamps, at)]
+        found += [(ms, partition, offset) for ms, offset in counting]
+    return found
+
+
+def _is_contradicted(stamps: Sequence[int], at: int) -> bool:
+    """Whether at least as many of the later times are more than a day below this one as others, itself included, are
+    not."""
+    lowest = stamps[at] - CLOCKS_DIFFER_MS
+    return sum(ms < lowest for ms in stamps[at + 1 :]) >= sum(ms >= lowest for ms in stamps)
 
 
 def _first_that_counts(newer: list[tuple[int, int, int]], floor: int | None, clock_ms: int) -> int | None:
@@ -240,6 +294,13 @@ def _ahead_note(odd: tuple[int, int, int], others: str, rest: int) -> str:
     return (
         f"the record at offset {offset} of partition {partition}{others} is stamped {_utc(ms)}, "
         f"{format_duration(ms - rest)} ahead of the rest of the log: as_of does not go by it"
+    )
+
+
+def _undone_note(partition: int, ms: int, rest: int) -> str:
+    return (
+        f"an earlier audit went by {_utc(ms)} in partition {partition}, but the log went on "
+        f"{format_duration(ms - rest)} below it: as_of does not go by it any more"
     )
 
 

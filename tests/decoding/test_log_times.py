@@ -7,6 +7,7 @@ import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -52,7 +53,8 @@ def read(log: bytes, clock_ms: int = NOW, chunk_bytes: int = 1 << 20) -> LogTime
 
 
 def newest(*batches: int, clock_ms: int = NOW, known: tuple[int, ...] = ()) -> int | None:
-    return newest_plausible([(0, times_of(*batches, clock_ms=clock_ms))], clock_ms, known).ms
+    times = [(0, times_of(*batches, clock_ms=clock_ms))]
+    return newest_plausible(times, clock_ms, dict(enumerate(known, 1))).ms
 
 
 DAYS = [OLD + number * DAY for number in range(5)]
@@ -80,13 +82,24 @@ DAYS = [OLD + number * DAY for number in range(5)]
         ([*DAYS, DAYS[-1] + 30 * DAY], DAYS[-1] + 30 * DAY),
         ([*DAYS, DAYS[-1] + 31 * DAY], DAYS[-1]),
         ([OLD, YEAR_2040], OLD),
+        # The log went on below it.
+        ([*DAYS, OLD + 24 * DAY, DAYS[-1] + HOUR], DAYS[-1] + HOUR),
+        ([OLD + 20 * DAY, OLD], OLD),
+        ([NOW - HOUR, *DAYS], DAYS[-1]),
+        ([*DAYS, *[OLD + 24 * DAY] * 3, *DAYS[-3:]], DAYS[-1]),
+        ([*DAYS, *[OLD + 24 * DAY] * 50, *[DAYS[-1]] * 8], DAYS[-1]),
+        # Nothing contradicts it, or not enough does.
+        ([*DAYS, OLD + 24 * DAY], OLD + 24 * DAY),
+        ([*DAYS, OLD + 24 * DAY, OLD + 24 * DAY, DAYS[-1]], OLD + 24 * DAY),
+        ([*DAYS, 0], DAYS[-1]),
+        ([*DAYS, *[DAYS[-1]] * 12, 0, 0, 0], DAYS[-1]),
+        # A clock that is corrected by hours.
+        ([*DAYS, *[DAYS[-1] - 20 * HOUR] * 40], DAYS[-1]),
     ],
     ids=str,
 )
 def test_a_time_counts_if_something_agrees_with_it(batches: list[int], expected: int | None) -> None:
     assert newest(*batches) == expected
-    shuffled = random.Random(1).sample(batches, len(batches))
-    assert newest(*shuffled) == expected
 
 
 def test_a_slow_clock_is_reported_from_a_broken_time() -> None:
@@ -97,7 +110,7 @@ def test_a_slow_clock_is_reported_from_a_broken_time() -> None:
     assert "the whole log is ahead of this machine's clock (2010-01-01 00:00:00 UTC)" in found.notes[0]
     assert "offset 5 of partition 0 is stamped 2040-01-01 00:00:00 UTC" in found.notes[1]
     assert newest(OLD, clock_ms=slow) is None
-    assert newest_plausible([], slow, [OLD, OLD + DAY]).ms == OLD + DAY
+    assert newest_plausible([], slow, {0: OLD, 1: OLD + DAY}).ms == OLD + DAY
 
 
 def test_what_earlier_audits_knew_goes_on_to_count() -> None:
@@ -106,6 +119,88 @@ def test_what_earlier_audits_knew_goes_on_to_count() -> None:
     assert newest(OLD + 300 * DAY, known=(OLD, OLD + 100 * DAY)) == OLD + 100 * DAY
     assert newest(OLD, known=(YEAR_2040,)) == OLD
     assert newest(known=(YEAR_2040,)) is None
+
+
+def test_a_known_time_is_given_up_where_the_log_goes_on_below_it() -> None:
+    """Partition 0 ended at a wrong time, which an audit believed."""
+    far = OLD + 20 * DAY
+    known = {0: far, 1: OLD}
+    assert newest_plausible([(1, times_of(OLD + HOUR, OLD + HOUR))], NOW, known).ms == far
+    assert newest_plausible([(0, times_of(OLD + HOUR))], NOW, known).ms == far
+    found = newest_plausible([(0, times_of(OLD + HOUR, OLD + 2 * HOUR))], NOW, known)
+    assert found == (
+        OLD + 2 * HOUR,
+        (
+            "an earlier audit went by 2023-12-04 22:13:20 UTC in partition 0, but the log went on 19d 22h below it: "
+            "as_of does not go by it any more",
+        ),
+    )
+
+
+def times_of_ranges(rng: random.Random, stamps: list[int]) -> list[LogTimes]:
+    """The times of a partition that several tasks read, each some batches of it."""
+    cuts = sorted(rng.sample(range(len(stamps) + 1), min(3, len(stamps))))
+    found = []
+    for start, stop in pairwise([0, *cuts, len(stamps)]):
+        log = b"".join(batch(i, [(b"k", b"v")], base_timestamp=stamps[i]) for i in range(start, stop))
+        found.append(read(log, chunk_bytes=700))
+    return rng.sample(found, len(found))
+
+
+def newest_by_twin(partitions: list[list[int]]) -> int | None:
+    """The rules over whole logs, word by word; every time is at most a day after NOW."""
+    ends = []
+    for stamps in partitions:
+        last = stamps[-16:]
+        for at, ms in enumerate(last):
+            below = [each for each in last[at + 1 :] if each < ms - DAY]
+            beside = [each for each in last if each >= ms - DAY]
+            if len(below) < len(beside):
+                ends.append(ms)
+    ends.sort(reverse=True)
+    for ms, older in zip(ends, [*ends[1:], None], strict=True):
+        if abs(NOW - ms) <= 30 * DAY or (older is not None and ms - older <= 30 * DAY):
+            break
+    else:
+        ms = max(ends, default=-1)
+    return max((each for stamps in partitions for each in stamps if each <= ms + DAY), default=None)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_rules_are_those_of_their_twin_whoever_reads_which_range(seed: int) -> None:
+    rng = random.Random(seed)
+    partitions = []
+    for _ in range(rng.randrange(1, 4)):
+        stamps, ms = [], OLD + rng.randrange(DAY)
+        for _ in range(rng.randrange(40)):
+            ms += rng.choice([0, 1, MINUTE, HOUR, DAY, 40 * DAY]) if rng.random() < 0.3 else 0
+            odd = rng.choice([-20 * DAY, -2 * HOUR, 2 * HOUR, 20 * DAY, 300 * DAY]) if rng.random() < 0.1 else 0
+            stamps.append(ms + odd)
+        partitions.append(stamps)
+    times = [(number, each) for number, stamps in enumerate(partitions) for each in times_of_ranges(rng, stamps)]
+    assert newest_plausible(times, NOW).ms == newest_by_twin(partitions)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_broken_time_changes_nothing(seed: int) -> None:
+    """Partitions whose leaders' clocks differ by hours; some pause. One batch that is not its partition's last is
+    stamped too late, or any one too early."""
+    rng = random.Random(seed)
+    partitions: list[list[int]] = [[] for _ in range(rng.randrange(1, 4))]
+    ms = OLD
+    for _ in range(rng.randrange(20, 100)):
+        ms += rng.choice([MINUTE, HOUR, 20 * HOUR])
+        rng.choice(partitions).append(ms + rng.randrange(-2 * HOUR, 2 * HOUR))
+    expected = max(each for stamps in partitions for each in stamps)
+    sound = [(number, times_of(*stamps)) for number, stamps in enumerate(partitions)]
+    assert newest_plausible(sound, NOW).ms == expected
+    broken = rng.choice([stamps for stamps in partitions if stamps])
+    if rng.random() < 0.5:
+        broken.insert(rng.randrange(len(broken)), rng.randrange(expected + DAY + 1, NOW))
+    else:
+        broken.insert(rng.randrange(len(broken) + 1), rng.choice([0, expected - 400 * DAY]))
+    times = [(number, each) for number, stamps in enumerate(partitions) for each in times_of_ranges(rng, stamps)]
+    assert newest_plausible(times, NOW).ms == expected
 
 
 def test_the_record_that_does_not_count_is_named() -> None:
@@ -135,6 +230,7 @@ def test_the_newest_batches_do_not_depend_on_chunks_and_survive_the_way_to_the_d
     assert found == times_of(*stamps)
     sound = [(ms, at) for at, ms in enumerate(stamps) if 0 <= ms <= NOW]
     assert found.newest == sorted(sound)[::-1][:NEWEST]
+    assert found.last == sound[-NEWEST:]
     progress = RangeProgress(0, 0, 0, 0, log_times=found)
     assert progress_from_json(json.loads(json.dumps(progress_to_json(progress)))) == progress
 
@@ -193,6 +289,26 @@ AT_NOW = How(clock_ms=NOW)
 def as_of_ms(audited: Audited) -> int:
     assert audited.newest.as_of is not None
     return to_epoch_ms(audited.newest.as_of)
+
+
+def test_a_record_twenty_days_ahead_of_those_after_it_expires_nothing() -> None:
+    log = Log(now=OLD).commit("g").later(20 * DAY).commit("h").later(HOUR - 20 * DAY).commit("i")
+    places = borders(log.files, 0)
+    until_it, _ = files_of_nights(log.files, {0: [[places[2]], [places[-1]]]})
+    audited = audit(log.files, AT_NOW)
+    assert (as_of_ms(audited), set(audited.table("offset_expiry")["decision"].to_pylist())) == (OLD + HOUR, {"keep"})
+    assert audited.newest.notes == (
+        "the record at offset 1 of partition 0 is stamped 2023-12-04 22:13:20 UTC, 19d 23h ahead of the rest of the "
+        "log: as_of does not go by it",
+    )
+    assert as_of_ms(audit(log.files, replace(AT_NOW, as_of=NOW))) == NOW
+    # Nothing contradicts it as long as it is the last one.
+    audited = audit(until_it, AT_NOW)
+    assert as_of_ms(audited) == OLD + 20 * DAY
+    log.later(HOUR).commit("i")
+    audited.night(log.files, AT_NOW)
+    assert as_of_ms(audited) == OLD + 2 * HOUR
+    assert any("an earlier audit went by 2023-12-04" in note for note in audited.newest.notes or ())
 
 
 def test_a_record_behind_the_year_9999_fails_no_audit() -> None:
