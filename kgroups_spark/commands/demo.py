@@ -75,16 +75,6 @@ def _audit_defaults() -> argparse.Namespace:
     return parser.parse_args([])
 
 
-OLDEST = """\
-SELECT min(log_timestamp) AS oldest_log_timestamp
-FROM (
-  SELECT log_timestamp FROM offset_commits
-  UNION ALL SELECT log_timestamp FROM group_records
-  UNION ALL SELECT log_timestamp FROM transaction_markers
-  UNION ALL SELECT log_timestamp FROM quarantine
-)"""
-
-
 EXPIRY = """\
 SELECT expiry.*, groups.group_type, groups.state
 FROM offset_expiry AS expiry
@@ -101,7 +91,7 @@ def read_overview(reader: LakeReader) -> Overview:
         pending=_pending(reader),
         moves=reader.sql(query("offset_moves")),
         findings=reader.sql("SELECT * FROM findings WHERE audit_id = :last", last=last),
-        oldest_log_timestamp=reader.sql(OLDEST)[0]["oldest_log_timestamp"],
+        oldest_log_timestamp=reader.sql("SELECT begins FROM known_history")[0]["begins"],
     )
 
 

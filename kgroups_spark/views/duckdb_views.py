@@ -189,28 +189,25 @@ class DuckDbLake:
             [found] = self.query(known_history.inlined(query, parameters)).to_pylist()
             return dict(found)
 
-        begins = min(filter(None, map(self._oldest, LOG_TABLES)), default=None)
+        begins = known_history.begins(row, self._bounds_of_times())
         return known_history.KnownRow.of(self.audit_id, row, self.rows, begins).view_sql("duckdb")
 
-    def _oldest(self, name: str) -> datetime | None:
-        """The oldest log time in a table; None: no time. Delta's log has it for most files."""
-        table = self._tables[name]
-        if table is None:
+    def _bounds_of_times(self) -> list[datetime] | None:
+        """The oldest and the newest log time of each file of LOG_TABLES, of those that have times, as Delta's log has
+        them; None: it lacks some, or some rows do not count."""
+        if self.replaced:
             return None
-        files = pa.table(table.get_add_actions(flatten=True)).to_pydict()
-        oldest, nothing = files.get("min.log_timestamp"), [None] * len(files["path"])
-        without = files.get("null_count.log_timestamp", nothing)
-        if (
-            oldest is not None
-            and not self.replaced
-            and all(
-                at is not None or (records is not None and records == nulls)
-                for at, records, nulls in zip(oldest, files["num_records"], without, strict=True)
-            )
-        ):
-            return min(filter(None, oldest), default=None)
-        found: datetime | None = self.query(f"SELECT min(log_timestamp) AS oldest FROM {name}")["oldest"][0].as_py()
-        return found
+        bounds: list[datetime] = []
+        for table in filter(None, map(self._tables.get, LOG_TABLES)):
+            files = pa.table(table.get_add_actions(flatten=True)).to_pydict()
+            nothing = [None] * len(files["path"])
+            columns = ("min.log_timestamp", "max.log_timestamp", "null_count.log_timestamp", "num_records")
+            for oldest, newest, without, records in zip(*(files.get(name, nothing) for name in columns), strict=True):
+                if oldest is not None and newest is not None:
+                    bounds += [oldest, newest]
+                elif records != (without or 0):
+                    return None
+        return bounds
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:

@@ -6,17 +6,20 @@ one audit: it finds the row once, in as few of the newest audits as possible, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kgroups_spark.lake.last_finished import FINISHED
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.views import Dialect, statements
 
 NAME = "known_history"
+# The oldest log time counts only if another one follows it so soon: one record stamped 1970 begins no history.
+_FOLLOWED = timedelta(days=30)
 # An audit found offsets missing if its new span has more offsets than records; those read again do not count. The span
 # begins at the end of the previous audit. The span of the first audit asked for is known only if no audit is before it.
 _SPANS = """
@@ -52,6 +55,21 @@ FROM (
     read.audit_id, read.end_offset, read.records, read.records_reread, read.newest_log_timestamp, read.end_before,
     read.start_offset
 ) AS spans
+"""
+# The column begins, as known_history.sql finds it.
+_TIMES = " UNION ALL ".join(f"SELECT log_timestamp FROM {name}" for name in LOG_TABLES)
+_BEGINS = f"""
+SELECT coalesce(min(CASE WHEN is_followed THEN oldest END), min(oldest)) AS begins
+FROM (
+  SELECT
+    min(log_timestamp) AS oldest,
+    max(log_timestamp) > min(log_timestamp)
+    OR lead(min(log_timestamp)) OVER (ORDER BY min(log_timestamp))
+    <= min(log_timestamp) + INTERVAL '{_FOLLOWED.days}' DAY AS is_followed
+  FROM ({_TIMES}) AS times
+  WHERE log_timestamp IS NOT NULL
+  GROUP BY date_trunc('day', log_timestamp)
+) AS days
 """
 # The number of newest audits asked first; then this many times more each time.
 _FIRST_LOOK = 2
@@ -89,6 +107,17 @@ def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
         look *= _FURTHER_LOOK
 
 
+def begins(sql: Callable[..., dict[str, Any]], bounds: Collection[datetime] | None = None) -> datetime | None:
+    """The column `begins`; None: history has no times. `sql`: as for `spans`; `bounds`: the oldest and the newest log
+    time of each file, which most often show it (None: not all are known)."""
+    if bounds is not None:
+        in_order = sorted(set(bounds))
+        if len(in_order) < 2 or in_order[1] - in_order[0] <= _FOLLOWED:
+            return next(iter(in_order), None)
+    found: datetime | None = sql(_BEGINS)["begins"]
+    return found
+
+
 class KnownRow(NamedTuple):
     """The columns of the view."""
 
@@ -101,7 +130,7 @@ class KnownRow(NamedTuple):
         cls, audit_id: int, sql: Callable[..., dict[str, Any]], rows: Callable[..., pa.Table], begins: datetime | None
     ) -> KnownRow:
         """As that audit left the lake. `sql`: as for `spans`; `rows`: the rows of a table with these columns that meet
-        these conditions; `begins`: the oldest time in LOG_TABLES."""
+        these conditions."""
         newest, incomplete_to = spans(sql, audit_id)
         conditions = [Condition("audit_id", "==", audit_id), Condition("status", "==", FINISHED)]
         for audit in rows("audits", ["source", "as_of"], conditions).to_pylist():

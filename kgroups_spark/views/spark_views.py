@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.tables.schemas import LOG_TABLES, TABLES
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import known_history, view_sql
 from kgroups_spark.views.needed import NAMES
 
@@ -40,6 +40,5 @@ def _known_history(spark: SparkSession, tables: LakeAsOfAudit) -> known_history.
     def row(query: str, **parameters: int) -> dict[str, Any]:
         return dict(spark.sql(known_history.inlined(query, parameters)).toArrow().to_pylist()[0])
 
-    oldest = " UNION ALL ".join(f"SELECT min(log_timestamp) AS begins FROM {name}" for name in LOG_TABLES)
-    begins = row(f"SELECT min(begins) AS begins FROM ({oldest})")["begins"]
+    begins = known_history.begins(row)
     return known_history.KnownRow.of(tables.audit_id, row, tables.rows, begins)

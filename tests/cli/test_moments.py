@@ -19,6 +19,7 @@ from kgroups_spark.times import format_time
 from kgroups_spark.views import known_history
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
+from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.recorded import tables_of
 
@@ -165,6 +166,48 @@ def test_readers_make_the_view_with_the_row_that_its_sql_gives(tmp_path: Path, m
             "ends": as_of if source == "kafka" else TIMES[-1],
         }
     ]
+
+
+OLD = datetime(1970, 1, 1, tzinfo=UTC)
+ROW = TABLES["offset_commits"].to_pylist()[0]
+
+
+def commits_at(*times: datetime | None) -> pa.Table:
+    return table_rows(
+        "offset_commits", *({**ROW, "log_offset": at, "log_timestamp": each} for at, each in enumerate(times))
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "begins"),
+    [
+        ([OLD, *TIMES], TIMES[0]),
+        ([*TIMES, OLD, None], TIMES[0]),
+        ([OLD, OLD + timedelta(days=40), *TIMES], TIMES[0]),
+        ([OLD, TIMES[0]], OLD),
+        ([OLD], OLD),
+        ([OLD, OLD, *TIMES], TIMES[0]),
+        ([OLD, OLD + timedelta(milliseconds=1), *TIMES], OLD),
+        ([OLD, OLD + timedelta(days=30), *TIMES], OLD),
+        ([OLD, OLD + timedelta(days=30, milliseconds=1), *TIMES], TIMES[0]),
+        ([None], None),
+        ([], None),
+    ],
+)
+def test_one_broken_old_time_does_not_begin_the_history(
+    tmp_path: Path, times: list[datetime | None], begins: datetime | None
+) -> None:
+    tables = {"offset_commits": commits_at(*times), "audits": audits(missing=0)}
+    location = write_lake(tmp_path / "lake", tables)
+    reader = open_lake(Namespace(lake=location, command="groups"))
+    assert known_times(reader).begins == begins
+    assert rows_of(in_duckdb(tables), "SELECT begins FROM known_history") == [{"begins": begins}]
+
+
+def test_statistics_of_files_show_where_a_sound_history_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = lake(tmp_path, missing=0)
+    monkeypatch.setattr(known_history, "_BEGINS", "this query fails")
+    assert known_times(open_lake(Namespace(lake=location, command="groups"))).begins is not None
 
 
 @pytest.mark.parametrize("known", AT)

@@ -1,6 +1,6 @@
 -- One row: the time range that history covers (known_as_of)
 --
--- begins: Oldest log time in history: earlier states are unknown; null: the log has no times
+-- begins: Oldest log time in history that another one follows within 30 days (if there is none, the oldest): earlier states are unknown; null: the log has no times
 -- incomplete_to: Newest log time when an audit last found offsets missing among new records: the log up to here was compacted before it was read, or is damaged; null: no audit has
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: the log has no times
 
@@ -35,20 +35,27 @@ last_ends AS (
   SELECT max(newest_log_timestamp) AS newest
   FROM audit_partitions
   WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+),
+-- The oldest log time of each day, and whether another one follows it soon: one record stamped 1970 begins no history.
+days AS (
+  SELECT
+    min(log_timestamp) AS oldest,
+    max(log_timestamp) > min(log_timestamp)
+    OR lead(min(log_timestamp)) OVER (ORDER BY min(log_timestamp)) <= min(log_timestamp) + INTERVAL '30' DAY AS is_followed
+  FROM (
+    SELECT log_timestamp FROM offset_commits
+    UNION ALL
+    SELECT log_timestamp FROM group_records
+    UNION ALL
+    SELECT log_timestamp FROM transaction_markers
+    UNION ALL
+    SELECT log_timestamp FROM quarantine
+  )
+  WHERE log_timestamp IS NOT NULL
+  GROUP BY date_trunc('day', log_timestamp)
 )
 SELECT
-  (
-    SELECT min(log_timestamp)
-    FROM (
-      SELECT log_timestamp FROM offset_commits
-      UNION ALL
-      SELECT log_timestamp FROM group_records
-      UNION ALL
-      SELECT log_timestamp FROM transaction_markers
-      UNION ALL
-      SELECT log_timestamp FROM quarantine
-    )
-  ) AS begins,
+  (SELECT coalesce(min(CASE WHEN is_followed THEN oldest END), min(oldest)) FROM days) AS begins,
   (SELECT max(newest_log_timestamp) FROM spans WHERE end_offset - start_offset > records) AS incomplete_to,
   -- A live cluster's log is known up to the time of the read.
   (

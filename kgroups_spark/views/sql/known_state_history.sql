@@ -1,7 +1,7 @@
 -- A row for each of __share_group_state and __transaction_state that was read: the time range that its history covers (state_known_as_of)
 --
 -- log: __share_group_state or __transaction_state
--- begins: Oldest log time in its history: earlier states are unknown; null: it has no times
+-- begins: Oldest log time in its history that another one follows within 30 days (if there is none, the oldest): earlier states are unknown; null: it has no times
 -- incomplete_to: Newest log time when an audit last found offsets missing among new records, or lost before them: records up to here may be missing; null: no audit has
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: it has no times
 
@@ -32,8 +32,14 @@ audited AS (
   FROM spans
   GROUP BY log
 ),
-oldest AS (
-  SELECT log, min(log_timestamp) AS begins
+-- As in known_history.
+days AS (
+  SELECT
+    log,
+    min(log_timestamp) AS oldest,
+    max(log_timestamp) > min(log_timestamp)
+    OR lead(min(log_timestamp)) OVER (PARTITION BY log ORDER BY min(log_timestamp))
+    <= min(log_timestamp) + INTERVAL '30' DAY AS is_followed
   FROM (
     SELECT '__share_group_state' AS log, log_timestamp FROM share_group_state_records
     UNION ALL
@@ -41,6 +47,12 @@ oldest AS (
     UNION ALL
     SELECT log, log_timestamp FROM state_quarantine
   )
+  WHERE log_timestamp IS NOT NULL
+  GROUP BY log, date_trunc('day', log_timestamp)
+),
+oldest AS (
+  SELECT log, coalesce(min(CASE WHEN is_followed THEN oldest END), min(oldest)) AS begins
+  FROM days
   GROUP BY log
 )
 SELECT
