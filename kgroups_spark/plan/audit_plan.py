@@ -174,7 +174,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
     try:
         _require_same_topic(log, before)
-        if wrong := misread(log, before):
+        if wrong := misread(log, before, options.readings):
             return _plan_cut(log, _repairable(wrong, log, before, options.readings))
         _require_same_log(log, before)
     except AnotherLog as refused:

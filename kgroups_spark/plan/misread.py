@@ -13,18 +13,24 @@ from itertools import chain, islice
 import numpy as np
 
 from kgroups_spark.lake.ledger import PartitionProgress
-from kgroups_spark.plan.cut_back import CutBack
+from kgroups_spark.plan.cut_back import MOST_LOOKED_FOR, CutBack, KnownReadings
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
 
 
-def misread(log: PartitionLog, before: PartitionProgress) -> CutBack | None:
-    """The range to replace where the lake read the last batch under a wrong offset; None: it did not."""
+def misread(log: PartitionLog, before: PartitionProgress, readings: KnownReadings | None) -> CutBack | None:
+    """The range to replace where the lake read the last batch under a wrong offset; None: it did not.
+
+    Offsets were missing before such a batch, as the audit that read it says; idle audits came after it, perhaps.
+    """
     offset, crc = before.last_batch_offset, before.last_batch_crc
-    if offset is None or crc is None or not log.is_there or not _has_room(log, before):
+    if offset is None or crc is None or not log.is_there:
         return None
     there = log.headers_at(offset)
     if ((there.base_offset == offset) & (there.crc == crc)).any():
+        return None
+    before = _when_read(before, readings)
+    if not _has_room(log, before):
         return None
     for headers in chain([there], islice(_back_from(log, before), log.lots_in_passing)):
         rows = np.flatnonzero(_may_be(headers, before))
@@ -34,11 +40,23 @@ def misread(log: PartitionLog, before: PartitionProgress) -> CutBack | None:
     return None
 
 
+def _when_read(before: PartitionProgress, readings: KnownReadings | None) -> PartitionProgress:
+    """The entry of the audit that read the last batch; `before` itself if the last audits say nothing of it."""
+    if _has_read(before) or readings is None:
+        return before
+    entries = (entry for _, entry in islice(readings.earlier(before.offsets_partition), MOST_LOOKED_FOR))
+    last = next(filter(_has_read, entries), None)
+    return before if last is None or last.last_batch_crc != before.last_batch_crc else last
+
+
+def _has_read(entry: PartitionProgress) -> bool:
+    return entry.end_offset > entry.start_offset
+
+
 def _has_room(log: PartitionLog, before: PartitionProgress) -> bool:
     """Whether offsets were missing before the last batch. An audit that found nothing new does not tell: after one the
     log has to end before what was read."""
-    has_read = before.end_offset > before.start_offset
-    return before.offsets_missing > 0 if has_read else log.end_offset < before.end_offset
+    return before.offsets_missing > 0 if _has_read(before) else log.end_offset < before.end_offset
 
 
 def _back_from(log: PartitionLog, before: PartitionProgress) -> Iterator[BatchColumns]:
@@ -59,7 +77,7 @@ def _may_be(headers: BatchColumns, before: PartitionProgress) -> np.typing.NDArr
     offset = before.last_batch_offset or 0
     is_same: np.typing.NDArray[np.bool_] = (headers.crc == before.last_batch_crc) & (headers.base_offset < offset)
     is_same &= headers.last_offset - headers.base_offset == before.end_offset - 1 - offset
-    if before.end_offset > before.start_offset:
+    if _has_read(before):
         is_same &= headers.base_offset >= before.start_offset
         is_same &= offset - headers.base_offset <= before.offsets_missing
     return is_same

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.plan.audit_plan import AnotherLog
+from kgroups_spark.plan.read_to import not_read_now
 from kgroups_spark.records.headers import HEADER_BYTES
 from tests.chosen import Chosen
 from tests.nights import changing_segments
@@ -162,15 +163,25 @@ def test_the_next_audit_goes_on_from_the_true_offset_of_a_batch(
     assert (sorted(lake.offsets), lake.notes) == (list(range(end + 2)), [])
 
 
-def test_the_same_after_nights_that_found_nothing_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [3, 60])
+def test_the_same_after_nights_that_found_nothing_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """The segment was damaged as long as nothing came, or the broker's folder was not given."""
     monkeypatch.setattr(Broker, "segment", 18)
     broker, lake = believed(tmp_path)
     (progress,) = lake.last.partitions or ()
-    idle = replace(progress, start_offset=51, offsets_missing=0, records=0)
+    idle = not_read_now(progress)
+    monkeypatch.setattr(
+        changing_segments,
+        "READINGS",
+        replace(READINGS, earlier=lambda _: iter([(4, idle), (3, idle), (2, progress), (1, idle)])),
+    )
     lake.last = replace(lake.last, partitions=(idle,))
-    broker.append(3)
+    broker.append(more)
     lake.audit()
-    assert sorted(lake.offsets) == list(range(22))
+    assert sorted(lake.offsets) == list(range(19 + more))
+    assert "was read under offset 50, and stands at offset 18" in lake.notes[0]
 
 
 def test_a_wrong_offset_in_history_that_was_reduced_is_reported(
