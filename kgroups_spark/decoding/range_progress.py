@@ -69,6 +69,7 @@ class RangeProgress:
     size_bytes: int = 0
     last_batch_offset: int | None = None
     last_leader_epoch: int | None = None
+    epoch_before: int | None = None  # of the batch before the last one; None: the range has one batch
     last_batch_crc: int | None = None
     log_times: LogTimes = field(default_factory=LogTimes)
     record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
@@ -102,6 +103,7 @@ class RangeProgress:
         if len(batches):
             self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
             self.last_batch_offset = int(batches.base_offset[-1])
+            self.epoch_before = int(batches.leader_epoch[-2]) if len(batches) > 1 else self.last_leader_epoch
             self.last_leader_epoch = int(batches.leader_epoch[-1])
             self.last_batch_crc = int(batches.crc[-1])
         self.log_times.add(records)

@@ -176,6 +176,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         _require_same_topic(log, before)
         if wrong := misread(log, before, options.readings):
             return _plan_cut(log, _repairable(wrong, log, before, options.readings))
+        before = _as_the_log_has_it(log, before)
         _require_same_log(log, before)
     except AnotherLog as refused:
         if options.readings is None:
@@ -280,7 +281,6 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written again after
     some offset, or has another last batch."""
-    before = _as_the_log_has_it(log, before)
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
         raise MaybeCutBack(
             f"this is another log, or one that was cut back: {log.where} ends at offset "
@@ -315,7 +315,7 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
         return before
     row = int(same[-1])
     offset, epoch = int(found.base_offset[row]), int(found.leader_epoch[row])
-    if offset != before.last_batch_offset or before.last_leader_epoch is None or epoch < 0:
+    if offset != before.last_batch_offset or epoch < 0:
         return before
     return replace(before, last_leader_epoch=epoch)
 

@@ -29,15 +29,26 @@ def read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgr
         lost_from=plan.lost_from,
         lost_to=plan.lost_to,
         last_batch_offset=last.last_batch_offset if last else (before.last_batch_offset if before else None),
-        last_leader_epoch=_epoch(last, before),
+        last_leader_epoch=_epoch(plan, new),
         last_batch_crc=last.last_batch_crc if last else (before.last_batch_crc if before else None),
     )
 
 
-def _epoch(last: RangeProgress | None, before: PartitionProgress | None) -> int | None:
-    if last is None:
-        return before.last_leader_epoch if before else None
-    return None if last.last_leader_epoch is None or last.last_leader_epoch < 0 else last.last_leader_epoch
+def _epoch(plan: PartitionPlan, new: list[RangeProgress]) -> int | None:
+    """The leader epoch of the last batch; None: it has none, or nothing confirms it. No checksum covers it, so the
+    batch before has to have the same one, or the broker's leader-epoch-checkpoint."""
+    before = plan.before.last_leader_epoch if plan.before else None
+    with_batches = [r for r in new if r.last_batch_offset is not None]
+    if not with_batches:
+        return before
+    last, *earlier = reversed(with_batches)
+    epoch, neighbour = last.last_leader_epoch, last.epoch_before
+    if neighbour is None:
+        neighbour = earlier[0].last_leader_epoch if earlier else before
+    if epoch is None or epoch < 0 or last.last_batch_offset is None:
+        return None
+    is_confirmed = epoch == neighbour or epoch == plan.log.epoch_by_checkpoint(last.last_batch_offset)
+    return epoch if is_confirmed else None
 
 
 def not_read_now(before: PartitionProgress) -> PartitionProgress:

@@ -115,6 +115,10 @@ class PartitionLog(ABC):
     @abstractmethod
     def cluster_id(self) -> str | None: ...
 
+    def epoch_by_checkpoint(self, offset: int) -> int | None:
+        """The leader epoch of that offset as the broker's leader-epoch-checkpoint has it; None: not known."""
+        return None
+
     @property
     @abstractmethod
     def where(self) -> str:

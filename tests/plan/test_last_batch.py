@@ -96,6 +96,43 @@ def test_an_epoch_that_jumps_is_held_back_until_a_batch_behind_confirms_it(tmp_p
     assert (lake.next_offset, lake.unconfirmed) == (PLANNED + 1, [])
 
 
+@pytest.mark.parametrize("bit", [25, 26, 30, 31])
+def test_an_epoch_that_was_damaged_a_little_refuses_no_log_when_the_batch_was_cleaned(
+    tmp_path: Path, bit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up or down, by less than what is odd: the batch's CRC no longer identifies it, for the cleaner took it."""
+    monkeypatch.setattr(Broker, "segment", 24)
+    broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path, 8 * 12 + bit)
+    assert (lake.next_offset, lake.unconfirmed) == (PLANNED, [])
+    active.write_bytes(sound)
+    broker.append(9)
+    data = active.read_bytes()
+    active.write_bytes(data.replace(commit(PLANNED - 1), b""))
+    lake.audit()
+    assert (sorted(lake.offsets), lake.notes) == (list(range(PLANNED + 9)), [])
+
+
+def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    active = max(broker.log.glob("*.log"))
+    data = bytearray(active.read_bytes())
+    at = len(data) - len(commit(0))
+    data[at + 12 : at + 16] = struct.pack(">i", 4)
+    active.write_bytes(data)
+    for checkpoint, expected in (
+        ("0\n2\n3 0\n4 20\n", 4),
+        ("0\n1\n3 0\n", None),
+        ("0\n2\n3 0\n4 21\n", None),
+        ("noise", None),
+        ("", None),
+    ):
+        (broker.log / "leader-epoch-checkpoint").write_text(checkpoint)
+        lake = Lake(broker)
+        lake.audit()
+        (entry,) = lake.last.partitions or ()
+        assert entry.last_leader_epoch == expected, checkpoint
+
+
 def test_a_gap_in_a_segment_that_was_cleaned_is_normal(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     for path in broker.log.glob("*.log"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -32,7 +33,10 @@ BEFORE = PartitionProgress(
 
 
 class EndedLog(SimpleNamespace):
-    """A log that is read up to `readable_to` and ends at `end_offset`."""
+    """A log that is read up to `readable_to` and ends at `end_offset`; its broker noted epoch 9 alone."""
+
+    def epoch_by_checkpoint(self, _offset: int) -> int:
+        return 9
 
     def asked(self, ask: Any) -> Any:
         return ask(self)
@@ -53,7 +57,7 @@ def last_batch(progress: PartitionProgress) -> tuple[int | None, int | None, int
 
 
 def test_records_offsets_and_the_last_batch_are_those_of_all_that_was_read() -> None:
-    with_batch = read(0, 110, 6, last_batch_offset=105, last_leader_epoch=5, last_batch_crc=9)
+    with_batch = read(0, 110, 6, last_batch_offset=105, last_leader_epoch=5, epoch_before=5, last_batch_crc=9)
     ranges = [read(-1, 100, 30, last_batch_offset=99, last_leader_epoch=4), with_batch, read(1, 114, 0)]
     assert read_now(plan(BEFORE, lost_from=90, lost_to=100), ranges) == PartitionProgress(
         3,
@@ -79,8 +83,43 @@ def test_records_offsets_and_the_last_batch_are_those_of_all_that_was_read() -> 
 def test_a_last_batch_of_an_old_message_has_no_leader_epoch(epoch: int | None) -> None:
     ranges = [read(0, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9)]
     assert last_batch(read_now(plan(BEFORE), ranges)) == (100, None, 9)
-    ranges[0].last_leader_epoch = 0
-    assert last_batch(read_now(plan(BEFORE), ranges)) == (100, 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "before", "epochs", "expected"),
+    [
+        (5, 4, [4, 5], None),
+        (5, 4, [5, 5], 5),
+        (0, 4, [0, 0], 0),
+        (3, 4, [4, 3], None),
+        (9, 4, [4, 9], 9),
+        # The batch before is that of the range before, or of the audit before.
+        (4, 4, [4], 4),
+        (5, 4, [5], None),
+        (4, None, [4], None),
+        (9, None, [9], 9),
+    ],
+)
+def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_it(
+    epoch: int, before: int | None, epochs: list[int], expected: int | None
+) -> None:
+    entry = replace(BEFORE, last_leader_epoch=before)
+    together = read(
+        0,
+        101,
+        1,
+        last_batch_offset=100,
+        last_leader_epoch=epoch,
+        epoch_before=epochs[-2] if len(epochs) > 1 else None,
+        last_batch_crc=9,
+    )
+    assert last_batch(read_now(plan(entry), [together])) == (100, expected, 9)
+    if len(epochs) > 1:
+        apart = [
+            read(0, 100, 1, last_batch_offset=99, last_leader_epoch=epochs[0]),
+            read(1, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9),
+        ]
+        assert last_batch(read_now(plan(entry), apart)) == (100, expected, 9)
 
 
 def test_where_nothing_new_came_the_last_batch_is_the_one_before() -> None:
