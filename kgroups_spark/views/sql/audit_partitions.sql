@@ -13,7 +13,7 @@
 -- lost_from: First offset lost before this audit; null: none
 -- lost_to: Offset after the last one lost before this audit; null: none
 -- last_batch_offset: Base offset of the last batch read; null: none was ever read
--- last_leader_epoch: Its leader epoch; null: none, or a legacy batch
+-- last_leader_epoch: Its leader epoch; null: none (a legacy batch), or not confirmed yet
 -- last_batch_crc: Its checksum, unsigned; null: no batch was ever read
 -- newest_log_timestamp: Newest time in the log so far; null: none
 
