@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from kgroups_spark.terminal.output import json_line, say
 
 if TYPE_CHECKING:
     from kgroups_spark.messages.coordinator_logs import CoordinatorLog
-    from kgroups_spark.records.columns import RecordColumns
+    from kgroups_spark.records.columns import CorruptBatch, RecordColumns
     from kgroups_spark.sources.segments import PartitionCopy
 
 NAME = "dump"
@@ -25,7 +25,8 @@ SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
 DESCRIPTION = """\
 Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
 its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
-a damaged batch has its file and position. Decodes the logs of all three coordinators: __consumer_offsets,
+a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if its offset or its
+leader epoch is odd: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
 __share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
 --topic. Uses no lake."""
 EXAMPLES = """\
@@ -165,23 +166,30 @@ def _lines(segments: Segments) -> Iterator[Line]:
 
     log = None if segments.log is None else COORDINATOR_LOGS[segments.log]
     lines = RecordLines(segments.topic, segments.partition, log)
+
+    def lines_of(path: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
+        if isinstance(item, CorruptBatch):
+            yield lines.of_corrupt_batch(item, path)
+        else:
+            lines.log = lines.log or _log_by_keys(item, path)
+            yield from lines.of_records(item)
+
     if segments.copy is not None:
         lots = [[SegmentPiece(file.path, 0, file.size, file) for file in segments.copy.segments]]
     else:
         lots = [[SegmentPiece(path, 0, Path(path).stat().st_size)] for path in segments.files]
     for pieces in lots:
-        reading = SegmentReading(Span(segments.topic or TOPICS[0], segments.partition or 0, pieces))
+        span = Span(segments.topic or TOPICS[0], segments.partition or 0, pieces)
+        reading = SegmentReading(span)
         items = reading.items()
         if segments.copy is None and not _is_segment(pieces[0].path):
             items = _with_records(items, pieces[0].path)
         for path, item in items:
-            if isinstance(item, CorruptBatch):
-                yield lines.of_corrupt_batch(item, path)
-            else:
-                lines.log = lines.log or _log_by_keys(item, path)
-                yield from lines.of_records(item)
-        if reading.unconfirmed is not None:
-            say(f"{reading.unconfirmed}; it is not shown until another batch follows it")
+            yield from lines_of(path, item)
+        if reading.held_back is not None:
+            say(f"{reading.unconfirmed}; audits read it once another batch follows it")
+            for path, item in SegmentReading(replace(span, pieces=[reading.held_back])).items():
+                yield from (line | {"unconfirmed": reading.unconfirmed} for line in lines_of(path, item))
         if reading.half_written is not None:
             path, position, why = reading.half_written
             say(f"{path}: reading ended at byte {position}: {why}")

@@ -68,6 +68,7 @@ class SegmentReading:
     is_cut_short  whether a batch was found at or above the end
     damage        the corrupt batches that were returned
     unconfirmed   position of the log's last batch, and why it was held back; None: it was not
+    held_back     that batch as a piece that can be read, if it was held back
     half_written  path, position and kind of the log's tail, if it is not a whole batch
     """
 
@@ -77,6 +78,7 @@ class SegmentReading:
         self.listed_to: int | None = None
         self.damage: list[Damage] = []
         self.unconfirmed: str | None = None
+        self.held_back: SegmentPiece | None = None
         self.half_written: tuple[str, int, str] | None = None
         self._span = span
         self._opener = opener
@@ -143,6 +145,8 @@ class SegmentReading:
             is_tail = self._span.ends_log and not self._pieces
             if reader.why_unconfirmed is not None:
                 self.unconfirmed = f"{piece.path}, byte {reader.position}: {reader.why_unconfirmed}"
+                bounds = replace(self._bounds(piece), ends_log=False)
+                self.held_back = replace(piece, position=reader.position, mark=None, bounds=bounds)
             if is_tail and reader.stopped in ("partial batch", "zeros"):
                 self.half_written = piece.path, reader.position, reader.stopped
             if reader.position < piece.end and not is_tail:

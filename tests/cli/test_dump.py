@@ -7,6 +7,7 @@ import pytest
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 from tests import recorded_state_logs
+from tests.logs.planned_batches import KEY
 from tests.records.build import batch
 
 PARTITION_0 = SEGMENTS / "__consumer_offsets-0"
@@ -150,6 +151,23 @@ def test_a_half_written_tail_is_normal_and_reported(dump, damaged):
     assert not [line for line in lines if "reason" in line]
     assert err.startswith(f"{path}: reading ended at byte ")
     assert err.endswith(": partial batch\n")
+
+
+def test_a_last_batch_that_audits_hold_back_is_shown_with_a_mark(dump, tmp_path):
+    """Of 20 batches the last one says an offset 8 higher than it is."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    batches = [batch(number if number < 19 else 27, [(KEY, None)]) for number in range(20)]
+    (folder / "00000000000000000000.log").write_bytes(b"".join(batches))
+    code, lines, err = dump(tmp_path)
+    assert (code, [line["offset"] for line in lines]) == (0, [*range(19), 27])
+    why = f"byte {sum(map(len, batches[:19]))}: it says offset 27, 8 after the end of the batch before it"
+    assert why in err and "audits read it once another batch follows it" in err
+    assert [why in line.get("unconfirmed", "") for line in lines] == [False] * 19 + [True]
+    (folder / "00000000000000000000.log").write_bytes(b"".join(batches) + batch(28, [(KEY, None)]))
+    code, lines, err = dump(tmp_path)
+    assert (len(lines), err) == (21, "")
+    assert not any("unconfirmed" in line for line in lines)
 
 
 @pytest.mark.parametrize("size", [2, 10, 50, 5000])
