@@ -1,28 +1,29 @@
-"""Which committed offsets and groups the broker's next clean-up takes, and when: Arrow tables -> an Arrow table.
+"""Which committed offsets and groups the broker's next clean-up removes, and when: Arrow tables -> an Arrow table.
 
-A clean-up looks at these, in this order (an offset's reason is the first that holds):
+A clean-up checks these, in this order (an offset's reason is the first that applies):
 
-1. the group. An offset whose group is gone is never looked at (`orphan`). A classic group with members and a share
-   group expire nothing (`group_active`), but for a `consumer` one that is Stable: there, what no member subscribes to
-   may go, if every member's subscription can be read (`subscription_unknown`). Simple, Empty, consumer and streams
-   groups always let go.
-2. the topic. A topic that members subscribe to, by name or by expression, or that a streams topology reads, stays
-   (`subscribed`).
-3. a transaction with a pending offset on the same partition spares the committed one (`pending_transaction`; Java, 3.8
-   on).
-4. the time. A time that the client gave (`expire_timestamp`; clients before 2.1), else the retention counted from the
-   commit; for an Empty classic group that was ever joined, from the moment it became Empty: committing does not prolong
-   it.
+1. the group. An offset without a group is never checked (`orphan`). A classic group with members and a share group
+   expire nothing (`group_active`), except a Stable classic group of protocol type `consumer`: its offsets of topics
+   that no member subscribes to may expire, if every member's subscription can be parsed (`subscription_unknown`).
+   Offsets of simple, Empty, consumer and streams groups can always expire.
+2. the topic. Offsets of a topic that members subscribe to, by name or by regular expression, or that a streams topology
+   reads, stay (`subscribed`).
+3. a transaction with a pending offset on the same partition spares the committed one (`pending_transaction`; Java from
+   3.8 on).
+4. the time. It is the time that the client gave (`expire_timestamp`; clients before 2.1), otherwise the commit time
+plus
+   the retention. For an Empty classic group with a protocol type the retention counts from the moment when it became
+   Empty, and a later commit does not prolong it.
 
-A group goes in the same pass when it has no members and nothing is left of it. Before 2.1 only the offset's own time
-counted. Releases differ: coordinator/expiry_rules.py has what in which, and Kafka's classes it comes from.
+A group is removed in the same clean-up if it has no members and no offsets left. Before 2.1 only the offset's own time
+counted. The differences between releases, and their sources in Kafka, are in coordinator/expiry_rules.py.
 
-The tables are those of one or of several coordinator shards: a group and all that is of it lie in one. Rows are found
-and judged by whole columns; only what is in a map or in JSON is read group by group.
+The tables are those of one or several coordinator shards; a group and its offsets are in one shard. Rules are applied
+to whole columns; only maps and JSON are read group by group.
 
-Nothing here reads a clock: `as_of` may lie in the future ("if nobody comes back until then"), `retention_ms` may be one
-that nobody has set yet. A state that no record tells (a rebalance that is going on, a session that ran out without a
-trace) is not known.
+Nothing here reads a clock: `as_of` may be in the future ("if no member comes back until then"), and `retention_ms` may
+be a value that no broker has yet. A state that no record shows (a running rebalance, a session timeout not logged yet)
+is unknown.
 """
 
 from kgroups_spark.expiry.group_expiry import group_expiry

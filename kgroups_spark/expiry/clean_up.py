@@ -1,5 +1,4 @@
-"""One clean-up of the broker's over the current tables of some coordinator shards: all as Arrow, wherever it came
-from."""
+"""One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from kgroups_spark.expiry.group_expiry import group_expiry
 from kgroups_spark.expiry.offset_expiry import offset_expiry
 from kgroups_spark.tables.schemas import arrow_schema
 
-# The columns that decisions are made by. No table of the lake: groups for which producers are noted.
+# The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.
 HELD_GROUPS = "held_groups"
 DECIDED_BY = {
     "groups": (
@@ -57,7 +56,7 @@ def columns_needed(name: str) -> pa.Schema:
 
 @dataclass(frozen=True)
 class CleanUp:
-    """The moment of a clean-up, and by what it decides; times in ms. `audit_id`: that of the rows."""
+    """The moment of a clean-up, its retention and release; times in epoch ms. `audit_id`: of the rows."""
 
     as_of: int
     retention_ms: int
@@ -66,23 +65,23 @@ class CleanUp:
 
     @property
     def looks_at_held_groups(self) -> bool:
-        """3.8 to 4.0.0."""
+        """Whether the release checks HELD_GROUPS, as 3.8 to 4.0.0 do."""
         return release(self.release_version).open_transactions_by == "group"
 
     def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of DECISIONS for the shards whose rows are in the tables (DECIDED_BY)."""
+        """The rows of DECISIONS for the shards with rows in the tables (DECIDED_BY)."""
         offsets, groups, pending = self.of_offsets(tables), tables["groups"], tables["pending_offsets"]
         yield "offset_expiry", offsets
         yield "group_expiry", group_expiry(offsets, groups, pending, **asdict(self), held_groups=tables[HELD_GROUPS])
 
     def of_offsets(self, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of offset_expiry alone; HELD_GROUPS are not looked at."""
+        """The rows of offset_expiry alone, which do not depend on HELD_GROUPS."""
         names = ("committed_offsets", "groups", "group_members", "pending_offsets")
         return offset_expiry(*(tables[name] for name in names), **asdict(self))
 
     def behind(self, current: Iterable[Output]) -> Iterator[Output]:
-        """(table, rows): the current tables of some shards, HELD_GROUPS among them, as they come; then the decisions
-        on them."""
+        """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
+        them."""
         found = {name: [columns_needed(name).empty_table()] for name in DECIDED_BY}
         for name, rows in current:
             if name in found:
@@ -93,7 +92,7 @@ class CleanUp:
 
 
 def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
-    """Rows of offset_expiry as the rows of previous_offset_expiry that an audit keeps of them."""
+    """Rows of offset_expiry as rows of previous_offset_expiry of the audit `audit_id`."""
     ours = pa.repeat(pa.scalar(audit_id, pa.int64()), decisions.num_rows)
     columns = {name: decisions[name] for name in decisions.column_names}
     return pa.table({**columns, "audit_id": ours, "decided_by": decisions["audit_id"]})

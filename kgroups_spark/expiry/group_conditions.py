@@ -1,4 +1,4 @@
-"""The meaning of a group's type, state, members and subscriptions for its offsets."""
+"""The effect of a group's type, state, members and subscriptions on the expiry of its offsets."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ GROUP = ["offsets_partition", "group_id"]
 
 @dataclass(frozen=True)
 class GroupConditions:
-    """The conditions on the offsets of each row of `groups`; one element more, of the row NOWHERE, is of no group.
+    """The conditions on the offsets of each row of `groups`; a last element, for the row NOWHERE, means no group.
 
-    is_active, is_unknown    nothing of it expires: `group_active`, `subscription_unknown`
-    emptied_ms               what the retention counts from instead of each commit (classic, Empty, once joined)
-    subscribed               rows of groups, and topics of theirs whose offsets stay
-    waits, goes_by_own_time  what holds for its offsets without its members: a retention from then on, the own time of
-                             each. Neither, and has_none: it has no members
+    is_active, is_unknown    none of its offsets expires: `group_active`, `subscription_unknown`
+    emptied_ms               epoch ms from which the retention counts instead of each commit (classic, Empty, with a
+                             protocol type)
+    subscribed               pairs of a row of groups and a topic with offsets that stay
+    waits, goes_by_own_time  the rule for its offsets if its members left: a retention from then on, or each offset's
+    own
+                             time. If neither, and has_none: it has no members
     """
 
     is_active: Flags
@@ -64,10 +66,10 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
 
 
 def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa.Table, rules: ExpiryRules) -> Flags:
-    """Per row of `rows`, whether the clean-up of its offsets partition ends with an exception, so that nothing in it
-    expires: a share group there has committed offsets (4.0 and 4.4, see ExpiryRules.share_offsets_end_clean_up).
+    """Whether the clean-up of each row's offsets partition ends with an exception, so that nothing in it expires: a
+    share group there has committed offsets (4.0 and 4.4, see ExpiryRules.share_offsets_end_clean_up).
 
-    Each table has offsets_partition; `offsets`, with a row per committed offset, and `groups` have group_id, too.
+    Each table has offsets_partition. `offsets`, with a row for each committed offset, and `groups` also have group_id.
     """
     if not rules.share_offsets_end_clean_up:
         return np.zeros(rows.num_rows, bool)
@@ -79,7 +81,7 @@ def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa
 
 
 def _flags(column: Column) -> Flags:
-    """The column's truths, null being none, and one for no group: false."""
+    """The boolean column with null as false, and a last false for the row NOWHERE."""
     return np.append(column.fill_null(False).to_numpy(zero_copy_only=False), False).astype(bool)
 
 
@@ -88,13 +90,13 @@ def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
 
 
 def _looks_at_subscriptions(groups: pa.Table, rules: ExpiryRules) -> Flags:
-    """A classic group with members whose unsubscribed topics may expire."""
+    """Whether each group is a classic group with members, with unsubscribed topics that may expire."""
     is_consumer = _is(groups, "group_type", ["classic"]) & _is(groups, "protocol_type", ["consumer"])
     return is_consumer & _is(groups, "state", rules.subscription_states)
 
 
 def _has_readable_members(groups: pa.Table, group_members: pa.Table) -> Flags:
-    """It has members, and the subscription of each could be read."""
+    """Whether each group has members, and the subscriptions of all of them could be parsed."""
     group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
     is_readable = group_members["subscribed_topics"].is_valid().to_numpy(zero_copy_only=False).astype(bool)
     has_members, has_unreadable = np.zeros((2, groups.num_rows + 1), bool)
@@ -118,7 +120,7 @@ def _subscribed(
 
 
 def _pairs(lots: list[tuple[Rows, Column]]) -> tuple[Column, Column]:
-    """Rows of groups and topics, together."""
+    """The pairs of a group's row and a topic, from several lots."""
     rows = [pa.array(rows, pa.int64()) for rows, _ in lots]
     chunks = [chunk for _, topics in lots for chunk in _chunks(topics)]
     return pa.chunked_array(rows, pa.int64()), pa.chunked_array(chunks, STRING)
@@ -129,7 +131,7 @@ def _chunks(column: Column) -> list[pa.Array]:
 
 
 def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, Column]:
-    """The topics that members of the groups that count subscribe to by name."""
+    """The topics that members of the chosen groups (`counts`) subscribe to by name."""
     group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
     subscribed = group_members["subscribed_topics"].combine_chunks()
     member = pc.list_parent_indices(subscribed).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -141,7 +143,7 @@ def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tup
 def _of_each(
     groups: pa.Table, name: str, counts: Flags, topics_in: Callable[[Any], Iterator[Any]]
 ) -> tuple[Rows, Column]:
-    """The topics in a column of the groups that count; it is read group by group."""
+    """The topics in a column of the chosen groups (`counts`), which is read group by group."""
     rows = np.flatnonzero(counts[:NOWHERE])
     reported = groups[name].take(pa.array(rows, pa.int64())).to_pylist()
     pairs = [

@@ -1,4 +1,4 @@
-"""Which groups a clean-up deletes: what it made of their offsets, and what else holds them."""
+"""Which groups a clean-up deletes, given the decisions on their offsets and everything else that keeps a group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgroups_spark.expiry.moment import NONE, Ms, epoch_ms, storable, times_in, 
 from kgroups_spark.expiry.offset_expiry import texts
 from kgroups_spark.tables.schemas import arrow_schema
 
-# In the order in which they are asked for.
+# In the order in which they are checked.
 REASONS = (
     "has_members",
     "offsets_left",
@@ -40,13 +40,13 @@ def group_expiry(
     audit_id: int,
     held_groups: pa.Table,
 ) -> pa.Table:
-    """One row per group, in their order: whether a clean-up at `as_of` deletes it, why not, and when its time comes.
+    """One row for each group, in their order: whether a clean-up at `as_of` deletes it, why not, and when it will.
 
-    `offset_expiry` is what the function of that name made of the same tables with the same arguments. `held_groups`
-    (offsets_partition, group_id): groups that a 3.8 to 4.0.0 coordinator believes to be in a transaction though nothing
-    of it is pending any more (KAFKA-19164); other releases do not leak and do not look. deletes_at is null where time
-    alone changes nothing; of an Empty group without offsets it is `as_of`: the next check takes it, whatever the
-    retention. ValueError for a release that is not known.
+    `offset_expiry` is the result of the function of that name for the same tables and arguments. `held_groups`
+    (offsets_partition, group_id): groups that a coordinator of 3.8 to 4.0.0 believes to be in a transaction although it
+    has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
+    nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
+    Raises ValueError for a release that is not known.
     """
     rules, now_ms, rows = expiry_rules(release_version), epoch_ms(as_of), groups.num_rows
     offsets = _OffsetsOfGroups.of(offset_expiry, groups)
@@ -54,14 +54,14 @@ def group_expiry(
     is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
     is_kept_share = _truths(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
     is_skipped = in_partitions_without_clean_up(groups, offset_expiry, groups, rules)
-    # That plugin is configured still, as far as a log can say.
+    # We assume that the plugin is still configured: no record shows whether it is.
     is_described = groups["stored_description_epoch"].is_valid().to_numpy() & rules.keeps_described_streams_groups
     reason = np.select(
         [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped, is_described],
         range(NOTHING_LEFT),
         NOTHING_LEFT,
     )
-    # Something that no time ends holds the group, or one of its offsets.
+    # Something that does not end with time keeps the group, or one of its offsets.
     is_held_by_more = is_held | is_kept_share | is_skipped | is_described
     outlives_its_offsets = has_members | is_held_by_more | offsets.has_timeless
     deletes_ms = np.where(offsets.last_ms == NONE, storable(now_ms), offsets.last_ms)
@@ -81,8 +81,8 @@ def group_expiry(
 
 @dataclass(frozen=True)
 class _OffsetsOfGroups:
-    """Per group: whether it has committed offsets, whether one outlives the clean-up, whether one has no time at all,
-    and the last time (NONE: there is none)."""
+    """For each group: whether it has committed offsets, whether one survives the clean-up, whether one never expires by
+    time, and the latest expiry (epoch ms; NONE: there is none)."""
 
     has_some: Flags
     has_kept: Flags
@@ -93,7 +93,7 @@ class _OffsetsOfGroups:
     def of(cls, offset_expiry: pa.Table, groups: pa.Table) -> _OffsetsOfGroups:
         group = rows_among(columns_of(offset_expiry, GROUP), columns_of(groups, GROUP))
         expires_ms = times_in(offset_expiry["expires_at"])
-        # The last element is of orphans, the row NOWHERE.
+        # The last element is for orphans, the row NOWHERE.
         has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
         last_ms = np.full(groups.num_rows + 1, NONE)
         has_some[group] = True
@@ -104,7 +104,7 @@ class _OffsetsOfGroups:
 
 
 def _truths(column: pa.ChunkedArray) -> Flags:
-    """Null is none."""
+    """A boolean column as a NumPy array; null is false."""
     return column.fill_null(False).to_numpy(zero_copy_only=False).astype(bool)  # type: ignore[no-any-return]
 
 

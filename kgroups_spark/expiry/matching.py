@@ -1,4 +1,4 @@
-"""Rows of one table found in another by equal columns, without a loop over rows."""
+"""Lookup of rows of one table in another by equal columns, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def columns_of(table: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
 
 
 def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
-    """For each row of the columns `wanted` a row of the columns `among` with the same values; NOWHERE: there is none.
+    """The index of a row of the columns `among` with the same values, for each row of `wanted`; NOWHERE: there is none.
 
-    A null is like nothing, as in SQL.
+    A null equals nothing, as in SQL.
     """
     of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
     for column, other in zip(wanted, among, strict=True):
         values = pc.unique(other)
         of_wanted = _numbered(of_wanted, column, values)
-        # Numbers without gaps again: the next column multiplies them.
+        # Makes the numbers dense again, because the next column multiplies them.
         known, of_among = np.unique(_numbered(of_among, other, values), return_inverse=True)
         of_wanted = _places(of_wanted, known)
     rows = np.full(len(of_among) + 1, NOWHERE)
@@ -39,14 +39,14 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
 
 
 def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
-    """Whether there is such a row at all."""
+    """Whether there is such a row."""
     is_there: Flags = rows_among(wanted, among) != NOWHERE
     return is_there
 
 
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of each table that the other does not have. Both have the same columns, and no row twice; a null is like
-    another null, and dictionaries come as their texts."""
+    """The rows of each table that the other does not have. Both have the same columns and distinct rows; a null equals
+    a null, and dictionaries become texts."""
     types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in one.schema]
     names, schema = one.column_names, pa.schema(zip(one.column_names, types, strict=True))
     sides = [
@@ -60,13 +60,13 @@ def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
-    """One number for what the columns so far are and the value of this one; NOWHERE where either is none."""
+    """One number for the earlier columns' number and this column's value; NOWHERE if either is missing."""
     codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
     return np.where((so_far == NOWHERE) | (codes == NOWHERE), NOWHERE, so_far * len(values) + codes)
 
 
 def _places(wanted: Rows, known: Rows) -> Rows:
-    """Where the numbers are in `known`, which rises."""
+    """The index of each number in `known`, which is sorted; NOWHERE: it is not there."""
     if not len(known):
         return np.full(len(wanted), NOWHERE)
     places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)

@@ -1,4 +1,4 @@
-"""Epoch milliseconds, in which expiry is computed, to and from what is given and stored."""
+"""Conversions to and from epoch milliseconds, in which expiry is computed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kgroups_spark.times import LAST_MS, to_epoch_ms
 
 Ms = NDArray[np.int64]
 
-NONE = np.iinfo(np.int64).min  # no time: no TIMESTAMP can be that one
+NONE = np.iinfo(np.int64).min  # no time: outside the range of TIMESTAMP
 
 
 def epoch_ms(moment: datetime | int) -> int:
-    """Epoch milliseconds of a datetime with a zone, or of what is that already."""
+    """Epoch milliseconds of a datetime with a zone; an int is returned as it is."""
     return moment if isinstance(moment, int) else to_epoch_ms(moment)
 
 
 def times_in(column: pa.ChunkedArray) -> Ms:
-    """The milliseconds of TIMESTAMPs, rounded down; NONE where null."""
+    """The epoch milliseconds of TIMESTAMPs, rounded down; NONE for null."""
     micros = column.cast(TIMESTAMP).cast(pa.int64()).fill_null(NONE).to_numpy()
     return np.where(micros == NONE, NONE, micros // 1000)
 
 
 def first_known(*times: Ms) -> Ms:
-    """For each row the first time that is one."""
+    """For each row the first time that is not NONE."""
     found = times[0]
     for other in times[1:]:
         found = np.where(found == NONE, other, found)
@@ -36,23 +36,23 @@ def first_known(*times: Ms) -> Ms:
 
 
 def later(times: Ms, by_ms: int) -> Ms:
-    """So much later; NONE stays. A time that no number holds becomes a time far after the year 9999."""
+    """The times plus `by_ms`; NONE stays. A sum that would overflow becomes a time far after the year 9999."""
     return np.where(times == NONE, NONE, times + storable(by_ms))
 
 
 def storable(ms: int) -> int:
-    """A number that a TIMESTAMP's milliseconds can be added to."""
+    """The number, limited so that a TIMESTAMP's milliseconds can be added without overflow."""
     return min(ms, 1 << 62)
 
 
 def timestamps(times: Ms) -> pa.Array:
-    """The TIMESTAMPs; null where NONE. A time after the year 9999 becomes its last millisecond: few readers of a
-    table can show more, and a sum of two times would not fit at all."""
+    """The TIMESTAMPs; null for NONE. A time after the year 9999 becomes that year's last millisecond: few readers can
+    show later times, and a sum of two times would not fit."""
     is_none = times == NONE
     micros = np.where(is_none, 0, np.minimum(times, LAST_MS) * 1000)
     return pa.array(micros, mask=is_none).cast(TIMESTAMP)
 
 
 def timestamp(time_ms: int) -> pa.Scalar:
-    """The same of one time."""
+    """The same for one time."""
     return pa.scalar(min(time_ms, LAST_MS) * 1000, pa.int64()).cast(TIMESTAMP)

@@ -1,4 +1,5 @@
-"""Which committed offsets a clean-up takes: the group's conditions, then each offset's topic, transaction and time."""
+"""Which committed offsets a clean-up removes, by the group's conditions, then each offset's topic, transaction and
+time."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 
 SLOT = [*GROUP, "topic", "partition"]
 
-# In the order in which they are asked for: the first that holds is an offset's reason.
+# In the order in which they are checked: the first that applies is an offset's reason.
 REASONS = (
     "orphan",
     "group_active",
@@ -53,7 +54,7 @@ CLEAN_UP_FAILS = REASONS.index("clean_up_fails")
 EXPIRES = [REASONS.index("expire_timestamp_passed"), REASONS.index("retention_passed")]
 WITHIN_RETENTION = REASONS.index("within_retention")
 WAITS = [REASONS.index("before_expire_timestamp"), WITHIN_RETENTION]
-# There is a time, but topic, transaction or a clean-up that fails keeps the offset.
+# The offset has a time, but its topic, a transaction or a failing clean-up keeps it.
 SPARED = [SUBSCRIBED, REASONS.index("pending_transaction"), CLEAN_UP_FAILS]
 
 BASES = ("expire_timestamp", "current_state_timestamp", "commit_timestamp")
@@ -70,13 +71,13 @@ def offset_expiry(
     release_version: str,
     audit_id: int,
 ) -> pa.Table:
-    """One row per committed offset, in their order: what a clean-up at `as_of` does with it, why, and when its time
-    comes.
+    """One row for each committed offset, in their order: the decision of a clean-up at `as_of`, its reason, and the
+    time of expiry.
 
-    The tables are the current ones, of all groups or of some offsets partitions; columns that are not looked at may be
-    missing. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null where time alone changes
-    nothing, and lies in the past where the offset is due. expires_at_if_empty of a group without members is its
-    expires_at. ValueError for a release that is not known.
+    The tables are the current ones, for all groups or some offsets partitions; columns that are not used may be
+    missing. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null if time alone changes nothing,
+    and is in the past if the offset is due. In a group without members expires_at_if_empty equals expires_at. Raises
+    ValueError for a release that is not known.
     """
     rules, now_ms, rows = expiry_rules(release_version), epoch_ms(as_of), committed_offsets.num_rows
     group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
@@ -125,12 +126,13 @@ def offset_expiry(
 
 
 def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
-    """The word of each code; null where masked."""
+    """The word of each code; null if masked."""
     return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
 
 
 def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]:
-    """The time that the client gave as the release reads it, and that of the commit (Kafka's -1: none)."""
+    """The client's expire time as the release reads it (NONE: none), and the commit time (-1: none), both in epoch
+    ms."""
     commit_ms = times_in(committed_offsets["commit_timestamp"])
     commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
     if not rules.honours_expire_timestamp:
@@ -143,7 +145,7 @@ def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]
 
 
 def _is_pending(committed_offsets: pa.Table, pending_offsets: pa.Table, rules: ExpiryRules) -> Flags:
-    """A pending offset of the same partition spares the committed one."""
+    """Whether a pending offset of the same partition spares each committed offset."""
     if not rules.pending_transaction_spares:
         return np.zeros(committed_offsets.num_rows, bool)
     return are_among(columns_of(committed_offsets, SLOT), columns_of(pending_offsets, SLOT))
@@ -162,8 +164,8 @@ def _due_if_empty_ms(
     now_ms: int,
     retention_ms: int,
 ) -> Ms:
-    """Due time, had the last member left at as_of: nothing is subscribed then, and a classic group begins to wait. NONE
-    for share groups."""
+    """The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
+    group begins. NONE for share groups."""
     from_now = np.full(len(group), storable(now_ms + retention_ms))
     if_waiting = first_known(expire_ms, from_now)
     if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
