@@ -1,14 +1,14 @@
 """Replay of `__share_group_state` and `__transaction_state`: (state, records in log order) -> rows by table, new state.
 
-One partition is one shard, as in Kafka. Nothing here knows Spark, files or a clock. R2's law holds: a log that is cut
-anywhere, saved and loaded there, gives the rows of the whole log.
+One partition is one shard, as in Kafka. This module uses no Spark, no files and no clock. R2 holds: a log that is cut
+anywhere, and saved and loaded there, gives the rows of the whole log.
 
-A state's rows are those of its shard (share_coordinator, transaction_coordinator), and besides
+A state's rows are those of its shard (share_coordinator, transaction_coordinator), and
 
     gone    a key that was no longer in the log when the partition was read again from its start (R6) or began after
-            what was read, and the log offset before which that was so: history still has its records, and a replay of
-            history drops it there
-    settings    what the cluster's configuration said last (Settings)
+            the last offset read, and the log offset up to which it is gone: history still has its records, and a replay
+            of history drops the key there
+    settings    the last known configuration of the cluster (Settings)
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from kgroups_spark.transaction_coordinator.rules import (
 from kgroups_spark.transaction_coordinator.shard import TransactionCoordinatorShard
 
 GONE, SETTINGS = "gone", "settings"
-# Saved entries that no record gives.
+# Saved entries that do not come from records.
 KEPT = (GONE, SETTINGS)
 Key = tuple[Any, ...]
 
 
 class StateRecord(NamedTuple):
-    """A record of either log. `key`: its fields in their order; `value` None: tombstone."""
+    """A record of either log. `key`: the key's fields in order. `value` None: a tombstone. `log_timestamp`: epoch
+    ms."""
 
     log_offset: int
     log_timestamp: int | None
@@ -62,7 +63,7 @@ class Settings(NamedTuple):
 
 
 def state_record(log_offset: int, log_timestamp: int | None, record: CoordinatorRecord) -> StateRecord:
-    """The record as a replay takes it."""
+    """The record in the form for a replay."""
     key = tuple(record.key.values())
     return StateRecord(
         log_offset, log_timestamp, record.record_type, key, record.value_version, record.value, record.layout
@@ -70,7 +71,7 @@ def state_record(log_offset: int, log_timestamp: int | None, record: Coordinator
 
 
 def rules_of(log: CoordinatorLog, of: Release) -> ShareRules | TransactionRules:
-    """The release's rules for the log; of a release that has no such log the newest's."""
+    """The release's rules for the log; the newest release's if the release has no such log."""
     rules = share_rules if log is SHARE_LOG else transaction_rules
     found = rules(of) or rules(release(NEWEST))
     assert found is not None
@@ -78,7 +79,7 @@ def rules_of(log: CoordinatorLog, of: Release) -> ShareRules | TransactionRules:
 
 
 class StateReplay:
-    """One shard of either log, from its saved rows on. `reporting`: its events are asked for."""
+    """One shard of either log, from its saved rows on. `reporting`: it records events."""
 
     def __init__(
         self,
@@ -105,14 +106,14 @@ class StateReplay:
             self._transactions = TransactionCoordinatorShard.load(rules, partition, saved, reporting=reporting)
 
     def reporting(self) -> StateReplay:
-        """The same; from now on events are kept."""
+        """The same shard, which records events from now on."""
         shard = self._share or self._transactions
         assert shard is not None
         shard.reporting = True
         return self
 
     def replay(self, record: StateRecord) -> str | None:
-        """Why a coordinator's load fails at the record, which then changes nothing; None: it does not."""
+        """Replays the record. Returns the reason if a coordinator's load fails at it; then nothing has changed."""
         offset, time, record_type, key, version, value, layout = record
         try:
             if self._share is not None:
@@ -132,19 +133,19 @@ class StateReplay:
         return {(key,) for key in self._transactions.transactional_ids} if self._transactions else set()
 
     def drop(self, key: Key) -> None:
-        """Forgets the state of a key that the log no longer has."""
+        """Removes the state of a key that the log no longer has."""
         if self._share is not None:
             self._share.share_partitions.pop(SharePartitionKey(*key), None)
         elif self._transactions is not None:
             self._transactions.transactional_ids.pop(key[0], None)
 
     def tell_gone(self, keys: Iterable[Key], log_offset: int) -> None:
-        """Remembers that these were no longer in the log below that offset."""
+        """Records that these keys were no longer in the log below that offset."""
         for key in sorted(keys):
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
 
     def start_again(self, log_offset: int) -> None:
-        """Forgets all keys, and remembers that they were not in the log below that offset."""
+        """Removes all keys, and records that they were no longer in the log below that offset."""
         keys = self.keys()
         self.tell_gone(keys, log_offset)
         for key in keys:
@@ -155,12 +156,12 @@ class StateReplay:
         self._gone, self._settings = list(other._gone), other._settings
 
     def gone(self) -> list[tuple[int, Key]]:
-        """(log offset, key) of what was no longer in the log, in the log's order."""
+        """(log offset, key) of keys that were no longer in the log, in the log's order."""
         found = [orjson.loads(row.payload) for row in self._gone]
         return sorted((offset, tuple(key)) for offset, *key in found)
 
     def save(self) -> Iterator[StateRow]:
-        """Rows to go on from."""
+        """The rows of the saved state."""
         shard = self._share or self._transactions
         assert shard is not None
         yield from shard.save()
@@ -169,8 +170,8 @@ class StateReplay:
             yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings)).decode())
 
     def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the current tables, and of the state. `settings` None: those that were known last. That which
-        only the group's coordinator knows, topic and init_state, `share_partitions` lack (share_listing.py)."""
+        """The rows of the current tables, and of the state. `settings` None: the last known ones. `share_partitions`
+        lack topic and init_state, which only the group coordinator has (share_listing.py)."""
         self._settings = settings = settings or self._settings
         if self._share is not None:
             partitions = self._share.share_partition_rows()
@@ -204,8 +205,8 @@ _TRANSACTION_EVENT = tuple(name for name in TransactionEvent._fields if name != 
 def replay_history(
     shard: StateReplay, records: Iterable[StateRecord], gone: Iterable[tuple[int, Key]]
 ) -> list[Failure]:
-    """Replays all that history has of a partition, in log order, and drops what was `gone` where that was found; what
-    a load fails at."""
+    """Replays a partition's records from history, in log order, and drops the keys of `gone` at their log offsets.
+    Returns the records at which a load fails."""
     failures: list[Failure] = []
     waiting = sorted(gone)
     for record in records:

@@ -1,4 +1,4 @@
-"""`share_partitions` completed: what the share coordinator has stored, and what the groups' coordinator lists."""
+"""`share_partitions` completed: the share coordinator's state, and the group coordinator's list of partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTING = 15
 
 
 def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
-    """Replaces share_partitions by its rows as stored, with topic and init_state, and those that are only listed."""
+    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed."""
     lake = writer.lake
     rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
     batch = table_batch(TABLE, SharePartitionRow._fields, rows, audit_id=writer.audit_id)

@@ -1,5 +1,4 @@
-"""The names of open transactions: `transactional_id` in the current tables, from what `__transaction_state`
-says."""
+"""The names of open transactions: `transactional_id` in the current tables, from `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class NamingWriter(LakeWriter):
 
     @classmethod
     def of(cls, writer: LakeWriter) -> NamingWriter:
-        """The same writer, naming."""
+        """The same writer, as one that fills in names."""
         return cls(**{field.name: getattr(writer, field.name) for field in fields(writer)})
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
@@ -36,7 +35,7 @@ class NamingWriter(LakeWriter):
         super().replace_parts(table, self._named(table, parts) if table in NAMED else parts, keep_audit)
 
     def _named(self, table: str, parts: Sequence[Part]) -> list[Part]:
-        """The rows of the parts in one that has the names: few transactions are open at a time."""
+        """The rows of the parts in one part with the names; few transactions are open at a time."""
         paths = [part.path for part in parts]
         rows = dataset_of(table, self.lake.table(table).path, paths).to_table()
         part = self.part_writer(table).write(named_table(self.lake, rows))
@@ -44,7 +43,7 @@ class NamingWriter(LakeWriter):
 
 
 def named_table(lake: Lake, rows: pa.Table) -> pa.Table:
-    """The rows with the names of their producers; null: `__transaction_state` does not know the producer."""
+    """The rows with the names of their producers; null: `__transaction_state` does not have the producer."""
     producers = pc.unique(rows["producer_id"]).to_pylist()
     wanted = [Condition("producer_id", "in", producers)]
     known = lake.rows("transactional_ids", columns=["producer_id", NAME], conditions=wanted) if producers else None
