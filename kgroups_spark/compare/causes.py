@@ -25,11 +25,11 @@ _Place = tuple[int, str | None]
 
 
 def with_causes(differences: Iterable[Difference]) -> list[Difference]:
-    """The differences, causes first; `follows_from` says from which kind of difference of its group one follows.
+    """The differences, causes first; `follows_from` is the kind of difference of the same group that causes one.
 
-    A group of a partition that does not load follows from the load; members that one rule changes together with their
-    group, and offsets that nobody can own there, from the group. Expiry follows from whatever else differs in the
-    group, unless a rule of expiry makes it; then the group's first such row stands for the others.
+    A group of a partition that does not load follows from the load. Members that one rule changes together with their
+    group follow from the group, and so do offsets that no group can have there. Expiry follows from any other
+    difference of the group, unless a rule of expiry causes it; then the group's first such row represents the others.
     """
     first: dict[_Place, str] = {}
     whys: dict[tuple[_Place, str], set[str | None]] = {}
@@ -46,7 +46,8 @@ def with_causes(differences: Iterable[Difference]) -> list[Difference]:
 
 
 def _cause(each: Difference, first: str | None, whys: dict[str, set[str | None]]) -> str | None:
-    """`first`: the first kind of difference that the group has; `whys`: the reasons of those before, by kind."""
+    """The kind of difference that causes this one; None: none does. `first`: the group's first kind of difference;
+    `whys`: the reasons of earlier ones, by kind."""
     if is_unserved(each):
         return LOAD
     if each.difference == MEMBER and each.why in whys[GROUP]:

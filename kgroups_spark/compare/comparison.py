@@ -1,9 +1,9 @@
-"""Two releases over one history: what the one would hold, serve, expire and refuse to load otherwise than the other.
+"""Two releases over one history: the differences in their state, their answers, their expiry and their load failures.
 
-All of a lake's history is replayed, once, into shards of both releases side by side, an offsets partition being a shard
-as ever; nothing in the lake changes, and only what finished audits wrote counts. History that `kgroups maintain --keep`
-has reduced is replayed as a broker loads a compacted log. Why a thing differs is found by experiment: the groups that
-differ are replayed once more, by rules of A with one of B's in them.
+All of a lake's history is replayed once, into shards of both releases side by side; a shard is an offsets partition, as
+always. Nothing in the lake changes, and only rows of finished audits count. History that `kgroups maintain --keep` has
+reduced is replayed as a broker loads a compacted log. The cause of a difference is found by experiment: the groups that
+differ are replayed once more, by A's rules with one of B's.
 
     history -> both shards -> differences, facts, expiry of both -> differences
                                   \\-> those groups again, one rule after the other exchanged -> why
@@ -48,14 +48,15 @@ from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tasks.outputs import Fact
 from kgroups_spark.times import format_time
 
-# Kinds of what tasks report: a difference, facts of one side; else the table of a row that expires differently.
+# Kinds of facts from tasks: a difference, or facts of one side; any other kind is the table of a row that expires
+# differently.
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
 _EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
 
 
 @dataclass(frozen=True)
 class Side:
-    """A release, and the retention by which it expires offsets."""
+    """A release, and its retention for expiry, in ms."""
 
     release_version: str
     retention_ms: int
@@ -70,11 +71,11 @@ class Side:
 
 @dataclass
 class Facts:
-    """The state that one release makes of all partitions that it loads, and the partitions that it does not load.
+    """Counts of one release's state over all partitions that it loads, and the partitions that it fails to load.
 
-    `failing`: by offsets partition, where. `compacted_perhaps`: those of them in which newer records of the same keys
-    follow all that fail. `unserved_groups`: groups of failing partitions, as they were if those records were skipped.
-    `skipped`: records of types that the release does not know, by type. `topic_ids`: offsets with a topic id.
+    `failing`: the failures by offsets partition. `compacted_perhaps`: failing partitions in which all failing records
+    have newer records of their keys. `unserved_groups`: groups of failing partitions, in the state without those
+    records. `skipped`: records of types that the release does not know, by type. `topic_ids`: offsets with a topic id.
     """
 
     groups: int = 0
@@ -88,7 +89,7 @@ class Facts:
     names: set[str] = field(default_factory=set)
 
     def add(self, reported: dict[str, Any]) -> None:
-        """Takes in the facts of an offsets partition."""
+        """Adds the facts of an offsets partition."""
         number = reported["offsets_partition"]
         if reported["failure"] is None:
             self.groups += len(reported["groups"])
@@ -106,8 +107,8 @@ class Facts:
 
 @dataclass
 class Comparison:
-    """The differences, and what is to be said before. `audit_id`, `as_of_ms`: the audit that is looked at, and the time
-    at which expiry is judged."""
+    """The differences, and the facts to report before them. `audit_id`: the compared audit; `as_of_ms`: the time at
+    which expiry is decided, epoch ms."""
 
     a: Side
     b: Side
@@ -122,7 +123,7 @@ class Comparison:
 def compare(
     lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
 ) -> Comparison:
-    """Both releases over the lake's history. `groups`: only these (none: all)."""
+    """The comparison of both releases over the lake's history. `groups`: only these (empty: all)."""
     history = _History.of(lake)
     found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
     progress(
@@ -147,7 +148,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _History:
-    """All of the lake's history, as of its last finished audit. `records`: how many, by offsets partition."""
+    """All of the lake's history, as of its last finished audit. `records`: their number by offsets partition."""
 
     stored: Stored
     history: StoredHistory
@@ -169,7 +170,7 @@ class _History:
         return self.stored.facts(self.history.tasks, CompareTask(self.history, sides))
 
     def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
-        """The differences of these groups (and of others, by chance), with the rules that make them."""
+        """The differences of these groups (and perhaps of others), with the rules that cause them."""
         wanted: dict[int, set[str]] = {}
         for number, group_id in keys:
             wanted.setdefault(number, set()).add(group_id)
@@ -195,7 +196,7 @@ class CompareTask:
 
 @dataclass(frozen=True)
 class ExplainTask:
-    """The differences of a shard between two releases, with the rules that make them."""
+    """The differences of a shard between two releases, with the rules that cause them."""
 
     history: StoredHistory
     a: Release
@@ -216,7 +217,7 @@ class ExplainTask:
 def _rules(
     difference: Difference, with_one_of_b: dict[str, set[Difference]], with_one_of_a: dict[str, set[Difference]]
 ) -> str | None:
-    """The rules of B each of which alone makes the difference; else those of A each of which alone takes it away."""
+    """The rules of B that alone cause the difference; if there are none, the rules of A that alone remove it."""
     make = [name for name, found in with_one_of_b.items() if difference in found]
     keys = {name: {_key(each) for each in found} for name, found in with_one_of_a.items()}
     end = [name for name, found in keys.items() if _key(difference) not in found]
@@ -224,7 +225,7 @@ def _rules(
 
 
 def _key(difference: Difference) -> Difference:
-    """The difference, whatever the values."""
+    """The difference without its values and reason."""
     return difference._replace(value_a=None, value_b=None, why=None)
 
 
@@ -237,7 +238,7 @@ def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
 
 
 def facts(replay: ReleaseReplay) -> dict[str, Any]:
-    """The input of `Facts.add`, as something JSON can hold."""
+    """The input of `Facts.add`, as a JSON value."""
     loaded, failures = replay.loaded, replay.loaded.failures
     offsets = loaded.state.offsets.offsets
     offsets = offsets.filter(offsets["producer_id"].is_null())

@@ -1,7 +1,7 @@
-"""Two releases over one offsets partition's log: where the one would hold something else than the other.
+"""Two releases over one offsets partition's log: the differences between their states.
 
-Both have replayed the same records. A partition whose load fails serves nothing, so nothing but its groups is
-compared then: each of them is gone for as long as the record is in the log.
+Both have replayed the same records. A partition with a failing load serves nothing, so only its groups are compared:
+each of them is missing as long as the failing record is in the log.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kgroups_spark.replay.shard_state import ShardState
 LOAD, GROUP, MEMBER, COMMITTED, PENDING = "load", "group", "member", "committed_offset", "pending_offset"
 OFFSET_EXPIRY, GROUP_EXPIRY = "offset_expiry", "group_expiry"
 
-# Groups of a partition whose load fails. Scala: GroupMetadataManager.loadGroupsAndOffsets logs the error
-# and owns the partition all the same (3.9). Java: CoordinatorRuntime leaves the shard FAILED (4.3).
+# The state of groups in a partition with a failing load. Scala: GroupMetadataManager.loadGroupsAndOffsets logs the
+# error and still owns the partition (3.9). Java: CoordinatorRuntime leaves the shard FAILED (4.3).
 WITHOUT_LOAD = {
     "scala": "not found: no members, no offsets",
     "java": "unavailable: NOT_COORDINATOR",
@@ -55,9 +55,9 @@ _KEY = ("producer_id", "group_id", "topic", "partition")
 
 
 class Difference(NamedTuple):
-    """One thing that release A and release B do not hold alike. Values are texts; None: there is none, or no such
-    thing. `why`: the rule, where it is known. `follows_from`: the kind of the difference that causes it, of the same
-    group or load; None: it follows from no other."""
+    """One difference between the states of release A and release B. Values are texts; None: that side has no value, or
+    no such entry. `why`: the rule that causes it; None: unknown. `follows_from`: the kind of difference, of the same
+    group or load, that causes it; None: it follows from no other."""
 
     difference: str
     offsets_partition: int
@@ -82,10 +82,10 @@ class LoadFailure(NamedTuple):
 
 @dataclass
 class LoadFailures:
-    """Where a release's load of one offsets partition ends.
+    """The records at which a release's load of one offsets partition fails.
 
-    A log that was never compacted has records that a broker's own copy may have lost: `may_be_compacted` says that all
-    failing ones have newer records of their keys.
+    A log that was never compacted has records that a broker's own copy may no longer have. `may_be_compacted`: all
+    failing records have newer records of their keys.
     """
 
     first: LoadFailure | None = None
@@ -94,7 +94,7 @@ class LoadFailures:
     _without_key: int = 0
 
     def failed(self, failure: LoadFailure, key: Hashable | None = None, count: int = 1) -> None:
-        """Takes in a failing record (`count`: and others after it), key None where it cannot be read."""
+        """Adds a failing record (`count`: the number, with others after it); key None: it cannot be read."""
         if self.first is None or failure.log_offset < self.first.log_offset:
             self.first = failure
         self.count += count
@@ -104,7 +104,7 @@ class LoadFailures:
             self._newest_of_keys.add(key)
 
     def loaded(self, key: Hashable) -> None:
-        """Takes in a record that does not fail."""
+        """Adds a record that does not fail."""
         self._newest_of_keys.discard(key)
 
     @property
@@ -120,7 +120,7 @@ class LoadFailures:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The state that a release made of an offsets partition's log, and where its load would have ended."""
+    """A release's state of an offsets partition, and the records at which its load would have failed."""
 
     offsets_partition: int
     release: Release
@@ -161,7 +161,7 @@ class Loaded:
 
 
 def differences(a: Loaded, b: Loaded) -> Iterator[Difference]:
-    """Everything that is not alike, by kind and then by name."""
+    """All differences, by kind and then by name."""
     number = a.offsets_partition
     if a.fails and b.fails:
         return
@@ -177,7 +177,7 @@ def differences(a: Loaded, b: Loaded) -> Iterator[Difference]:
 
 
 def reason(difference: Difference, a: Release, b: Release) -> str | None:
-    """Why it is, where the difference itself shows it; None: which rule it is must be tried."""
+    """The reason if the difference itself shows it; None: rules must be tried to find it."""
     if difference.difference != GROUP or difference.what not in ("group", "group_type"):
         return None
     for value, other in ((difference.value_a, b), (difference.value_b, a)):
@@ -193,7 +193,7 @@ def _load(loaded: Loaded) -> str:
 
 
 def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
-    """The groups of a partition that one of the two does not load."""
+    """The groups of a partition that one of the two fails to load."""
     failing, serving = (a, b) if a.fails else (b, a)
     number, unserved = serving.offsets_partition, WITHOUT_LOAD[failing.release.coordinator]
     why = f"{failing.release.name} could not load partition {number}"
@@ -245,7 +245,8 @@ def _member_text(row: MemberRow | None) -> str | None:
 
 
 def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
-    """Where the offset differs the rest is another commit's."""
+    """The differences of offsets. If the offset itself differs, the other columns belong to another commit and are not
+    compared."""
     rows, others = ({tuple(row[name] for name in _KEY): row for row in some.to_pylist()} for some in unmatched(a, b))
     for key in sorted(rows.keys() | others.keys(), key=lambda key: (key[1:], key[0] or 0)):
         producer_id, group_id, topic, partition = key
@@ -259,7 +260,7 @@ def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Diffe
 
 
 def _comparable(value: Any) -> Any:
-    """Assignments without order, and without epochs, of which older releases keep none."""
+    """A value to compare: assignments without order, and without epochs, which older releases do not keep."""
     if not isinstance(value, list):
         return value
     return sorted(f"{p[0] or p[1]}-{p[2]}" if isinstance(p, tuple) else p for p in value)

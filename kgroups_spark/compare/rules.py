@@ -1,4 +1,4 @@
-"""The rules in which releases differ: a sentence for each field of `Release` and `ExpiryRules` that holds one."""
+"""The rules in which releases differ: a sentence for each field of `Release` and `ExpiryRules` that is a rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.coordinator.releases import Release
 
-# Sentences about both sides of each. T numbers: docs/coordinator-semantics.md.
+# Each sentence describes both sides of the rule. T numbers: docs/coordinator-semantics.md.
 RULES: dict[str, str] = {
     "record_types": "records of types that a release does not know are skipped (KIP-915)",
     "skips_unknown_types": "before 3.4.1 a record of an unknown type ends the load (KIP-915)",
@@ -44,17 +44,17 @@ RULES: dict[str, str] = {
     "4.4, and that of epoch 0 before",
     "streams_ready_by_validated_epoch": "4.1 calls a streams group NotReady until it has computed its topology (T40)",
 }
-# They show in no value that is compared.
+# Fields that no compared value depends on.
 WITHOUT_TRACE = {"name", "coordinator", "layout", "has_topic_ids", "has_assignment_epochs", "has_task_epochs"}
 
 
 def tried_releases(a: Release, b: Release) -> dict[str, Release]:
-    """Release A with one rule of B, by the rule's field: what that makes other than A, is because of this rule."""
+    """Release A with one rule of B, by the rule's field. This rule causes every difference between that and A."""
     differing = [f.name for f in fields(a) if getattr(a, f.name) != getattr(b, f.name) and f.name not in WITHOUT_TRACE]
     return {name: replace(a, **{name: getattr(b, name)}) for name in differing}
 
 
-# Likewise for expiry_rules.py, with the reasons in offset_expiry and group_expiry that show a rule.
+# The same for expiry_rules.py, with the reasons in offset_expiry and group_expiry by which a rule shows.
 EXPIRY_RULES: dict[str, tuple[str, frozenset[str]]] = {
     "depends_on_group": (
         "since 2.1 what members and the group's state say goes before the offset's own time (KIP-211)",

@@ -1,4 +1,4 @@
-"""An offsets partition's history by several releases -> what two of them hold differently, and what expires by them."""
+"""An offsets partition's history by several releases -> the differences of two states, and their expiry decisions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from kgroups_spark.tables.schemas import TABLES
 # The cleaner's keys: the newest record of a key stays.
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
 GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
-# When the decision's time comes, by the table of decisions.
+# The column with a decision's time, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
 
 
 @dataclass(frozen=True)
 class ComparedShard:
-    """An offsets partition to be replayed by several releases."""
+    """An offsets partition that several releases replay."""
 
     offsets_partition: int
     history: ShardHistory
@@ -46,7 +46,7 @@ class ComparedShard:
 
     @classmethod
     def of(cls, shard: StoredShard) -> ComparedShard:
-        """The history of a shard that counts, without the load failures that another release found."""
+        """The shard's valid history, without the load failures of the audits' release."""
         history = shard.history()
         records = history.quarantine.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
         history = replace(history, quarantine=records)
@@ -55,7 +55,7 @@ class ComparedShard:
     def by(
         self, release: Release, clean_up: CleanUp | None = None, *, ends_at_undecodable: bool = True
     ) -> ReleaseReplay:
-        """The result of a release; `ends_at_undecodable`: its load ends at undecodable records, too."""
+        """The replay by a release; `ends_at_undecodable`: its load also fails at undecodable records."""
         number = self.offsets_partition
         night = Night(0, release.name, None, Topics(), tried=release, clean_up=clean_up)
         replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
@@ -69,7 +69,7 @@ class ComparedShard:
         return ReleaseReplay(Loaded(number, release, replay.state, failures), replay, self._skipped(release))
 
     def _count_undecodable(self, release: Release, failures: LoadFailures) -> None:
-        """The first undecodable record at which the release's load ends, and how many there are."""
+        """Adds the first undecodable record at which the release's load fails, and their number."""
         rows = self.history.quarantine.filter(coordinator_fails(self.history.quarantine, release))
         places = [*zip(*(rows.column(name).to_pylist() for name in ("log_offset", "reason", "detail")), strict=True)]
         if places:
@@ -108,7 +108,7 @@ class ComparedShard:
 
 @dataclass
 class _Failing:
-    """Records at which a load ends: why, and their keys with the newest offset that fails."""
+    """Records at which a load fails: the reason and the key of each, by log offset."""
 
     columns: tuple[str, ...]
     records: Callable[[], pa.Table]
@@ -116,12 +116,12 @@ class _Failing:
     keys: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any], detail: str) -> None:
-        """Takes in a record."""
+        """Adds a record."""
         self.details[row["log_offset"]] = detail
         self.keys[row["log_offset"]] = tuple(row[name] for name in self.columns)
 
     def count_into(self, failures: LoadFailures) -> None:
-        """Counts them, and keys of which a newer record does not fail."""
+        """Adds these records to `failures`, and the keys with a newer record that does not fail."""
         for log_offset in sorted(self.details):
             failures.failed(LoadFailure(log_offset, self.details[log_offset]), self.keys[log_offset])
         newest = {key: log_offset for log_offset, key in sorted(self.keys.items())}
@@ -138,8 +138,8 @@ class _Failing:
 class ReleaseReplay:
     """The result of one release for an offsets partition.
 
-    replay   all changes have been taken
-    skipped  records that it does not know, by type
+    replay   after all changes
+    skipped  records of types that the release does not know, by type
     """
 
     loaded: Loaded
@@ -147,7 +147,7 @@ class ReleaseReplay:
     skipped: Counter[int]
 
     def decided(self) -> dict[str, pa.Table]:
-        """offset_expiry and group_expiry of what it holds."""
+        """offset_expiry and group_expiry of the release's state."""
         return {name: pa.table(rows) for name, rows in self.replay.current() if name in WHEN}
 
 
@@ -156,8 +156,8 @@ def _detail(record_type: int, group_id: str, failure: str) -> str:
 
 
 def expiry_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The decisions that differ on what both have: which decision, its key, and decision, reason and time (ms) of both
-    as `decision_a`, `decision_b`, ..."""
+    """The differing decisions on entries that both have: the table of decisions, and a row with the key and both sides'
+    decision, reason and time (epoch ms) as `decision_a`, `decision_b`, ..."""
     for name, when in WHEN.items():
         key = list(TABLES[name].key)
         place = rows_among(columns_of(a[name], key), columns_of(b[name], key))
