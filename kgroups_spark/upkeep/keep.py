@@ -56,33 +56,33 @@ from kgroups_spark.upkeep.reduce_stage import (
     reduce_packed,
 )
 
-# The tables in the order of their commits: markers stay with the remaining records of the others, and the ledger, which
-# tells which audits are old, is last.
+# The tables in the order of their commits: markers stay with the remaining records of the others. The ledger comes
+# last, because it decides which audits are old.
 IN_ORDER = (
     *("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions", "group_events"),
     *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, CHECKPOINTS, "findings", "audits"),
 )
 # Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")
-# A night's state is the next one's to replace.
+# The next night replaces a night's state.
 NOT_OF_NIGHT = f"reason <> '{NIGHT}'"
 # Rows that a task should have to reduce.
 ROWS_PER_TASK = 1 << 20
 
 
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
-    """H of each offsets partition, where history below it is more than what is reduced already."""
+    """H of each offsets partition where that is above the offset to which it is reduced already."""
     known = reduced_to(lake)
     found = horizons(lake, audit, moment_ms, by_parts=by_parts)
     return {p: at for p, at in found.items() if at > known.get(p, 0)}
 
 
 def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
-    """Adds the state at H of these partitions to checkpoints, and how far those of the two other logs will be
+    """Adds the state at H of these partitions to checkpoints, and the offsets to which the two other logs will be
     reduced. Neither counts before the audit has finished."""
     assert audit.release_version is not None
     if of:
-        # An audit writes to a table once under each name.
+        # An audit writes to a table once under each application id.
         keep_states(replace(writer, app_id=REBUILD_APP_ID), of, audit.release_version)
     if of_states:
         writer.append_table(CHECKPOINTS, kept_places(of_states, audit.release_version, writer.audit_id))
@@ -90,8 +90,8 @@ def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: St
 
 @dataclass
 class TableLeft:
-    """The outcome for a table: how many rows there were, and how many stay. By parts the files that go and the parts
-    that come; by Spark, and of the ledger, the rows that stay."""
+    """The outcome for a table: its number of rows before and after. With parts, the files to remove and the parts to
+    add; with Spark, and for the ledger, the rows that stay."""
 
     seen: int = 0
     left: int = 0
@@ -116,7 +116,7 @@ class Reduction:
     by_parts: bool
 
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
-        """Reduces every table; how many rows went, by table."""
+        """Reduces every table; returns the number of removed rows by table."""
         say("reducing old history")
         outcomes = self._by_parts(writer.audit_id) if self.by_parts else self._by_spark()
         removed = {}
@@ -135,7 +135,7 @@ class Reduction:
 
     @cached_property
     def old(self) -> OldAudits:
-        """The audits of which findings and rows of the ledger are reduced."""
+        """The audits with findings and ledger rows to reduce."""
         columns = ["audit_id", "as_of", "rows_added"]
         then = LakeAsOfAudit.last_finished(self.lake)
         decided_by = pc.min(then.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
@@ -145,7 +145,7 @@ class Reduction:
 
     @cached_property
     def _names(self) -> list[str]:
-        """The tables to look at: without a claim a lake may be of an older layout."""
+        """The tables to reduce. Without a claim a lake may have an older layout, which lacks some."""
         names = [name for name in IN_ORDER if self.lake.has(name)]
         left_out = {*(() if self.of_states else STATE_TABLES), *(() if self.old.newest else ("findings", "audits"))}
         return [name for name in names if name not in left_out]
@@ -156,7 +156,7 @@ class Reduction:
 
     @cached_property
     def _filters(self) -> dict[str, RowFilter]:
-        """The tables of which each row stays or goes by itself, but the ledger."""
+        """The tables, except the ledger, in which the decision on a row does not depend on other rows."""
         seen = self.lake.rows("topic_offsets", columns=["audit_id"]) if "topic_offsets" in self._names else None
         newest = (seen is not None and pc.max(seen["audit_id"]).as_py()) or 0
         found = {
@@ -176,7 +176,7 @@ class Reduction:
         return {name: each for name, each in found.items() if name in self._names}
 
     def _by_parts(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
-        """The outcomes, with the parts that tasks of this audit have written; None: only counted."""
+        """The outcomes, with the parts that this audit's tasks have written; `audit_id` None: rows are only counted."""
         files = {name: self._files(name) for name in self._names if name != "audits"}
         old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
         chosen = old | {name: files[name] for name in self._filters}
@@ -210,7 +210,7 @@ class Reduction:
     def _old_files(
         self, files: Mapping[str, Sequence[TableFile]]
     ) -> tuple[dict[str, list[TableFile]], Counter[tuple[str, int]]]:
-        """By table the files with a row below H: others stay as they are. And how many rows these have of each shard
+        """The files with a row below H, by table (other files stay as they are), and their number of rows of each shard
         (its column and number)."""
         candidates = {name: [file for file in some if self._may_be_old(name, file)] for name, some in files.items()}
         columns = {name: self._reduced.place(name) for name in candidates}
@@ -223,7 +223,7 @@ class Reduction:
         return {name: [file for file in files[name] if file.path in paths] for name, paths in old.items()}, rows_of
 
     def _may_be_old(self, name: str, file: TableFile) -> bool:
-        """As far as the file's statistics tell."""
+        """Whether the file may have rows below H, by its statistics."""
         first, last = (file.bound(which, SHARD_OF[name]) for which in ("minValues", "maxValues"))
         oldest = file.bound("minValues", "log_offset")
         if first is None or last is None or oldest is None:
@@ -318,7 +318,7 @@ def _not_of_audits(rows: pa.Table, audit_ids: Sequence[int]) -> Flags:
 
 
 def _not_old(rows: pa.Table, name: str, reduced: Reduced) -> Flags:
-    """No current table is made of events."""
+    """Which events stay: those at or above H, because no current table depends on events."""
     return ~reduced.is_old(name, rows)
 
 
@@ -334,8 +334,8 @@ def _newest_kept(lake: Lake) -> _Newest:
 
 
 def _checkpoints_that_stay(rows: pa.Table, newest: _Newest, reduced: Reduced) -> Flags:
-    """All but kept states of which there is a newer one of the same partition of the same log, and but replaced rows
-    below H."""
+    """Which rows of checkpoints stay: all except kept states with a newer one of the same partition of the same log,
+    and except replaced rows below H."""
     rows, is_replaced = reduced.replaced.parted(CHECKPOINTS, rows)
     goes = is_replaced & reduced.is_old(CHECKPOINTS, rows)
     kept = flags(pc.equal(rows["reason"], KEEP)) & ~is_replaced
@@ -354,6 +354,6 @@ def reduction(
     *,
     by_parts: bool,
 ) -> Reduction:
-    """The reduction to the newest kept states, or where `further` say so beyond them (only to foresee it)."""
+    """The reduction to the newest kept states, or further, to `further` and `further_states` (only for a dry run)."""
     of_states = {**states_reduced_to(lake), **(further_states or {})}
     return Reduction(lake, {**reduced_to(lake), **(further or {})}, of_states, moment_ms, by_parts)

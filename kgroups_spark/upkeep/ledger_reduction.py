@@ -1,8 +1,8 @@
 """The ledger after `maintain --keep`: the rows of old audits that later audits, readers and rebuilds still need.
 
-An audit is old if it judged before the moment and is not the last one. Its entry of a partition (column `partitions`)
-is old if it ends at or below H: every record that it read lies where history is reduced. Old entries that follow each
-other become one, with their sums, which is in the row of the last of them:
+An audit is old if its `as_of` is before the moment and it is not the last one. Its entry of a partition (column
+`partitions`) is old if it ends at or below H, so that history of all its records is reduced. Consecutive old entries
+become one entry with their sums, in the row of the last of them:
 
     audit     start  end  records                audit     start  end  records
       1          0   100      90
@@ -11,11 +11,11 @@ other become one, with their sums, which is in the row of the last of them:
       4        150   170      20                   4        150   170      20    the last one that read something
       5        170   170       0
 
-These entries stay separate, because they are asked for one by one: the first one of a partition that was empty; the
-last old entry that read something (since when is the last read? R6); the last one that read the partition from its
-start again (log_totals); those that lost offsets (report). The last one that found offsets missing ends what is added
-up (up to when was the log compacted?). A row of which no entry is left goes, but for the last audit that looked for
-findings. Each rule can be applied again to what it has left.
+These entries stay separate, because readers look them up one by one: the first entry of a partition that was empty; the
+last old entry with records (R6 needs the time of the last read); the last entry that read the partition again from its
+start (log_totals); entries with lost offsets (report). The last entry with missing offsets is the last one in a sum,
+because it shows up to when the log was compacted. A row without entries goes, except that of the last audit that looked
+for findings. Each rule can be applied again to its own result.
 """
 
 from __future__ import annotations
@@ -37,26 +37,28 @@ SUMS = ("records", "records_reread", "bytes", "offsets_missing")
 
 @dataclass(frozen=True)
 class OldAudits:
-    """`numbers`: of finished audits; `looked_last`: the last audit of all that looked for findings, 0: none has."""
+    """`numbers`: the old finished audits; `looked_last`: the last of all audits that looked for findings, 0: none
+    has."""
 
     numbers: frozenset[int]
     looked_last: int
 
     @property
     def newest(self) -> int:
-        """0: there is none."""
+        """The newest old audit; 0: there is none."""
         return max(self.numbers, default=0)
 
     @property
     def without_findings(self) -> list[int]:
-        """Audits whose findings go."""
+        """The audits with findings to remove, sorted."""
         return sorted(self.numbers - {self.looked_last})
 
 
 def old_audits(finished: pa.Table, moment_ms: int, decided_by: int | None) -> OldAudits:
-    """From the ledger's rows of finished audits (audit_id, as_of, rows_added).
+    """The old audits, from the ledger's rows of finished audits (audit_id, as_of, rows_added).
 
-    `decided_by`: whose decisions the view expiry_outcomes compares with what came after; it and all later ones stay.
+    `decided_by`: the audit with the decisions that the view expiry_outcomes compares with later records; it and all
+    later audits stay. None: there are no such decisions.
     """
     rows = finished.select(["audit_id", "as_of", "rows_added"]).to_pylist(maps_as_pydicts="strict")
     last = max((row["audit_id"] for row in rows), default=0)
@@ -79,14 +81,14 @@ def reduced_ledger(rows: pa.Table, old: OldAudits, horizons: Mapping[int, int]) 
     at, name = rows.schema.get_field_index("partitions"), rows.schema.field("partitions")
     rows = _no_longer_looked(rows.set_column(at, name, partitions), is_old, old)
     goes = is_old & (counts == 0) & (audit_ids != old.looked_last)
-    # With the rows `running` and `abandoned` of those that go, and of those that never finished.
+    # Also removes the rows `running` and `abandoned` of audits that go, and of audits that never finished.
     stays = set(audit_ids[is_finished & ~goes].tolist())
     gone = (audit_ids < old.newest + 1) & ~np.isin(audit_ids, list(stays))
     return rows.filter(pa.array(~gone))
 
 
 def _no_longer_looked(rows: pa.Table, is_old: NDArray[np.bool_], old: OldAudits) -> pa.Table:
-    """Old audits that stay no longer say that they looked: what they found goes."""
+    """The rows without `findings` in rows_added for old audits that stay, because their findings are removed."""
     audit_ids, added = rows["audit_id"].to_pylist(), rows["rows_added"].to_pylist()
     for at in np.flatnonzero(is_old).tolist():
         if audit_ids[at] != old.looked_last and added[at] is not None:
@@ -98,7 +100,7 @@ def _no_longer_looked(rows: pa.Table, is_old: NDArray[np.bool_], old: OldAudits)
 def _reduced_entries(
     lists: pa.ListArray, audit_ids: NDArray[np.int64], is_old: NDArray[np.bool_], horizons: Mapping[int, int]
 ) -> tuple[pa.ListArray, NDArray[np.int64]]:
-    """The lists with fewer entries, and how many each has."""
+    """The lists with fewer entries, and the number of entries of each."""
     entries = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).to_numpy()
     columns = {field.name: pc.struct_field(entries, field.name) for field in entries.type}
@@ -134,7 +136,7 @@ def _numbers(column: pa.Array) -> NDArray[np.int64]:
 def _is_idle(
     numbers: Mapping[str, NDArray[np.int64]], columns: Mapping[str, pa.Array], at: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Whether the audit read nothing there, and nothing was there to read or lost."""
+    """Whether the audit read no records of the partition, and there were none to read and none lost."""
     is_empty: NDArray[np.bool_] = numbers["start_offset"][at] == numbers["end_offset"][at]
     return is_empty & ~_has_read(numbers, at) & ~_has_lost(columns, at)
 
@@ -152,7 +154,7 @@ def _has_lost(columns: Mapping[str, pa.Array], at: NDArray[np.int64]) -> NDArray
 def _runs(
     numbers: Mapping[str, NDArray[np.int64]], columns: Mapping[str, pa.Array], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and last of the entries that become one; `at` is in order of partitions and, in each, of audits."""
+    """The first and the last of the entries that become one; `at` is sorted by partition, then by audit."""
     if not len(at):
         return at, at
     partition = numbers["offsets_partition"][at]
@@ -171,7 +173,7 @@ def _runs(
 
 
 def _last_of_each(partition: NDArray[np.int64], holds: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each partition the index of the last entry for which it holds."""
+    """The index of the last entry of each partition for which `holds` is true."""
     where = np.flatnonzero(holds)
     of = partition[where]
     return where[np.append(of[1:] != of[:-1], True)] if len(where) else where

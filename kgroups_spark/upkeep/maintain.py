@@ -40,14 +40,14 @@ from kgroups_spark.upkeep.keep import new_horizons, reduction, save_states
 from kgroups_spark.upkeep.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
 
 DAY_MS = 86_400_000
-# Delta's own bound. Files that young may belong to a reader that is still at work, to a version that someone goes back
-# to, and to what the last finished audit left while another one rewrites the current tables.
+# Delta's own limit. Younger files may still be needed: by a running query, by time travel, or as the last finished
+# audit's tables while another audit rewrites the current tables.
 LEAST_VACUUM_MS = 7 * DAY_MS
 
 
 @dataclass(frozen=True)
 class MaintainOptions:
-    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: all history stays as it is."""
+    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: history is not reduced."""
 
     lake: str
     optimize: bool = True
@@ -80,7 +80,7 @@ class MaintainSummary:
         yield from (f"  {line}" for line in self.reported())
 
     def reported(self) -> Iterator[str]:
-        """The same as the ledger's notes have it."""
+        """The same for the ledger's notes."""
         for name, rows in self.rows_removed.items():
             yield f"{name}: {counted(rows, 'row')} removed"
         for each in (each for each in self.rewritten if each.files_before != each.files_after):
@@ -120,7 +120,7 @@ def _claim(lake: Lake, options: MaintainOptions) -> Claim:
 
 
 def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
-    """A writer for the claim, once the lake is what the last finished audit left."""
+    """A writer for the claim, after the lake has been restored to the last finished audit."""
     writer = LakeWriter(lake, claim.audit_id, name, claim.check)
     if claim.unfinished:
         if left_undone(claim, _audit_before(claim)):
@@ -139,7 +139,7 @@ def _audit_before(claim: Claim) -> AuditRow:
 
 
 def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
-    """Current tables as the last finished audit left them: this one will finish without rewriting them."""
+    """Restores the current tables of the last finished audit, because this one will finish without rewriting them."""
     left = LakeAsOfAudit(writer.lake, _audit_before(claim).audit_id)
     for name, table in TABLES.items():
         if table.kind == "current" or name == "previous_offset_expiry":
@@ -147,7 +147,8 @@ def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
 
 
 def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
-    """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
+    """Saves the state for --keep; returns whether there was one to save. Then the claim's audit has finished, and the
+    state counts."""
     before = _audit_before(claim)
     moment_ms = _moment_ms(writer.lake, before, options)
     if moment_ms is None:
@@ -170,8 +171,9 @@ NO_TIMES = "--keep: no record read has a log time that counts, so nothing is kno
 
 
 def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int | None:
-    """The oldest time that is kept, in ms; None: everything is kept, because nobody asked otherwise or no log time is
-    known. A ledger of an earlier version may say 2040: all of history would be older than that."""
+    """The oldest time to keep, in epoch ms; None: everything is kept, because --keep was not given or no log time is
+    known. A ledger of an earlier version may have a time in 2040, before which all of history would be old, so only
+    plausible times count."""
     if options.keep_ms is None:
         return None
     newest = max(known_times(lake, audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
@@ -204,7 +206,7 @@ def _maintained(
 
 
 def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
-    """The ledger's row: what the last audit knew, and nothing read."""
+    """The columns of the ledger's row: those of the last audit, without anything read."""
     names = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
     return {
         **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
@@ -219,7 +221,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
-    """The work to do, from the tables as they are."""
+    """The work that a run would do, from the present tables."""
     before = Ledger(lake).last_finished()
     if before is None:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")

@@ -1,11 +1,11 @@
-"""Upkeep of the tables: small files are brought together in an order that suits questions, and what no version needs
-any more is deleted.
+"""Upkeep of the tables: small files are compacted in an order that suits queries, and files that no version needs any
+more are deleted.
 
-An audit leaves a few small files a table, each with the rows of one night. They are rewritten in lots of consecutive
-nights, sorted by group, offsets partition, topic, partition and log offset: "one group, last week" then is a few row
-groups of a few files, also for who does not know the group's offsets partition. Delta's own OPTIMIZE only puts one file
-after the other, and its ZORDER BY starts from the whole table each time and sorts nothing inside a file;
-benchmarks/README.md has the figures. Neither this nor theirs asks for more than reader version 1 and writer version 2.
+An audit leaves a few small files in each table, with the rows of one night. They are rewritten in lots of consecutive
+nights, sorted by group, offsets partition, topic, partition and log offset. Then a query for "one group, last week"
+reads a few row groups of a few files, even without the group's offsets partition. Delta's own OPTIMIZE only
+concatenates files, and its ZORDER BY starts from the whole table each time and does not sort inside a file;
+benchmarks/README.md has the figures. Neither way needs more than reader version 1 and writer version 2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "pa
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The outcome for a table's files, or what it would be (`bytes_after` None: nobody knows yet)."""
+    """The outcome for a table's files, or the expected one (`bytes_after` None: not known before a run)."""
 
     table: str
     files_before: int
@@ -49,12 +49,13 @@ class Rewritten:
 
 
 def is_optimized(name: str) -> bool:
-    """Current tables are rewritten by each audit anyway; files of saved states must hold those of one audit each."""
+    """Whether the table is optimized. Each audit rewrites current tables anyway, and a file of saved states must have
+    those of one audit only."""
     return TABLES[name].kind in ("history", "ledger")
 
 
 def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:
-    """The small files, oldest audits first, in lots that are worth a rewriting: fewer files come out than go in."""
+    """The small files, oldest audits first, in lots that are worth rewriting because the result has fewer files."""
     small = sorted((file for file in files if file.size < SMALL_BYTES), key=_oldest_audit)
     found: list[list[TableFile]] = [[]]
     for file in small:
@@ -65,7 +66,7 @@ def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:
 
 
 def files_for(size_bytes: int) -> int:
-    """How many files so many bytes should be."""
+    """The number of files for that many bytes."""
     return max(1, -(-size_bytes // FILE_BYTES))
 
 
@@ -74,20 +75,20 @@ def total_bytes(files: Sequence[TableFile]) -> int:
 
 
 def total_rows(files: Sequence[TableFile]) -> int:
-    """Rows in the files, as the table's log has it."""
+    """The number of rows in the files, by the table's log."""
     return sum(int(file.stats["numRecords"]) for file in files)
 
 
 def optimize(writer: LakeWriter, name: str) -> Rewritten:
-    """Brings the table's small files together; one commit per lot, and none where nothing is to be gained."""
+    """Compacts the table's small files; one commit for each lot, and none if there is nothing to gain."""
     before = writer.lake.table(name).files()
     if writer.name == "parts":
         for lot in lots(before):
             rewrite(writer, name, lot)
     elif lots(before):
-        # Without plain files of our own only Delta's way is left, which sorts nothing.
+        # If we cannot write plain files, only Delta's OPTIMIZE is left, which does not sort.
         statement = f"OPTIMIZE {writer.lake.identifier(name)}"
-        # Delta's own has no transaction; it changes no row, and files that have gone meanwhile end it.
+        # Delta's OPTIMIZE has no transaction. It changes no row, and it fails if files have been removed meanwhile.
         with named_if_lost(writer.check_claim):
             writer.lake.commit(name, "optimize", lambda: writer.lake.spark.sql(statement).collect())
     after = writer.lake.table(name).files()
@@ -102,10 +103,10 @@ def foreseen(lake: Lake, name: str) -> Rewritten:
 
 
 def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
-    """Puts the files' rows, sorted, into new files, in one commit.
+    """Rewrites the files' rows, sorted, into new files, in one commit.
 
-    Raises KgroupsError, with nothing committed, where the rows that come out are not those that went in, or somebody
-    else replaced one of the files.
+    Raises KgroupsError, with nothing committed, if the number of rows differs, or if another process has replaced one
+    of the files.
     """
     log = writer.lake.table(name)
     files_in_full = [f"{log.path}/{unquote(file.path)}" for file in files]
@@ -120,8 +121,8 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
 def replace_files(
     writer: LakeWriter, name: str, files: Sequence[TableFile], parts: Sequence[Part], *, changes_rows: bool = True
 ) -> None:
-    """Puts the parts in the place of the files, in one commit. Raises KgroupsError, with nothing committed, where a
-    part is not there, or somebody else replaced one of the files."""
+    """Replaces the files by the parts, in one commit. Raises KgroupsError, with nothing committed, if a part is
+    missing, or if another process has replaced one of the files."""
     log, paths = writer.lake.table(name), {file.path for file in files}
     missing = log.missing(parts)
     if missing:
@@ -144,7 +145,7 @@ def replace_files(
 
 
 def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
-    """Makes the files of an earlier version the table's again. Raises KgroupsError where they are gone."""
+    """Restores the files of an earlier version of the table. Raises KgroupsError if they are gone."""
     log = writer.lake.table(name)
     then, now = ({file.path: file for file in log.files(at)} for at in (version, None))
     if then.keys() == now.keys():
@@ -168,7 +169,7 @@ def columns_of_order(name: str) -> list[str]:
 
 
 def sorted_lots(name: str, lots: list[pa.Table]) -> list[pa.Table]:
-    """Rows of a table in that order, as one."""
+    """The rows of a table in that order, in one lot."""
     return [pa.concat_tables(lots).sort_by([(column, "ascending") for column in columns_of_order(name)])]
 
 
@@ -184,20 +185,21 @@ def _oldest_audit(file: TableFile) -> tuple[int, str]:
 
 
 def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:
-    """Deletes the files that no version of that time needs, those of failed tasks included; bytes freed."""
+    """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; returns the bytes
+    freed."""
     lake = writer.lake
     before = _old_bytes(lake, name, retain_ms)
     if not before:
         return 0  # Delta's listing costs seconds a table
     statement = _vacuum(lake, name, retain_ms)
-    # Files that no version of that time needs: also of another audit's that has taken over meanwhile.
+    # These files are needed by no version within that time, not even of an audit that has taken over meanwhile.
     with named_if_lost(writer.check_claim):
         lake.commit(name, "vacuum", lambda: _quietly(lake, statement))
     return before - _old_bytes(lake, name, retain_ms)
 
 
 def vacuumable(lake: Lake, name: str, retain_ms: int) -> int:
-    """Bytes that `vacuum` would free (of 1,000 files at most: Delta names no more)."""
+    """The bytes that `vacuum` would free (in at most 1,000 files, because Delta lists no more)."""
     if not _old_bytes(lake, name, retain_ms):
         return 0
     named = {row.path.rsplit("/", 1)[-1] for row in _quietly(lake, f"{_vacuum(lake, name, retain_ms)} DRY RUN")}
@@ -206,7 +208,7 @@ def vacuumable(lake: Lake, name: str, retain_ms: int) -> int:
 
 
 def _old_bytes(lake: Lake, name: str, retain_ms: int) -> int:
-    """Bytes of files that are no longer the table's, or never were, and are old enough to go."""
+    """The bytes of files that no longer belong to the table, or never did, and are old enough to delete."""
     log, last_ms = lake.table(name), time.time() * 1000 - retain_ms
     live = {unquote(file.path) for file in log.files()}
     files = lake.store.files_in(log.path)

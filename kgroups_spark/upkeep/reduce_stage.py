@@ -1,11 +1,11 @@
-"""The reduction of history as Spark runs it: a task takes some partitions, and writes parts of what stays of them.
+"""The reduction of history as Spark runs it: a task takes some partitions, and writes parts with the rows that stay.
 
-    look    which files have rows below H, and how many rows of which partition are in them   a file, one task
+    look    which files have rows below H, and their number of rows of each partition          a file, one task
     weigh   which task takes which partitions, by rows
     reduce  spark.range(tasks).mapInArrow(reduce)                                              some partitions, one task
 
-A task reads of these files the keys of its partitions' rows, and then the rows themselves, in lots. Where tasks cannot
-reach the store, the rows come packed, partition by partition, and go back packed.
+From these files a task reads the keys of its partitions' rows, and then the rows themselves, in lots. If tasks cannot
+reach the store, the rows are packed, partition by partition, in both directions.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.table_scan import lots_of
 
 MARKERS = "transaction_markers"
-# Tables of records: markers stay while one of their transaction's does.
+# Tables of records: a marker stays while a record of its transaction stays.
 OF_PRODUCERS = ("offset_commits", "group_records", "quarantine")
-# Tables whose rows stay because of other rows of their shard, by the column that names the shard. A table is after
-# those that decide about it.
+# Tables in which the decision on a row depends on other rows of its shard, by the column of the shard. A table comes
+# after the tables that decide about it.
 BY_SHARD: Mapping[str, tuple[str, ...]] = {
     "offsets_partition": (*RULES, MARKERS),
     "state_partition": (*STATE_RULES,),
@@ -62,14 +62,14 @@ class Read(Protocol):
     """Rows of some shards."""
 
     def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Those of a table that is reduced, in lots, and in an order that stays the same."""
+        """The rows of a table to reduce, in lots, and always in the same order."""
 
     def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """All rows of transaction_markers."""
 
 
 class Left(NamedTuple):
-    """The rows of a table that stay, and how many were `seen`."""
+    """The rows of a table that stay, and the number of rows `seen`."""
 
     name: str
     seen: int
@@ -78,30 +78,30 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True)
 class Reduced:
-    """History reduced below these places; `replaced`: rows that count for nothing."""
+    """History reduced below these places; `replaced`: rows without any influence."""
 
     horizons: Mapping[int, int]
     state_horizons: StateHorizons = field(default_factory=dict)
     replaced: Replaced = NOTHING
 
     def place(self, name: str) -> tuple[str, ...]:
-        """The columns of a table that say what is below H."""
+        """The columns of a table that decide whether a row is below H."""
         of = columns_of_place(name) if name in STATE_TABLES else ("offsets_partition",)
         return (*of, "log_offset", *(("audit_id",) if self.replaced.touches(name) else ()))
 
     def horizon(self, name: str, rows: pa.Table) -> I64:
-        """The H of each row; -1: nothing is reduced there."""
+        """The H of each row; -1: its partition is not reduced."""
         if "state_partition" in rows.column_names:
             return state_horizons_of(name, rows, self.state_horizons)
         return looked_up(self.horizons, numbers(rows["offsets_partition"]))
 
     def is_old(self, name: str, rows: pa.Table) -> Flags:
-        """Which rows lie below H."""
+        """Which rows are below H."""
         found: Flags = numbers(rows["log_offset"]) < self.horizon(name, rows)
         return found
 
     def left(self, read: Read, names: Sequence[str], *, is_dry: bool = False) -> Iterator[Left]:
-        """The rows of these tables of SHARD_OF that stay: all columns of them, or (`is_dry`) as few as can be."""
+        """The rows of these tables of SHARD_OF that stay, with all columns, or (`is_dry`) with as few as possible."""
         records = [pa.schema(map(arrow_schema(MARKERS).field, PRODUCER_COLUMNS)).empty_table()]
         for name in (name for name in SHARD_OF if name in names):
             for lot, stays in self._decided(name, read, records, is_dry):
@@ -130,7 +130,7 @@ class Reduced:
         return following.places()
 
     def _ends(self, read: Read) -> Iterator[pa.Table]:
-        """All markers but those that are replaced."""
+        """All markers except replaced ones."""
         for lot in self._lots(MARKERS, read.markers([*dict.fromkeys((*MARKER_COLUMNS, *self.place(MARKERS)))])):
             yield lot.rows.filter(pa.array(~lot.is_replaced))
 
@@ -149,7 +149,7 @@ class Reduced:
 
 
 class RowFilter(NamedTuple):
-    """A table of which each row stays or goes by itself; `columns` decide."""
+    """The filter of a table in which the decision on a row depends only on its own `columns`."""
 
     columns: tuple[str, ...]
     stays: Callable[[pa.Table], Flags]
@@ -159,7 +159,7 @@ class RowFilter(NamedTuple):
 class ReducedFiles:
     """The facts that tasks need to reduce files.
 
-    files    that are reduced, by table: paths as its log has them
+    files    the files to reduce, by table: paths as in its log
     markers  all files of transaction_markers
     shards   for each task its shards: (column, number)
     """
@@ -173,8 +173,8 @@ class ReducedFiles:
     is_dry: bool = False
 
     def outputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
-        """The rows that stay (`is_dry`: none), and as facts [table, path or None, seen, left]; of tables of `filters`
-        the files of which rows go, with their paths."""
+        """The rows that stay (`is_dry`: none), and facts [table, path or None, seen, left]; for tables in `filters`
+        only the files from which rows go, with their paths."""
         for task in numbers_in(batches):
             seen, left = Counter[str](), Counter[str]()
             for name, count, rows in self.reduced.left(self._shards(task), [*self.files], is_dry=self.is_dry):
@@ -210,7 +210,7 @@ class ReducedFiles:
 
 @dataclass
 class ShardFiles:
-    """Rows of some shards out of files that may hold those of others; `shards` None: of all."""
+    """Rows of some shards, from files that may also have rows of others; `shards` None: all shards."""
 
     lake_uri: str
     files: Mapping[str, Sequence[str]]
@@ -226,7 +226,7 @@ class ShardFiles:
 
     def _of(self, name: str, paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         key = (name, len(paths))
-        if key not in self._datasets:  # which remembers the files' footers
+        if key not in self._datasets:  # a dataset keeps the files' footers
             self._datasets[key] = dataset_of(name, f"{self.lake_uri}/{name}", paths)
         return lots_of(self._datasets[key], columns, self._is_mine(SHARD_OF[name]))
 
@@ -251,7 +251,7 @@ class PackedShard:
 
 
 def packed_shards(lake: Lake, names: Sequence[str], column: str, tasks: int) -> DataFrame:
-    """Where tasks cannot reach the store: all rows of these tables of BY_SHARD, packed, shard by shard."""
+    """All rows of these tables of BY_SHARD, packed, shard by shard, for tasks that cannot reach the store."""
     frames = [packed_by_shard(lake.read(name, replaced=NOTHING), name, arrow_schema(name), column) for name in names]
     shards = reduce(lambda some, more: some.unionByName(more), frames).repartition(tasks, "offsets_partition")
     return shards.sortWithinPartitions("offsets_partition")
