@@ -21,7 +21,7 @@ GroupKey = tuple[int, str]
 @dataclass(frozen=True)
 class CurrentTables:
     """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
-    how many offsets expire at the next check."""
+    the number of offsets that expire at the next check."""
 
     states: Mapping[GroupKey, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class CurrentTables:
 
 
 def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
-    """The tables as they are, or as audit `as_of_audit` left them, without the writes of a later unfinished audit."""
+    """The present tables, or those as audit `as_of_audit` left them, without the writes of a later unfinished audit."""
 
     def version(name: str) -> int | None:
         return None if as_of_audit is None else LakeAsOfAudit(lake, as_of_audit).version(name)
@@ -50,7 +50,7 @@ def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
 
 @dataclass(frozen=True)
 class Changes:
-    """The difference between two: group ids in order, moves between states with the number of groups that made each."""
+    """The difference between two CurrentTables: sorted group ids, and changes of state with their number of groups."""
 
     since_audit: int
     created: list[str]

@@ -41,7 +41,7 @@ SMALL_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class DecideTask:
-    """A shard's current tables -> what is decided on them. `held_groups`: of all shards, as HELD_GROUPS."""
+    """A shard's current tables -> the decisions on them. `held_groups`: HELD_GROUPS of all shards."""
 
     clean_up: CleanUp
     held_groups: pa.Table
@@ -90,7 +90,7 @@ def _by_tasks(work: AuditWork, task: DecideTask) -> None:
 
 
 def _offsets(work: AuditWork) -> int:
-    """The number of committed offsets; an upper bound where a file does not have it."""
+    """The number of committed offsets; an upper bound if a file's statistics lack it."""
     files = work.lake.table("committed_offsets").files()
     return sum(int(file.stats.get("numRecords", file.size)) for file in files)
 

@@ -2,7 +2,7 @@
 
 The counts are those of the view expiry_outcomes, whose SQL defines the rule. The driver computes them from the files
 that this audit wrote, as every audit reports them: 0.1 CPU s for 39,000 decisions, where the view takes 23 of a Spark
-session that has just started. Where pyarrow does not reach the lake the view itself is asked.
+session that has just started. If pyarrow does not reach the lake, the view itself is queried.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def _partitions_at_a_time(lake: Lake, files: list[TableFile]) -> Iterator[Condit
 
 
 def _count_unchanged(lake: Lake, decided: pa.Table, some: Condition, counts: Counter[str]) -> pa.Table:
-    """Adds what is still there as it was to the counts; the other decisions, with log_offset_now (null: it is gone)."""
+    """Counts the decisions with an unchanged offset; returns the others, with log_offset_now (null: it is gone)."""
     now = lake.rows("committed_offsets", columns=[*SLOT, "log_offset"], conditions=[some])
-    # Where a log was cut back, another record may have the same log offset.
+    # If a log was cut back, another record may have the same log offset.
     same, same_now = (np.zeros(0, np.int64),) * 2 if lake.replaced else _same_records(decided, now)
     counts["still_there"] += int(pc.equal(decided["decision"], "expire").to_numpy()[same].sum())
     now = _without(now, same_now).rename_columns([*SLOT, "log_offset_now"])
@@ -108,7 +108,7 @@ def _same_records(decided: pa.Table, now: pa.Table) -> tuple[NDArray[np.int64], 
         np.concatenate([rows[name].to_numpy() for rows in (decided, now)])
         for name in ("offsets_partition", "log_offset")
     )
-    order = np.lexsort((log_offset, partition))  # stable: of two that are equal the decided one comes first
+    order = np.lexsort((log_offset, partition))  # stable: a decided row comes before an equal present one
     first, second = order[:-1], order[1:]
     is_pair = (partition[first] == partition[second]) & (log_offset[first] == log_offset[second])
     is_pair &= (first < len(decided)) & (second >= len(decided))
@@ -174,7 +174,7 @@ class EndedTransactions:
         return min((start for partition, start in began if start < self.read_to.get(partition, 0)), default=None)
 
     def marker_offset(self, offsets_partition: int, producer_id: int, log_offset: int) -> int:
-        """Where the transaction with that record was committed; -1: it was not."""
+        """The log offset of the COMMIT marker of the transaction with that record; -1: it was not committed."""
         spans = self._spans.get((offsets_partition, producer_id), [])
         at = bisect_right(spans, log_offset, key=lambda span: span[0]) - 1
         return spans[at][1] if at >= 0 and log_offset < spans[at][1] else -1
@@ -247,7 +247,7 @@ def _effective_log_offsets(commits: pa.Table, transactions: EndedTransactions) -
 
 
 def _outcomes(changed: pa.Table, as_of: datetime | None) -> Counter[str]:
-    """The outcome of slots whose committed record is another one or gone; `as_of`: when the last audit judged."""
+    """The outcome of slots with another committed record, or none; `as_of`: the last audit's."""
     counts: Counter[str] = Counter()
     gone = pc.fill_null(changed["is_tombstone"], pc.is_null(changed["log_offset_now"]))
     reported = changed.filter(pc.or_(gone, pc.equal(changed["decision"], "expire")))

@@ -1,6 +1,6 @@
 """The findings of an audit: evidence from the lake as this audit leaves it, rows for the table `findings`.
 
-Where the driver reaches the files by pyarrow no Spark job is needed; else Spark chooses the rows.
+If the driver reaches the files by pyarrow, no Spark job is needed; otherwise Spark chooses the rows.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def find(
     progress: Sequence[RangeProgress] = (),
     mixed: Sequence[MixedCommits] = (),
 ) -> LedgerFacts:
-    """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them, or with a
-    note where that failed.
+    """Appends the findings on the present tables to `findings`. Returns the facts with their number, or with a note if
+    that failed.
 
-    `progress`: what this audit read. `mixed`: commits in it both in transactions and outside them.
+    `progress`: the ranges that this audit read. `mixed`: partitions in them committed both in transactions and outside
+    them.
     """
     work.progress("looking for findings")
     writer = work.writer
@@ -61,7 +62,7 @@ def find(
 
 
 def _rows(found: Sequence[Finding], audit_id: int) -> tuple[pa.Table, list[str]]:
-    """The rows, and notes on findings that the table does not take: one costs itself alone."""
+    """The rows, and notes on findings that the table rejects, which cost only themselves."""
     rows, failure = attempt("writing findings", lambda: findings_table(found, audit_id))
     if rows is not None:
         return rows, []

@@ -1,4 +1,4 @@
-"""Where an audit reads: folders of segments, or a live cluster."""
+"""The source of an audit: folders of segments, or a live cluster."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogSource:
-    """The log to read, and how to judge it. `name`: its name in the ledger.
+    """The log to read, and its facts. `name`: its name in the ledger.
 
-    For a live cluster, too: how tasks reach it, the open connection, how many offsets partitions there are, and the
-    names of topic ids. `state_logs`: by topic, for the other logs that exist.
+    For a live cluster also: how tasks reach it, the open connection, the number of offsets partitions, and the names of
+    topic ids. `state_logs`: the other existing logs, by topic.
     """
 
     name: str
@@ -58,7 +58,7 @@ def open_source(options: AuditOptions) -> Iterator[LogSource]:
     if options.client is None:
         yield _segments(options)
         return
-    # Loaded where it is needed: kafka-python takes a quarter of a second.
+    # Imported here, because kafka-python takes a quarter of a second.
     from kgroups_spark.cluster.cluster import Cluster
 
     with Cluster(options.client) as cluster:
@@ -66,7 +66,7 @@ def open_source(options: AuditOptions) -> Iterator[LogSource]:
 
 
 def _segments(options: AuditOptions) -> LogSource:
-    """One copy of each partition that is to be read."""
+    """One copy of each partition to read."""
     choice = choose_copies(find_partitions(options.segments))
     copies = choice.copies
     if options.partitions is not None:
@@ -93,7 +93,7 @@ def state_topics(options: AuditOptions) -> list[str]:
 
 
 def _of_unknown_commitment(copies: Sequence[PartitionCopy]) -> list[str]:
-    """A note on partitions that the checkpoint of high watermarks beside them does not name."""
+    """A note on partitions that are missing from their log directory's checkpoint of high watermarks."""
     unknown = [copy.partition for copy in copies if copy.has_checkpoint and copy.committed_to is None]
     if not unknown:
         return []

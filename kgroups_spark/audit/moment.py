@@ -14,12 +14,12 @@ from kgroups_spark.times import to_epoch_ms
 
 @dataclass(frozen=True)
 class Moment:
-    """When an audit judges; times in ms.
+    """The moment of an audit's decisions; times in epoch ms.
 
     known_until_ms  the time up to which the log is complete; not after as_of
     newest_ms       the newest plausible time in the log; None: it has none
-    known           the newest times that the ledger knew before, by offsets partition
-    notes           on times and clocks that cannot be right
+    known           the newest log times of earlier audits in the ledger, by offsets partition
+    notes           on implausible times and clocks
     """
 
     as_of_ms: int
@@ -30,7 +30,8 @@ class Moment:
 
     @classmethod
     def of(cls, work: AuditWork, progress: Sequence[RangeProgress]) -> Moment:
-        """By the options; else the newest time in the log for segments, the present time for a live cluster."""
+        """The moment from the options; otherwise the newest time in the log for segments, the present time for a live
+        cluster."""
         settings = work.settings
         known = known_times(work.lake, work.before, settings.clock_ms)
         newest = newest_plausible(new_times(progress), settings.clock_ms, known)
@@ -58,7 +59,7 @@ def _newest_appended(work: AuditWork) -> int | None:
     cluster = work.source.cluster if work.source is not None else None
     if work.source is None or cluster is None:
         return None
-    # Loaded where it is needed, like everything that asks a cluster.
+    # Imported here, like all code for a cluster, because kafka-python is slow to import.
     from kgroups_spark.cluster.cluster import ClusterUnreachable
     from kgroups_spark.cluster.live_log import LiveLog, times_appended
     from kgroups_spark.sources.partition_log import LeaderLost

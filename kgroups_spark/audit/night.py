@@ -32,7 +32,7 @@ HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and
 
 
 def audit_night(work: AuditWork) -> AuditResult:
-    """Reads and replays what is new; history and the current tables are committed when it returns."""
+    """Reads and replays new records; history and the current tables are committed when it returns."""
     say = work.progress
     with sink_of(work.writer, for_replay=True) as sink:
         with work.lake.runner.watched(say, work.reading):
@@ -65,8 +65,8 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
-    """Commits history, then the current tables, then the saved state. None of it counts before the ledger has the audit
-    as finished."""
+    """Commits history, then the current tables, then the saved state. None of it counts before the ledger's row
+    `finished`."""
     for name in HISTORY:
         sink.append(work.writer, name)
     replace_current(work, sink, progress)

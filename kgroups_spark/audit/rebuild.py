@@ -49,7 +49,7 @@ PLACE = ["offsets_partition", "log_offset"]
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The result of a rebuild for the rest of its audit: the state to go on from, and the facts for the ledger."""
+    """The result of a rebuild for the rest of its audit: the state to start from, and the facts for the ledger."""
 
     state: SavedState
     rows_added: Counter[str] = field(default_factory=Counter)
@@ -78,8 +78,8 @@ def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
     """Rebuilds the tables that follow from history, by the rules of a release, and the state of the last finished
     audit.
 
-    `as_of_ms`: the current tables, too, with what expires as of then. None: the audit goes on, and rewrites them
-    itself.
+    `as_of_ms`: also rebuilds the current tables, with expiry as of then (epoch ms). None: the audit goes on, and
+    rewrites them itself.
     """
     return _Rebuild(work, as_of_ms).run()
 
@@ -183,7 +183,7 @@ class _Rebuild:
         return KeptRows(tables, self.replaced)
 
     def _spans(self) -> AuditSpans:
-        """Where each audit ended, and its retention: both decide its events."""
+        """The end and the retention of each audit, which both decide its events."""
         new = self.read.filter(pc.field("end_offset") > pc.field("start_offset"))
         retention = pc.fill_null(new["retention_ms"], self.work.settings.retention_ms)
         spans: dict[int, list[tuple[int, int]]] = {}

@@ -62,7 +62,7 @@ LOOKED_AT = {
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows that no replay can rebuild, by table: those before a checkpoint, and those that are replaced."""
+    """Rows that no replay can rebuild, by table: rows before a checkpoint, and replaced rows."""
 
     tables: Mapping[str, StoredTable]
     replaced: Replaced
@@ -70,11 +70,11 @@ class KeptRows:
     def of(
         self, name: str, stored: StoredHistory, reader: PartReader, number: int, parts: Sequence[HistoryPart]
     ) -> Iterator[pa.Table]:
-        """Those of an offsets partition."""
+        """The kept rows of an offsets partition."""
         begin, is_kept = stored.begins.get(number), self.replaced.condition_of(name, number)
         if begin is not None:
             is_before = pc.field("log_offset") < begin.log_offset
-            if name == "quarantine":  # its records stay anyway
+            if name == "quarantine":  # rows with records stay anyway
                 is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
             is_kept = is_before if is_kept is None else is_before | is_kept
         if is_kept is not None and name in self.tables:
@@ -83,8 +83,7 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class RebuildTask:
-    """The rows that follow from a shard's history. `stored`: all history that counts, including that below
-    checkpoints."""
+    """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints."""
 
     replay: ShardTask
     stored: StoredHistory

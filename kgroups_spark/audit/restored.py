@@ -1,4 +1,4 @@
-"""The state of partitions whose log was cut back, as it was at the cut."""
+"""The state, at the cut, of partitions with a log that was cut back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kgroups_spark.tasks.sinks import sink_of
 
 @dataclass(frozen=True)
 class RestoreTask:
-    """The state of a shard: replayed from history (`state`) if its log was cut back, else from `saved`."""
+    """The state of a shard: replayed from history (`state`) if its log was cut back, otherwise from `saved`."""
 
     state: ShardTask
     cut: frozenset[int]
@@ -52,7 +52,7 @@ class RestoreTask:
 def restored_state(work: AuditWork) -> SavedState:
     """The saved state, with these partitions replayed from history before the cut; the others stay.
 
-    It is written beside the old one, so that a killed audit can be repeated.
+    The old state stays until the audit has finished, so that a killed audit can be repeated.
     """
     cuts = {number: cut.from_offset for number, cut in work.plan.replaced.items()}
     work.progress(f"replaying the log before the cut of {counted(len(cuts), 'partition')}")

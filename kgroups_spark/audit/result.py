@@ -28,9 +28,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class AuditResult:
-    """The results of the two stages: when the audit judges, how far each range was read, rows added by history table,
-    quarantined by reason, and the plan as far as it could be followed (None: there was nothing to do). `states`: the
-    same for the two other logs. `mixed`: partitions committed both in transactions and outside them."""
+    """The results of the two stages: the moment of the decisions, the progress of each range, rows added by history
+    table, quarantined records by reason, and the plan without partitions that were given up (None: there was nothing to
+    do). `states`: the same for the two other logs. `mixed`: partitions committed both in transactions and outside
+    them."""
 
     moment: Moment
     progress: list[RangeProgress] = field(default_factory=list)
@@ -42,7 +43,8 @@ class AuditResult:
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
-    """Rows of quarantine by reason, from both stages. Rows read again are there already."""
+    """The number of new rows of quarantine by reason, from both stages. Records that are read again have theirs
+    already."""
     reasons: Counter[str] = Counter()
     for each in progress:
         if each.number >= 0:
@@ -179,7 +181,7 @@ def unsettled_note(numbers: Sequence[int]) -> list[str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """`12.5 %`; never 0 of something, nor 100 of less than all."""
+    """`12.5 %`; never 0 for a part above zero, nor 100 for less than all."""
     rounded = f"{min(99.9, max(0.1, 100 * part / whole)):.1f}"
     return f"{'100' if part == whole else rounded} %"
 
@@ -194,7 +196,7 @@ def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
 
 
 def _without_segments(empty: Sequence[int]) -> list[str]:
-    """A note on folders without a file to read: a broker's folder has one, a copy may have lost it."""
+    """A note on folders without a segment file: a broker's folder always has one, a copy may have lost it."""
     if not empty:
         return []
     return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]

@@ -59,8 +59,8 @@ __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 
 
 def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
-    """Brings the lake up to date with the log. Raises KgroupsError; then nothing that it wrote counts, and the next
-    audit deletes it."""
+    """Brings the lake up to date with the log. Raises KgroupsError; then none of its rows count, and the next audit
+    deletes them."""
     use_hadoops_storage(spark)
     with open_source(options) as source:
         return _run(spark, options, source)
@@ -166,7 +166,7 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
     cluster = work.source.cluster if work.source is not None else None
     if cluster is None:
         return []
-    # Loaded where it is needed, like everything that asks a cluster.
+    # Imported here, like all code for a cluster, because kafka-python is slow to import.
     from kgroups_spark.audit.topic_offsets import (
         committed_partitions,
         topic_offsets,

@@ -45,7 +45,7 @@ from kgroups_spark.times import to_epoch_ms
 
 @dataclass(frozen=True)
 class RebuildOptions:
-    """The options of `kgroups rebuild`. Times and durations in ms; None: as the last finished audit had it."""
+    """The options of `kgroups rebuild`. Times and durations in ms; None: the value of the last finished audit."""
 
     lake: str
     as_of: int | None = None
@@ -57,7 +57,7 @@ class RebuildOptions:
     progress: Callable[[str], None] = silent
 
     def settings(self, before: AuditRow) -> AuditSettings:
-        """The settings by which the rebuild judges."""
+        """The settings of the rebuild."""
         assert before.release_version is not None
         clock_ms = to_epoch_ms(datetime.now(UTC))
         release_version = self.release_version or before.release_version
@@ -100,7 +100,7 @@ class RebuildSummary(AuditSummary):
 
 
 def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
-    """Rebuilds the tables. Raises KgroupsError; then nothing that it wrote counts, and the next audit repeats it."""
+    """Rebuilds the tables. Raises KgroupsError; then none of its rows count, and the next audit repeats the rebuild."""
     lake = Lake.open(spark, options.lake)
     before = _last_finished(lake)
     gone = gone_tables(lake)

@@ -1,4 +1,4 @@
-"""The coordinator state that an audit goes on from: the audit that saved it, and whether the rules have changed since
+"""The coordinator state from which an audit starts: the audit that saved it, and whether the rules have changed since
 (R7)."""
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audi
 
 @dataclass(frozen=True)
 class SavedState:
-    """`audit_id`: whose checkpoints to go on from; None: there are none.
+    """`audit_id`: the audit with the checkpoints to start from; None: there are none.
 
-    `why_rebuilt`: the difference from the rules that made it, as a sentence; None: it can be used.
-    `kept_audit_id`: the audit whose rows stay beside those of this audit, so that it can be repeated if it is killed.
+    `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
+    `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
     `names`: the names in history, if the state was rebuilt from it; None: the current tables have them.
-    `rows`: how many it has of each offsets partition, roughly.
+    `rows`: their rough number by offsets partition.
     """
 
     audit_id: int | None
@@ -42,9 +42,9 @@ class SavedState:
 
 
 def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Sequence[str] = ()) -> SavedState:
-    """The state of the last finished audit (none: None), or an older one that it had no reason to rewrite.
+    """The state of the last finished audit, or an older one if that audit had no reason to rewrite it.
 
-    `recreated`: tables that were gone.
+    `recreated`: tables that were deleted and have been created again.
     """
     before = claim.before
     if before is None:
@@ -57,7 +57,7 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Seque
 
 
 def _ends_and_rows(lake: Lake, audit_id: int) -> tuple[dict[int, int], dict[int, int]]:
-    """By offsets partition where the state of an audit ends, and how many rows it has."""
+    """The end offset of an audit's state, and its number of rows, both by offsets partition."""
     columns = ["offsets_partition", "log_offset"]
     rows = lake.rows(CHECKPOINTS, columns=columns, conditions=rows_of_state(CHECKPOINTS, audit_id))
     found = rows.group_by("offsets_partition").aggregate([("log_offset", "max"), ([], "count_all")]).to_pydict()
@@ -112,7 +112,7 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
 
 
 def _format_read(state_format: int | None) -> int:
-    """The format, if it can be read; else the current one."""
+    """The format, if it can be read; otherwise the present one."""
     return state_format if state_format in STATE_FORMATS else STATE_FORMAT
 
 

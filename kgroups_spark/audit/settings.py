@@ -1,4 +1,4 @@
-"""The settings by which an audit judges: from the options, else from the cluster, else the defaults."""
+"""The settings of an audit's decisions: from the options, else from the cluster, else the defaults."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ RetentionSource = Literal["option", "broker", "default"]
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """All settings have a value. `as_of`: epoch ms; None: by the log's times and the clock
-    (decoding/log_times.py). `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only
-    number that fits every group's hash. `states`: those of the other coordinators; None: as the last audit that knew
+    """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (decoding/log_times.py).
+    `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
+    that fits every group's hash. `states`: settings of the other coordinators; None: those of the last audit that had
     them."""
 
     release_version: str
@@ -35,8 +35,8 @@ class AuditSettings:
 
 
 def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
-    """The settings that an audit of segments, or of a cluster (`facts`), judges by. `clock_ms`: now, before its log
-    ends were asked for."""
+    """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: the clock (epoch ms) before the
+    cluster was asked for log ends."""
     release_version = options.release_version or (facts and facts.release_version) or NEWEST
     retention_ms, source = _retention(options, facts, release_version)
     of_topic = facts.delete_retention_ms if facts else None

@@ -4,8 +4,8 @@
     ranges to read ---------------+--> a task per partition: read, decode, replay --> rows of STATE_LOG_TABLES
 
 A partition is a shard, and one task reads and replays it (state_logs/partition.py). Tasks read the stored files
-themselves; where they cannot reach these, the stored rows come in the frame. An audit without such logs, in a lake that
-never had any, does nothing here.
+themselves, or get the stored rows in the frame if they cannot reach the files. An audit without such logs, in a lake
+that never had any, does nothing here.
 """
 
 from __future__ import annotations
@@ -147,14 +147,14 @@ class _Input:
         return partial(_read_and_replay, self.shards, self.work.read_context(), self.work.settings.states, stored)
 
     def _files(self) -> _StoredFiles:
-        """Where tasks find the stored rows of these partitions."""
+        """The files with the stored rows of these partitions."""
         lake, before = self.work.lake, self.work.before
         tables = [STATE_TABLE, *(RECORDS.values() if self.from_history and before else ())]
         found = {name: (lake.table(name).path, [file.path for file in lake.table(name).files()]) for name in tables}
         return _StoredFiles(found, self.saved_audit_id, before.audit_id if before else 0, self.from_history)
 
     def rows(self) -> Given:
-        """Rows of INPUT, a partition's all in one task, in the order of their kinds and places."""
+        """Rows of INPUT, in the order of their kinds and places; one task gets all rows of a partition."""
         tasks = FETCHERS_PER_BROKER if self.work.is_live else 2 * self.work.slots
         if self._by_reference:
             return list(map(_names, by_weight(sorted(self.shards), self._weight, tasks)))
@@ -202,8 +202,8 @@ def _names(places: Iterable[Place]) -> pa.Table:
 
 @dataclass(frozen=True)
 class _StoredFiles:
-    """These partitions as the lake has them, read by tasks: the saved state of one audit, and in a rebuild the history
-    up to the last finished one. `tables`: their paths and files."""
+    """The stored rows of these partitions, read by tasks: the saved state of one audit, and in a rebuild the history up
+    to the last finished audit. `tables`: their paths and files."""
 
     tables: Mapping[str, tuple[str, Sequence[str]]]
     saved_audit_id: int | None
@@ -280,7 +280,7 @@ def _read_and_replay(
     stored: _StoredFiles | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[TaskOutput]:
-    """Rows of INPUT -> rows of tables, and how far each partition was read as a fact."""
+    """Rows of INPUT -> rows of tables, and the progress in each partition as a fact."""
     with context.connected() as reading:
         for work, state, records in _each(shards, batches):
             if stored is not None:

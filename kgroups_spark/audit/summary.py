@@ -1,4 +1,4 @@
-"""The summary of a finished audit: what was new, the current state, what changed, notes for people."""
+"""The summary of a finished audit: new records, the current state, changes, notes for people."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AuditSummary:
         return bool(self.audit.quarantined or self.shortfall or is_lost)
 
     def lines(self) -> Iterator[str]:
-        """Lines for people; names are as in the log. The audit has finished: a defect costs the lines."""
+        """Lines for people; names are as in the log. The audit has finished, so a bug here costs only the lines."""
         lines, failure = attempt("summing the audit up", lambda: list(self._lines()))
         yield from lines if failure is None and lines is not None else [f"audit {self.audit.audit_id}: {failure}"]
 

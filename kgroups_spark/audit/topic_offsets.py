@@ -1,7 +1,7 @@
 """The log start and end of topics with committed offsets, from their leaders: the rows of `topic_offsets`.
 
-Metadata lists the topics and partitions; their leaders tell where the logs start and end, in lots of one or two
-requests to a broker. The start is asked for first, so that it is never greater than the end.
+Metadata lists the topics and partitions. Their leaders return the start and end of the logs, in lots of one or two
+requests to a broker. The start is requested first, so that it is never greater than the end.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class TopicOffset(NamedTuple):
 
 
 def committed_partitions(lake: Lake) -> list[Partition]:
-    """The (topic, partition)s that have committed offsets, or offsets of share groups, by the lake's current tables as
-    they are."""
+    """The (topic, partition)s with committed offsets, or offsets of share groups, from the lake's present current
+    tables."""
     columns = ["topic", "partition"]
     if lake.files_in_reach:
         distinct = lake.rows("committed_offsets", columns=columns).group_by(columns).aggregate([])

@@ -39,7 +39,7 @@ from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tasks.replay_stage import ShardTask
 
-# The ledger's word for a source, where nothing is read.
+# The ledger's source of an audit that reads no log.
 TABLES_ALONE = "tables"
 
 # The columns of quarantine that identify the records that an audit has decoded again.
@@ -52,9 +52,9 @@ SMALLEST_TASK_BYTES = 4 << 20
 class AuditWork:
     """The work of an audit, and its means.
 
-    `source` is None for a rebuild, which reads nothing. `chosen_partitions`: the user said which partitions to read.
-    `states`: the same for other logs (state_logs.py). `has_decoded_again`: its rebuild took records out of quarantine,
-    which group_traffic does not count yet.
+    `source` is None for a rebuild, which reads no log. `chosen_partitions`: the user chose the partitions to read.
+    `states`: the same for other logs (state_logs.py). `has_decoded_again`: its rebuild moved records out of quarantine
+    that group_traffic does not count yet.
     """
 
     lake: Lake
@@ -80,7 +80,7 @@ class AuditWork:
 
     @property
     def source_name(self) -> str:
-        """As the ledger has it."""
+        """The source's name in the ledger."""
         return TABLES_ALONE if self.source is None else self.source.name
 
     @property
@@ -103,11 +103,11 @@ class AuditWork:
 
     @cached_property
     def ranges_by_task(self) -> list[list[LogRange]]:
-        """The ranges that each task is to read."""
+        """The ranges to read, by task."""
         return self.by_task([*self.plan.reread_ranges, *self.plan.new_ranges])
 
     def by_task(self, whole: Sequence[LogRange]) -> list[list[LogRange]]:
-        """The ranges of each task, cut where that is worth it."""
+        """The ranges of each task; large ones are cut if that is worth it."""
         if self.is_live:
             return ranges_by_fetcher(whole)
         ranges = cut(whole, self.slots)
@@ -116,7 +116,7 @@ class AuditWork:
 
     @property
     def reading(self) -> str:
-        """The work of stage 1, for the progress line. The rest of a live log is unknown beforehand."""
+        """The progress line for stage 1. The rest of a live log is not known beforehand."""
         partitions = counted(len(self.plan.new_ranges), "partition")
         if self.is_live:
             return f"reading new records of {partitions}"
@@ -137,7 +137,7 @@ class AuditWork:
         return sorted(known | {p.offsets_partition for p in self.plan.partitions})
 
     def shards_by_task(self, progress: Iterable[RangeProgress] = ()) -> TaskShards:
-        """The shards of each task. A shard weighs what its saved state holds, and what was read of it."""
+        """The shards of each task. A shard's weight is the rows of its saved state plus the records read from it."""
         rows = Counter(self.state.rows)
         for each in progress:
             rows[each.offsets_partition] += each.records
@@ -156,7 +156,8 @@ class AuditWork:
         return replace(context, fetcher=Fetcher(client, limits))
 
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
-        """The facts of stage 1 that a replay needs. `as_of_ms`: for when it decides what expires; None: it does not."""
+        """The facts of stage 1 for a replay. `as_of_ms`: the moment of its expiry decisions; None: it decides
+        nothing."""
         return Night(
             self.audit_id,
             self.settings.release_version,
@@ -167,11 +168,11 @@ class AuditWork:
         )
 
     def clean_up(self, as_of_ms: int) -> CleanUp:
-        """The clean-up by which this audit decides."""
+        """The clean-up for this audit's expiry decisions."""
         return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
 
     def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored, shards: TaskShards) -> ShardTask:
-        """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored of their shards."""
+        """The facts for the tasks of stage 2; `stored`: how they get the stored rows of their shards."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
         task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), self.state.audit_id, again)
         if not self.has_decoded_again:
@@ -227,7 +228,7 @@ class AuditWork:
 
     @cached_property
     def _counts_read(self) -> list[list[int]]:
-        """The same by all groups that any audit has read, deleted ones included."""
+        """The same by all groups that any audit has read, including deleted ones."""
         if self.before is None:
             return []
         groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
@@ -244,7 +245,8 @@ class AuditWork:
 
     @property
     def then(self) -> LakeAsOfAudit:
-        """The tables as the last finished audit left them (none: empty). A killed one may have rewritten them since."""
+        """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
+        them."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
@@ -255,7 +257,8 @@ class AuditWork:
 
 
 def known_topics(names: TopicNames) -> Topics:
-    """The names for a shard. The id of a topic name is the cluster's, else the one that was first seen last."""
+    """The names for a shard. The id of a topic name is the cluster's, otherwise the one with the latest first
+    sighting."""
     topics = Topics()
     rows = names.rows()
     for topic_id, topic, seen, source in sorted(rows, key=_learned_when):
