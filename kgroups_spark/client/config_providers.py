@@ -1,9 +1,10 @@
-"""References to other places: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as Kafka's clients know them.
+"""References to values kept elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as in Kafka's clients.
 
-`config.providers` names the providers, `config.providers.<name>.class` what each is, `config.providers.<name>.param.*`
-what it may look at. Kafka's own three classes are written here in Python, and nothing of Java's runs:
-org.apache.kafka.common.config.ConfigTransformer (4.3) has the pattern.
-Kafka keeps a reference that it cannot resolve as it is. Here it is an error, because it is hardly a password.
+`config.providers` names the providers, `config.providers.<name>.class` is the class of each, and
+`config.providers.<name>.param.*` restricts what it may read. Kafka's own three classes are implemented here in Python;
+no Java runs. The pattern is that of org.apache.kafka.common.config.ConfigTransformer (4.3).
+
+Kafka leaves a reference that it cannot resolve as it is. Here it is an error, because it is hardly a password.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Resolved:
 
 
 def resolve(properties: Mapping[str, str]) -> Resolved:
-    """Raises BadClientProperty for a provider or a reference that cannot be resolved."""
+    """The properties with their references resolved. Raises BadClientProperty for a provider or a reference that cannot
+    be resolved."""
     providers, found = _providers(properties), list[str]()
     resolved = {
         name: _resolved(name, value, providers, found)
@@ -83,7 +85,8 @@ def _providers(properties: Mapping[str, str]) -> dict[str, Lookup]:
 
 
 def _environment(name: str, allowed: str) -> Lookup:
-    """`allowlist.pattern`: an expression that the whole name of a variable has to match; empty: every name does."""
+    """The provider of environment variables. `allowlist.pattern`: a regular expression that the whole name must match;
+    empty: every name matches."""
     try:
         pattern = re.compile(allowed or ".*", re.DOTALL)
     except re.error as err:
@@ -102,7 +105,7 @@ def _environment(name: str, allowed: str) -> Lookup:
 
 
 def _properties_file(name: str, allowed: str) -> Lookup:
-    """`allowed.paths`: see _allowed."""
+    """The provider of values in properties files. `allowed.paths`: see _allowed."""
     is_allowed = _allowed(name, allowed)
 
     def value_of(path: str, key: str) -> str:
@@ -115,7 +118,7 @@ def _properties_file(name: str, allowed: str) -> Lookup:
 
 
 def _folder(name: str, allowed: str) -> Lookup:
-    """`allowed.paths`: see _allowed. Keys are names of files in the folder itself, as Kafka lists them."""
+    """The provider of file contents. `allowed.paths`: see _allowed. Keys are names of files directly in the folder."""
     is_allowed = _allowed(name, allowed)
 
     def value_of(path: str, key: str) -> str:
@@ -127,8 +130,8 @@ def _folder(name: str, allowed: str) -> Lookup:
 
 
 def _allowed(name: str, allowed: str) -> Callable[[str], str]:
-    """A function that gives a path back if it lies at or below one of the `allowed` (separated by commas; empty: every
-    path does), and raises UsageError if not. Links are not followed for that (AllowedPaths.java 4.3)."""
+    """A function that returns a path if it is at or below one of the `allowed` paths (separated by commas; empty: all
+    paths), and raises UsageError if not. Links are not followed for that (AllowedPaths.java 4.3)."""
     above = [os.path.normpath(path) for path in allowed.split(",") if allowed]
     for path in above:
         if not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH117, PTH110

@@ -1,8 +1,8 @@
 """Settings of kafka-python, from the properties of Kafka's Java clients.
 
 Names and values are those of a `client.properties` for Kafka's own tools (--command-config). Each is used, ignored with
-a note, or refused: nothing is guessed. Files that properties name (PEM, tokens) are read where `client_properties` is
-called, so that the result works on other machines, in tasks.
+a note, or refused: nothing is guessed. `client_properties` reads the files that properties name (PEM, tokens), so that
+its result works on other machines, in tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["BadClientProperty", "ClientProperties", "client_properties", "read_p
 # Our name in brokers' quotas and request logs.
 CLIENT_ID = "kgroups-spark"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Kafka's name, kafka-python's, the least value. Units are those of the names.
+# Kafka's name, kafka-python's name, the least value. Units are in the names.
 NUMBERS = {
     "connections.max.idle.ms": ("connections_max_idle_ms", -1),
     "metadata.max.age.ms": ("metadata_max_age_ms", 0),
@@ -39,7 +39,7 @@ NUMBERS = {
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", 1),
 }
 BUFFERS = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
-# kafka-python's own, to which sizes of buffers are added.
+# kafka-python's default socket options; buffer sizes are added to them.
 SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 NEVER_MS = 2**31 - 1
 API_TIMEOUT, API_TIMEOUT_MS = "default.api.timeout.ms", 60_000  # Kafka's own default
@@ -64,10 +64,10 @@ class ClientProperties:
         return f"ClientProperties({self.bootstrap_servers}: {', '.join(self.names) or 'no properties'})"
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of kafka-python's KafkaConnectionManager: what the properties say, its own defaults for the rest.
+        """Arguments of kafka-python's KafkaConnectionManager, from the properties; it has defaults for the others.
 
-        Made by each call, in the process where they are used: an SSLContext cannot be pickled. KafkaAdminClient
-        takes them too, but for socket_connection_setup_timeout_ms and -_max_ms.
+        Each call creates new ones in the process that uses them, because an SSLContext cannot be pickled.
+        KafkaAdminClient accepts them too, except socket_connection_setup_timeout_ms and -_max_ms.
         """
         settings = {
             "bootstrap_servers": self.bootstrap_servers,
@@ -91,7 +91,7 @@ class ClientProperties:
 
 
 def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> ClientProperties:
-    """The properties checked, and the files read that they name.
+    """The checked properties, with the content of the files that they name.
 
     Raises BadClientProperty, UsageError for files that cannot be read; no message shows a secret.
     """
@@ -107,13 +107,13 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
 
 
 def _as_checked(value: str) -> set[str]:
-    """The value and its words as messages may name them."""
+    """The value and its words in the forms in which messages may show them."""
     words = {value, *re.split(r"[\s,;=\"']+", value)}
     return {form for word in words for form in (word, word.upper(), word.lower())} - {""}
 
 
 def _checked(bootstrap_servers: str, given: Mapping[str, str], elsewhere: Secrets) -> ClientProperties:
-    """`elsewhere`: values that config providers gave."""
+    """The checked properties; `elsewhere`: values from config providers, which are hidden in messages."""
     notes = _notes_of_names(given)
     protocol = one_of("security.protocol", given.get("security.protocol", "PLAINTEXT").upper(), PROTOCOLS)
     found_tls = tls(given, notes) if protocol.endswith("SSL") else None

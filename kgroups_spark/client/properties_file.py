@@ -19,9 +19,9 @@ from kgroups_spark.client.property import BadClientProperty
 from kgroups_spark.errors import UsageError
 
 BLANKS = " \t\f"
-# Far more than any file of settings, certificates or tokens has. /dev/zero never ends.
+# Far larger than any file of settings, certificates or tokens; needed because /dev/zero never ends.
 MOST_BYTES = 16 << 20
-# Java takes it for a line of its own, an empty one.
+# Java treats it as a separate, empty line.
 LONE_BACKSLASH_AT_THE_END = re.compile(r"(?:^|[\r\n])[ \t\f]*\\[\r\n]?\Z")
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -39,7 +39,7 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 
 def read_bytes(path: str, what: str) -> bytes:
-    """The whole file, of at most MOST_BYTES. Raises UsageError, whose text names `what` it is."""
+    """The whole file, of at most MOST_BYTES. Raises UsageError; its text has `what` the file is."""
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -63,7 +63,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with those that continue them joined, and the number of the first; no comments, no blank ones."""
+    """Lines joined with their continuation lines, and the number of the first; without comments and blank lines."""
     logical = ""
     first = slashes = 0
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):

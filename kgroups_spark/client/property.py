@@ -14,7 +14,8 @@ class BadClientProperty(UsageError):
 
 
 def shown(value: str) -> str:
-    """The value as messages name it. Long and odd ones are not shown: a broken line can hold the next one's secret."""
+    """The value as messages show it. Long and odd values are not shown: a broken line can contain the next one's
+    secret."""
     if re.fullmatch(r"[\w.,:/ -]{0,60}", value):
         return repr(value)
     return f"a value of {len(value)} characters that is not shown"

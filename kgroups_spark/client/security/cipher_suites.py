@@ -26,16 +26,16 @@ TLS_1_3_SUITES = ("TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACH
 
 
 def spoken(properties: Mapping[str, str], notes: list[str]) -> tuple[str, str, str | None]:
-    """The oldest and the newest TLS to speak, and the ciphers for up to 1.2 by OpenSSL's names; None: its own choice.
+    """The oldest and the newest TLS version to use, and OpenSSL's names of the ciphers up to 1.2; None: its own choice.
 
-    `notes` is added to. Raises BadClientProperty.
+    Appends to `notes`. Raises BadClientProperty.
     """
     oldest, newest = _versions(properties, notes)
     return _with_ciphers(properties, oldest, newest, notes)
 
 
 def _versions(properties: Mapping[str, str], notes: list[str]) -> tuple[str, str]:
-    """The oldest and the newest TLS to speak."""
+    """The oldest and the newest TLS version to use."""
     name = "ssl.enabled.protocols"
     asked = listed(properties.get(name, "")) or list(VERSIONS)
     for version in asked:
@@ -74,7 +74,8 @@ def _with_ciphers(
         notes.append(f"{name}: {names} cannot be used here and will be left out")
     if newer and len(newer) < len(TLS_1_3_SUITES):
         notes.append(f"{name}: Python chooses among all suites of TLS 1.3, not only {', '.join(newer)}")
-    # Python sets no suites of TLS 1.3: without any of them in the list, 1.3 is not spoken, nor 1.2 without its own.
+    # Python cannot set suites of TLS 1.3. So 1.3 is not used if the list has none of its suites, nor 1.2 without its
+    # own.
     oldest, newest = (oldest if usable else "TLSv1.3"), (newest if newer else "TLSv1.2")
     if oldest > newest:  # as texts
         raise BadClientProperty(f"{name} has no suite of a version that ssl.enabled.protocols and ssl.protocol leave")

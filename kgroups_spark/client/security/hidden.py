@@ -1,4 +1,4 @@
-"""Secrets taken out of texts, however they are written there."""
+"""Removal of secrets from texts, in any of their written forms."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
-# A shorter one is hidden where it is alone only: a password "a" would hide every a of a message.
+# A shorter secret is hidden only as a separate word: a password "a" would hide every a in a message.
 SHORTEST_WITHIN_WORDS = 4
 
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """Values that no message, log or table may show. Printed it names none of them."""
+    """Values that no message, log or table may show; neither does the text of this object."""
 
     values: tuple[str, ...] = ()
 
@@ -27,7 +27,7 @@ class Secrets:
         written = {form for value in self.values if value.strip() for form in _forms(value)}
         if not written:
             return text
-        # The longest first: a password can be a part of another secret.
+        # The longest comes first, because a password can be a part of another secret.
         patterns = [_pattern(form) for form in sorted(written, key=len, reverse=True)]
         return re.sub("|".join(patterns), HIDDEN, text)
 

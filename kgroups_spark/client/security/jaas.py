@@ -43,7 +43,7 @@ class LoginModule:
 
 
 def login_module(config: str) -> LoginModule:
-    """The one login module of the text. Raises BadClientProperty, without a word of the text that may be secret."""
+    """The only login module in the text. Raises BadClientProperty, without any part of the text that may be secret."""
     tokens = _tokens(config)
     kind, class_name = next(tokens, ("sign", ""))
     if kind == "sign":
@@ -74,7 +74,7 @@ def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, str]:
 
 
 def _tokens(config: str) -> Iterator[tuple[str, str]]:
-    """("word" or "quoted" or "sign", text): signs are all that is neither, such as = and ; and digits."""
+    """("word" or "quoted" or "sign", text): signs are all other characters, such as = and ; and digits."""
     for match in TOKEN.finditer(config):
         if match.lastgroup in ("word", "sign"):
             yield match.lastgroup, match[0]

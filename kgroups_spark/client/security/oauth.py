@@ -1,4 +1,4 @@
-"""Where tokens of SASL/OAUTHBEARER come from, by the properties of a Kafka client and its login module's options.
+"""The source of tokens for SASL/OAUTHBEARER, by the properties of a Kafka client and its login module's options.
 
 Kafka 3.x has the client's id, secret and scope as options of the login module, 4.x as properties that come first
 (KIP-1139); both are taken. Kafka 4.3: org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler.
@@ -36,7 +36,8 @@ ASSERTIONS = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.cla
 
 
 def token_source(properties: Mapping[str, str], options: Mapping[str, str], notes: list[str]) -> TokenSource:
-    """Where tokens come from; `options`: of the login module. Raises BadClientProperty, UsageError for files."""
+    """The source of tokens; `options`: of the login module. Raises BadClientProperty, UsageError for unreadable
+    files."""
     _require_known_classes(properties)
     url = properties.get(URL)
     if not url:
@@ -89,7 +90,7 @@ def _endpoint(url: str, properties: Mapping[str, str], options: Mapping[str, str
 
 
 def _tls(options: Mapping[str, str], notes: list[str]) -> Tls:
-    """TLS to the endpoint: its properties are options of the login module, apart from those for the brokers."""
+    """TLS for the endpoint. Its properties are options of the login module, separate from those for the brokers."""
     try:
         return tls({name: value.strip() for name, value in options.items() if name.startswith("ssl.")}, notes)
     except BadClientProperty as err:

@@ -1,6 +1,6 @@
-"""Blocks of PEM texts, as Kafka takes them: from files with other text around, or on one line of a properties file.
+"""Blocks of PEM texts, as Kafka accepts them: in files with other text around, or on one line of a properties file.
 
-OpenSSL wants lines of their own for the marks and of 64 characters for the content: blocks come out so.
+OpenSSL needs separate lines for the marks and lines of 64 characters for the content, so blocks are returned like that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def certificates(text: str) -> list[str]:
 
 
 def private_keys(text: str) -> list[str]:
-    """The private keys of a PEM text. Kafka takes PKCS#8 alone; OpenSSL takes the older forms too."""
+    """The private keys of a PEM text. Kafka accepts only PKCS#8; OpenSSL accepts the older forms, too."""
     return [_block(label, body) for label, body in BLOCK.findall(text) if label.endswith("PRIVATE KEY")]
 
 
@@ -26,7 +26,7 @@ def is_encrypted(key: str) -> bool:
 
 
 def _block(label: str, body: str) -> str:
-    if "Proc-Type:" in body:  # headers of the older encrypted form are on lines of their own
+    if "Proc-Type:" in body:  # headers of the older encrypted form need separate lines
         lines = body.strip("\r\n").splitlines()
     else:
         lines = textwrap.wrap("".join(body.split()), 64)

@@ -7,9 +7,9 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
 
 def pem_of_pkcs12(content: bytes, password: str | None) -> str:
-    """Its certificates, that of the private key first, then the key, not encrypted; a truststore has no key.
+    """The store's certificates, that of the private key first, then the unencrypted key; a truststore has no key.
 
-    Raises ValueError for a wrong password and for damage, which such a store does not tell apart.
+    Raises ValueError for a wrong password or for damage, which cannot be distinguished in such a store.
     """
     store = load_pkcs12(content, None if password is None else password.encode())
     found = [store.cert, *store.additional_certs]

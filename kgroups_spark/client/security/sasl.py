@@ -1,6 +1,6 @@
 """SASL from `sasl.*` properties, for kafka-python: our identity and its proof.
 
-A mechanism fits one login module of sasl.jaas.config, whose options hold our identity. Kafka 4.3:
+A mechanism needs its own login module in sasl.jaas.config; the module's options have our identity. Kafka 4.3:
 org.apache.kafka.common.config.SaslConfigs, org.apache.kafka.common.security.*.
 """
 
@@ -31,7 +31,7 @@ MODULES = {
 # Imports of kafka-python, by mechanism.
 PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
 MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-# Options of login modules that are no secret; every other one is taken for one.
+# Options of login modules that are not secret; every other option counts as a secret.
 PUBLIC_OPTIONS = ("username", "clientId", "scope", "serviceName", "principal", "keyTab", "awsProfileName", "awsRoleArn")
 PUBLIC_PREFIXES = (
     "extension_",
@@ -44,7 +44,7 @@ PUBLIC_PREFIXES = (
 
 @dataclass(frozen=True)
 class Sasl:
-    """Our credentials. Printed it names no secret."""
+    """Our credentials. The text of this object shows no secret."""
 
     mechanism: str
     username: str | None = None
@@ -54,7 +54,7 @@ class Sasl:
     extensions: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, Any]:
-        """kafka-python's sasl_*."""
+        """kafka-python's settings sasl_*."""
         settings: dict[str, Any] = {"sasl_mechanism": self.mechanism}
         if self.username is not None:
             settings["sasl_plain_username"] = self._sent_username(self.username)
@@ -66,13 +66,14 @@ class Sasl:
         return settings
 
     def _sent_username(self, username: str) -> str:
-        """SCRAM (RFC 5802 section 5.1) has `=` and `,` in names escaped, which kafka-python 3.0 leaves out."""
+        """The user name to send. In SCRAM `=` and `,` are escaped (RFC 5802 section 5.1), which kafka-python 3.0 does
+        not do."""
         if self.mechanism.startswith("SCRAM-"):
             return username.replace("=", "=3D").replace(",", "=2C")
         return username
 
     def secrets(self) -> Secrets:
-        """Passwords, also within what SASL/PLAIN sends, and tokens, also one issued to this process."""
+        """Passwords, also as a part of SASL/PLAIN's message, and tokens, including one issued to this process."""
         found: list[str] = []
         if self.password is not None:
             found = [
@@ -84,7 +85,7 @@ class Sasl:
 
 
 def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets]:
-    """SASL of the properties, and the secrets that are in them; `notes` is added to.
+    """SASL of the properties, and the secrets in them; appends to `notes`.
 
     Raises BadClientProperty, UsageError for unreadable files.
     """
@@ -162,7 +163,7 @@ def _with_password(mechanism: str, options: Mapping[str, str]) -> Sasl:
 
 
 def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> str:
-    """As org.apache.kafka.common.security.kerberos.KerberosLogin finds it."""
+    """The service name of Kerberos, by the rules of org.apache.kafka.common.security.kerberos.KerberosLogin."""
     if options.get("useKeyTab", "").lower() == "true":
         raise BadClientProperty(
             f"{jaas.NAME}: key tables (useKeyTab) are not read here: kinit -k -t <keyTab> <principal> puts a ticket "

@@ -1,4 +1,4 @@
-"""The demands of a server on a client in SCRAM, as Kafka's Java client has it (ScramSaslClient, ScramMechanism 4.3.1).
+"""Checks of a server's first SCRAM message, as in Kafka's Java client (ScramSaslClient, ScramMechanism 4.3.1).
 
 kafka-python's client accepts one iteration, no salt and no nonce of the server: an attacker impersonating a broker
 would get a proof that can be guessed thousands of times faster.

@@ -1,7 +1,7 @@
 """Truststores and keystores of a Kafka client as PEM texts.
 
-Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) takes JKS, PKCS12 and PEM. Only Java reads JKS:
-it is refused with the command that converts it.
+Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) accepts JKS, PKCS12 and PEM. Only Java reads
+JKS, so it is refused, with the command that converts it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgroups_spark.client.security.pem import certificates, is_encrypted, privat
 from kgroups_spark.client.security.pkcs12 import pem_of_pkcs12
 
 KINDS = ("JKS", "PKCS12", "PEM")
-# How a store of Java's own kinds begins: its magic number, or PKCS#12's version 3 after the length of the whole.
+# The first bytes of a store: the magic number of Java's own kinds, or PKCS#12's version 3 after the total length.
 MAGIC = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 PKCS12_VERSION = b"\x02\x01\x03"
 
@@ -59,7 +59,7 @@ def own_certificate(properties: Mapping[str, str]) -> str | None:
 
 
 def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str | None) -> tuple[str, str] | None:
-    """Where a PEM text was given, and it: `text`, or that of a file; None: nowhere. Refuses JKS."""
+    """The source of a PEM text and the text itself: `text`, or a file's; None: none was given. Refuses JKS."""
     location = properties.get(f"ssl.{store}.location")
     kind_name = f"ssl.{store}.type"
     kind = one_of(kind_name, properties.get(kind_name, "JKS").upper(), KINDS)
@@ -91,8 +91,9 @@ def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str
 
 
 def _readable_kind(store: str, path: str, content: bytes, kind: str | None) -> str:
-    """PEM or PKCS12. `kind`: what ssl.<store>.type says; None: nothing, which is JKS to Java. Java's JKS reads PKCS#12,
-    too (keystore.type.compat), and a PEM file is taken where nothing is said. Raises BadClientProperty for all else."""
+    """PEM or PKCS12. `kind`: the value of ssl.<store>.type; None: not set, which means JKS in Java. Java's JKS also
+    reads PKCS#12 (keystore.type.compat), and a PEM file is accepted if the type is not set. Raises BadClientProperty
+    for any other kind."""
     found = _kind_of(content)
     if found in ("JKS", "JCEKS"):
         raise BadClientProperty(

@@ -1,7 +1,7 @@
 """TLS from `ssl.*` properties, for Python's ssl.
 
-Files are read where `tls` is called. The result is plain values that travel to other machines, where an SSLContext is
-built from them. The rules are those of Kafka 4.3: org.apache.kafka.common.security.ssl.DefaultSslEngineFactory.
+`tls` reads the files. Its result is plain values that can be sent to other machines, which build an SSLContext from
+them. The rules are those of Kafka 4.3: org.apache.kafka.common.security.ssl.DefaultSslEngineFactory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENGINE = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
 
 @dataclass(frozen=True)
 class Tls:
-    """The parts of an SSLContext. Printed it names no key."""
+    """The parts of an SSLContext. The text of this object shows no key."""
 
     trusted: str | None = None  # PEM certificates; None: those that the machine trusts
     own: str | None = field(default=None, repr=False)  # PEM: certificate chain, then its private key; None: none
@@ -35,11 +35,11 @@ class Tls:
     ciphers: str | None = None  # OpenSSL's names of those up to TLS 1.2; None: its own choice
 
     def context(self) -> ssl.SSLContext:
-        """A new context for clients. Where `tls` made this object it has been built before: no error is left."""
+        """A new context for clients. It raises no error on an object from `tls`, which has built it once already."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.checks_host_name
         context.minimum_version, context.maximum_version = VERSIONS[self.oldest], VERSIONS[self.newest]
-        # As in Java, whatever is in the truststore is trusted: an intermediate or a broker's own certificate too.
+        # As in Java, every certificate in the truststore is trusted, even an intermediate one or a broker's own.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if self.ciphers:
             context.set_ciphers(self.ciphers)
@@ -48,16 +48,17 @@ class Tls:
         return context
 
     def load_trusted(self, context: ssl.SSLContext) -> None:
-        """Raises ssl.SSLError for broken certificates."""
+        """Loads the trusted certificates into the context. Raises ssl.SSLError for broken ones."""
         if self.trusted is None:
             context.load_default_certs()
         else:
             context.load_verify_locations(cadata=self.trusted)
 
     def load_own(self, context: ssl.SSLContext) -> None:
-        """Raises ssl.SSLError for a broken key or certificate, a wrong password, or a key of another certificate.
+        """Loads our key and certificate into the context. Raises ssl.SSLError for a broken key or certificate, a wrong
+        password, or a key of another certificate.
 
-        Python's ssl takes keys from files only: here one in a folder that nobody else can open, gone at once.
+        Python's ssl reads keys only from files: this one is in a folder that only we can open, and is deleted at once.
         """
         if self.own is None:
             return
@@ -65,7 +66,7 @@ class Tls:
             path = Path(folder) / "own.pem"
             path.touch(mode=0o600)
             path.write_text(self.own)
-            # A function, even where there is no password: OpenSSL would ask for one on the terminal.
+            # A function, even without a password: otherwise OpenSSL would ask for one on the terminal.
             context.load_cert_chain(path, password=lambda: self.key_password or "")
 
     def secrets(self) -> Secrets:
@@ -76,7 +77,7 @@ class Tls:
 
 
 def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
-    """TLS of the `ssl.*` properties; `notes` is added to. Raises BadClientProperty, UsageError for unreadable files."""
+    """TLS of the `ssl.*` properties; appends to `notes`. Raises BadClientProperty, UsageError for unreadable files."""
     if properties.get("ssl.engine.factory.class", ENGINE) != ENGINE:
         raise BadClientProperty("ssl.engine.factory.class is Java and cannot run here: leave it out")
     oldest, newest, ciphers = spoken(properties, notes)
@@ -106,7 +107,7 @@ def _checks_host_name(properties: Mapping[str, str], notes: list[str]) -> bool:
 
 
 def _require_that_it_loads(wanted: Tls) -> None:
-    """Raises BadClientProperty where OpenSSL cannot read a certificate or the key. Its own reasons name no secret."""
+    """Raises BadClientProperty if OpenSSL cannot read a certificate or the key. OpenSSL's reasons contain no secret."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         wanted.load_trusted(context)

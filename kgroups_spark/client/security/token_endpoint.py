@@ -1,7 +1,7 @@
-"""Tokens that an OAuth endpoint gives for a client's id and secret (client credentials, RFC 6749 section 4.4).
+"""Tokens of an OAuth endpoint for a client's id and secret (client credentials, RFC 6749 section 4.4).
 
-As Kafka 4.3 asks for them: org.apache.kafka.common.security.oauthbearer.internals.secured.HttpJwtRetriever and
-ClientSecretRequestFormatter. Redirects are not followed: the secret would go to another place.
+Requests are those of Kafka 4.3: org.apache.kafka.common.security.oauthbearer.internals.secured.HttpJwtRetriever and
+ClientSecretRequestFormatter. Redirects are not followed, because the secret would be sent to another server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class TokenEndpoint:
-    """Where a token is asked for, and by whom. Printed it names no secret."""
+    """An endpoint for tokens, and our identity there. The text of this object shows no secret."""
 
     url: str
     client_id: str
@@ -40,12 +40,12 @@ class TokenEndpoint:
     scope: str | None = None
     url_encodes_header: bool = False
     tls: Tls | None = None  # None: plain HTTP
-    timeout_ms: int = 10_000  # to connect, and then once more for all that is said
+    timeout_ms: int = 10_000  # to connect, and then once more for the whole exchange
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 10_000  # all attempts together
 
     def new_token(self) -> Token:
-        """Retries until there is a token, the endpoint refuses, or time is up. Raises NoToken."""
+        """A new token. Retries until the endpoint returns one or refuses, or time is up. Raises NoToken."""
         end = time.monotonic() + self.retry_backoff_max_ms / 1000
         backoff_s = self.retry_backoff_ms / 1000
         while True:
@@ -82,7 +82,7 @@ class TokenEndpoint:
         body = _json_object(content)
         text = body.get("access_token")
         if not isinstance(text, str) or not text.strip():
-            # The answer is not shown: it may hold what we do not look for.
+            # The answer is not shown, because it may contain other secrets.
             raise NoToken(f"{self.url} (sasl.oauthbearer.token.endpoint.url) answered without an access_token")
         return Token(text.strip(), expires_at_s(text.strip()) or _expiry_s(body))
 
@@ -100,12 +100,12 @@ class TokenEndpoint:
             if watch.has_bitten:
                 raise TooSlow(f"no whole answer in {self.timeout_ms} ms") from err
             raise
-        if watch.has_bitten:  # what came before may look whole
+        if watch.has_bitten:  # the bytes before that may look like a whole answer
             raise TooSlow(f"no whole answer in {self.timeout_ms} ms")
         return content
 
     def secrets(self) -> Secrets:
-        """The client's secret, also as a header says it."""
+        """The client's secret, also in its form for the header."""
         own = Secrets((self.client_secret, self._pair()))
         return own + self.tls.secrets() if self.tls else own
 
@@ -119,8 +119,8 @@ class TooSlow(Exception):
 
 
 class _Watch:
-    """Ends a connection some seconds after it was made, whatever its other side does. A socket's own time-out begins
-    again with every byte. A context manager."""
+    """A context manager that ends a connection some seconds after it was opened, whatever the other side does. A
+    socket's own time-out begins again with every byte."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self.has_bitten = seconds, False
@@ -130,7 +130,7 @@ class _Watch:
     def connect(self, *arguments: Any, **more: Any) -> socket.socket:
         """As socket.create_connection."""
         connection = socket.create_connection(*arguments, **more)
-        # TLS takes the socket over: this one stays, and is of the same connection.
+        # TLS takes over the socket; this duplicate stays usable, for the same connection.
         self._connection = connection.dup()
         self._timer = threading.Timer(self._seconds, self._bite)
         self._timer.daemon = True
@@ -184,7 +184,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _json_object(content: bytes) -> dict[str, Any]:
-    """The answer's contents; empty: it is no JSON object."""
+    """The answer as a dict; empty if it is not a JSON object."""
     try:
         body = json.loads(content)
     except ValueError:
@@ -198,7 +198,7 @@ def _expiry_s(body: dict[str, Any]) -> float | None:
 
 
 def _oauth_error(err: HTTPError) -> str:
-    """`, invalid_client: Unknown client` of an answer (RFC 6749 section 5.2); empty: it says nothing."""
+    """`, invalid_client: Unknown client` from an answer (RFC 6749 section 5.2); empty if the answer has no error."""
     try:
         body = _json_object(err.read(MAX_ANSWER_BYTES))
     except (OSError, HTTPException):

@@ -1,4 +1,4 @@
-"""Tokens that a file holds: sasl.oauthbearer.token.endpoint.url=file:/path."""
+"""Tokens in a file: sasl.oauthbearer.token.endpoint.url=file:/path."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kgroups_spark.errors import UsageError
 
 @dataclass(frozen=True)
 class TokenFile:
-    """A token as the file had it where the properties were read; once that has expired, as it has it then."""
+    """The token that the file had when the properties were read; after its expiry, the file's present one."""
 
     path: str
     text: str = field(repr=False)
 
     def new_token(self) -> Token:
-        """Raises NoToken where the token has expired and the file cannot be read."""
+        """The token. Raises NoToken if it has expired and the file cannot be read."""
         expiry_s = expires_at_s(self.text)
         if expiry_s is None or time.time() < expiry_s:
             return Token(self.text, expiry_s)
@@ -35,7 +35,7 @@ class TokenFile:
 
 
 def token_file(path: str) -> TokenFile:
-    """Reads the file. Raises UsageError, BadClientProperty."""
+    """The token source of the file, which is read now. Raises UsageError, BadClientProperty."""
     content = read_bytes(path, "the file of sasl.oauthbearer.token.endpoint.url")
     text = content.decode("ascii", "replace").strip()
     if not text or len(text.split()) > 1 or not text.isprintable() or not text.isascii():

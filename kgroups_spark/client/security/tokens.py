@@ -1,4 +1,4 @@
-"""Bearer tokens of SASL/OAUTHBEARER, kept in the process that had them issued until most of their life is over."""
+"""Bearer tokens of SASL/OAUTHBEARER, which each process caches for most of their life."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kgroups_spark.client.security.hidden import Secrets
 from kgroups_spark.errors import KgroupsError
 
-# Share of a token's life, as Kafka's default of sasl.login.refresh.window.factor.
+# The share of a token's life after which a new one is requested: Kafka's default of sasl.login.refresh.window.factor.
 USED_LIFE = 0.8
 
 
 class NoToken(KgroupsError):
-    """No token could be had. Everything worth another try has had one."""
+    """No token could be obtained. Retriable failures have been retried."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token as it is sent, and when it expires; None: it does not say so."""
+    """A token as it is sent, and its expiry in epoch seconds; None: unknown."""
 
     text: str = field(repr=False)
     expires_at_s: float | None
 
 
 class TokenSource(Protocol):
-    """Plain, hashable values of which any process can have a token."""
+    """Plain, hashable values with which any process can obtain a token."""
 
     def new_token(self) -> Token:
-        """Raises NoToken."""
+        """A new token. Raises NoToken."""
 
     def secrets(self) -> Secrets: ...
 
 
-_issued: dict[TokenSource, tuple[Token, float]] = {}  # the token and when the next one is to be had
+_issued: dict[TokenSource, tuple[Token, float]] = {}  # the token, and when to request the next one (epoch seconds)
 _lock = threading.Lock()
 
 
 def current_token(source: TokenSource) -> str:
-    """A token with a fifth of its life left, a new one if need be. Raises NoToken."""
+    """A token with at least a fifth of its life left, a new one if necessary. Raises NoToken."""
     with _lock:
         now = time.time()
         token, until_s = _issued.get(source, (None, now))
@@ -58,13 +58,13 @@ def current_token(source: TokenSource) -> str:
 
 
 def issued_secrets(source: TokenSource) -> Secrets:
-    """The token that this process holds from a source."""
+    """The token of a source that this process has cached."""
     held = _issued.get(source)
     return Secrets((held[0].text,)) if held else Secrets()
 
 
 def expires_at_s(text: str) -> float | None:
-    """The claim `exp` of a JWT; None: it has none, one that is no time, or the text is no JWT."""
+    """The claim `exp` of a JWT, in epoch seconds; None: it has none, it is not a time, or the text is not a JWT."""
     try:
         claims = json.loads(urlsafe_b64decode(text.split(".")[1] + "=="))
         return as_seconds(claims["exp"])
@@ -73,7 +73,7 @@ def expires_at_s(text: str) -> float | None:
 
 
 def as_seconds(value: object) -> float | None:
-    """A JSON number as seconds; None: it is none, or not one that can be meant (NaN, infinite, too large)."""
+    """A JSON number as seconds; None: it is not a number, or not a plausible one (NaN, infinite, too large)."""
     try:
         seconds = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
@@ -82,7 +82,7 @@ def as_seconds(value: object) -> float | None:
 
 
 class BearerTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python asks for this class, without annotations
-    """A source of tokens for kafka-python, and the SASL extensions that go with each."""
+    """A source of tokens for kafka-python, and the SASL extensions that are sent with each."""
 
     def __init__(self, source: TokenSource, extensions: Mapping[str, str]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class BearerTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python
         self._extensions = dict(extensions)
 
     def token(self) -> str:
-        """Raises NoToken."""
+        """The current token. Raises NoToken."""
         return current_token(self._source)
 
     def extensions(self) -> dict[str, str]:

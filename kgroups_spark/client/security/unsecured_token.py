@@ -22,7 +22,7 @@ RESERVED = ("iat", "exp")
 
 @dataclass(frozen=True)
 class UnsecuredToken:
-    """Claims of whoever connects, as JSON without `iat` and `exp`. They are no secret."""
+    """The claims of the client, as JSON without `iat` and `exp`. They are not secret."""
 
     claims: str
     lifetime_s: int
