@@ -1,4 +1,4 @@
-"""Brokers' answers, checked before anything else sees them.
+"""Brokers' answers, checked before any other code uses them.
 
 kafka-python decodes a null wherever the bytes have one; Kafka's own clients reject it where the protocol has none.
 """
@@ -37,7 +37,7 @@ class OffsetAnswer:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """A leader's answer for a partition: whole batches, of which the last may be cut.
+    """A leader's answer for a partition: whole batches, except that the last may be cut.
 
     With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker has held the
     answer back; the next request waits as long as it wants.
@@ -116,7 +116,7 @@ def no_records(error: str, detail: str = "") -> FetchAnswer:
 
 
 def fetch_answer(response: Any, partition: int) -> FetchAnswer:
-    """Raises KafkaRefused if the leader redirects us to another replica."""
+    """The partition's part of a Fetch response. Raises KafkaRefused if the leader redirects us to another replica."""
     if error := error_name(response.error_code):
         return no_records(error)
     if not response.responses and response.throttle_time_ms > 0:

@@ -1,7 +1,7 @@
 """A live Kafka cluster: leaders, offsets, stored batches.
 
 Sends one request at a time, on connections that stay open between calls. A retriable failure, such as a broker restart
-or a leader change, is retried until time is up; any other failure is an error that tells what to do.
+or a leader change, is retried until time is up; any other failure is an error with advice.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ EARLIEST, LATEST = -2, -1
 REQUEST_TIMEOUT_MS = 30_000
 CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
 METADATA_AGE_MS = 300_000
-# The time for which a missing topic is not believed: brokers that have just started know no topics.
+# For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
 # The first version of Fetch with topic ids, not names (KIP-516): a topic created again is then another one.
 FETCH_BY_ID = 13
@@ -88,7 +88,7 @@ class Cluster:
     """A context manager; connects when first used. Not for several threads."""
 
     def __init__(self, client: ClientProperties, *, timeout_ms: int | None = None) -> None:
-        """`timeout_ms`: how long a call may go on trying, pauses included; None: as the properties say."""
+        """`timeout_ms`: the time limit of a call with its retries and pauses; None: from the properties."""
         self._client = client
         self._settings = client.settings()
         self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
@@ -137,7 +137,7 @@ class Cluster:
         return {name: self._topics[name] for name in reported}
 
     def refresh(self, topic: str) -> None:
-        """Learns again which broker leads each of the topic's partitions."""
+        """Requests the leaders of the topic's partitions again."""
         self.topics([topic])
 
     def list_offsets(
@@ -169,11 +169,11 @@ class Cluster:
         topic_id: str | None = None,
         last_epoch: int | None = None,
     ) -> FetchAnswer:
-        """Batches from the one that holds `offset` on, those of aborted transactions, too: one request to the known
+        """Batches from the one with `offset` on, including those of aborted transactions: one request to the known
         leader; the caller decides about retries.
 
-        `topic_id`: the topic that is meant; brokers since 3.1 are asked by it. `last_epoch`: leader epoch of the last
-        batch before `offset`, by which brokers since 2.7 tell whether their log is still the same.
+        `topic_id`: the id of the topic; requests to brokers since 3.1 use it. `last_epoch`: leader epoch of the last
+        batch before `offset`, by which brokers since 2.7 detect that their log is another one.
         """
         known = self._known(topic)
         metadata = known.partitions.get(partition)
@@ -194,7 +194,7 @@ class Cluster:
             min_bytes=1,
             max_bytes=max_bytes,
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            session_id=0,  # no session: each request stands for itself
+            session_id=0,  # no session: requests are independent
             session_epoch=-1,
             topics=[FetchRequest.FetchTopic(topic=topic, topic_id=_uuid(topic_id), partitions=[wanted])],
             forgotten_topics_data=[],
@@ -247,7 +247,7 @@ class Cluster:
         )
 
     def _known(self, topic: str) -> TopicMetadata:
-        """The last answer, unless that is long ago."""
+        """The last answer, or a new one if that is too old."""
         age = time.monotonic() - self._asked_at.get(topic, -math.inf)
         is_fresh = age < self._seconds("metadata_max_age_ms", METADATA_AGE_MS)
         return self._topics[topic] if is_fresh else self.topics([topic])[topic]
@@ -336,7 +336,7 @@ class Cluster:
         return list(dict.fromkeys([*self._connections, *others]))
 
     def _bootstrap_addresses(self) -> list[Address]:
-        """The given addresses, or every machine behind them by its own name, as Kerberos needs."""
+        """The given addresses, or the canonical names of all their machines, which Kerberos needs."""
         if self._settings.get("client_dns_lookup") != "resolve_canonical_bootstrap_servers_only":
             return self._bootstrap
         return [each for address in self._bootstrap for each in canonical_addresses(address)]
@@ -353,7 +353,7 @@ class Cluster:
         try:
             self._connections[address] = BrokerConnection(address, self._settings, patient)
         except KgroupsError as err:
-            # It has the broker's own words, and those of a token endpoint.
+            # Its text has words of the broker and of a token endpoint.
             raise type(err)(self._client.without_secrets(str(err))) from None
         self._failed[address] = 0
         return self._connections[address]
@@ -390,7 +390,7 @@ def addresses(bootstrap_servers: str) -> list[Address]:
 
 
 def canonical_addresses(address: Address) -> list[Address]:
-    """The machines behind a name, each by its own; the address itself if the name does not resolve."""
+    """The canonical names of a name's machines; the address itself if the name does not resolve."""
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except socket.gaierror:

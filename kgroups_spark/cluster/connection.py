@@ -1,8 +1,8 @@
 """One connection to one broker: a request, then its answer.
 
 kafka-python's schema engine writes and reads the messages, its SASL mechanisms authenticate. Its connections are not
-used (3.0.12): they retry a wrong password until time is up, forget why a TLS handshake failed, leave the sockets of
-refused connections open, write what they send to the debug log, passwords too, and copy what they receive five times.
+used (3.0.12): they retry a wrong password until time is up, drop the reason of a failed TLS handshake, leave the
+sockets of refused connections open, write requests with passwords to the debug log, and copy received bytes five times.
 
 Kafka's protocol: a frame is its length i32, then a header (correlation id i32, tagged fields in newer versions), then
 the message. ApiVersions, which exchanges both sides' versions, is followed by SASL if the listener requires it.
@@ -45,7 +45,7 @@ SESSION_SHARE = 0.85
 
 
 class Disconnected(Exception):
-    """The connection could not be made, or broke: a retry may help. The text says what happened."""
+    """The connection could not be opened, or broke: a retry may help. The text has the reason."""
 
 
 class UnknownHost(Disconnected):
@@ -224,8 +224,7 @@ class BrokerConnection:
             ) from err
 
     def _require_no_sasl(self, timeout: float) -> None:
-        """Raises WrongProtocol if this is a port with SASL: it closes connections that ask without it, and says
-        nothing."""
+        """Raises WrongProtocol if this is a port with SASL, which silently closes connections without it."""
         with suppress(Disconnected):
             probe = BrokerConnection(self.address, self._settings, timeout)
             try:

@@ -89,10 +89,10 @@ class FetchedLog:
     """The batches whose base offset is in start_offset .. end_offset - 1, in log order, each whole: a BinaryFile for
     `read_segment`, to be read once from front to back. At most one answer of a broker is in memory.
 
-    `keep_first`: the batch that holds start_offset comes, too, wherever it begins. `skip_lost`: where the log's start
-    has moved past what was to be read, goes on from there (`lost`) instead of raising LogStartMoved. `topic_id`: the
-    topic that is meant; None: the one that has the name at the first request. `pace` is shared with other logs; None:
-    one of its own. `response_bytes`: what to ask for at once, less than the pace allows.
+    `keep_first`: includes the batch with start_offset, wherever it begins. `skip_lost`: if the log's start has moved
+    past the next offset, continues from there (`lost`) instead of raising LogStartMoved. `topic_id`: the id of the
+    topic; None: that of the topic with the name at the first request. `pace` is shared with other logs; None: not
+    shared. `response_bytes`: bytes for one request, less than the pace allows.
 
     readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and LeaderLost.
     """
@@ -112,7 +112,7 @@ class FetchedLog:
         pace: Pace | None = None,
         response_bytes: int | None = None,
     ) -> None:
-        self.lost: list[tuple[int, int]] = []  # offsets from .. to - 1 that were no longer there
+        self.lost: list[tuple[int, int]] = []  # ranges (from, to) of offsets that were gone; `to` is exclusive
         self.given_bytes = 0
         self._cluster = cluster
         self._topic = topic
@@ -121,7 +121,7 @@ class FetchedLog:
         self._limits = limits
         self._skip_lost = skip_lost
         self._lowest_base = 0 if keep_first else start_offset
-        self._next_offset = start_offset  # nothing below it is left to read
+        self._next_offset = start_offset  # everything below it has been read
         self._end_offset = end_offset
         self._last_epoch: int | None = None
         self._tells_epoch = True
@@ -129,7 +129,7 @@ class FetchedLog:
         self._response_bytes = self._pace.response_bytes if response_bytes is None else response_bytes
         self._max_bytes = self._response_bytes
         self._pending = memoryview(b"")
-        self._doubtful = b""  # of the answer before: what was held back
+        self._doubtful = b""  # the bytes of the previous answer that were held back
         self._is_done = start_offset >= end_offset
 
     def seek(self, position: int, /) -> int:
@@ -292,10 +292,10 @@ class FetchedLog:
         return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
 
     def _next_before(self, found: FetchedBatches) -> int | None:
-        """Where the log goes on before the offset that its first batch says, which then is wrong; None: nowhere.
+        """The offset at which the log continues if the offset of the answer's first batch is wrong; None: it is right.
 
-        An answer ends where a segment does, so the batch is asked for that would follow if no offset were missing: a
-        broker finds the next segment by its name.
+        An answer ends at the end of a segment, so this requests the batch that would follow if no offset were missing:
+        a broker finds the next segment by its name.
         """
         offset = self._next_offset + found.span(0)
         answer = self._cluster.fetch(
@@ -325,7 +325,7 @@ class FetchedLog:
         self._is_done = self._next_offset >= self._end_offset
 
     def _ends_damaged(self) -> bool:
-        """Whether there is no sound batch where the range ends."""
+        """Whether the range does not end with a sound batch."""
         last = self._end_offset - 1
         answer = self._cluster.fetch(
             self._topic, self._partition, last, max_bytes=self._max_bytes, topic_id=self._topic_id
@@ -333,8 +333,8 @@ class FetchedLog:
         return answer.error is None and not FetchedBatches(answer.records, last, answer.high_watermark).trusted
 
     def _wanted(self, found: FetchedBatches, count: int) -> memoryview:
-        """Those of the first `count` batches that belong to this range."""
-        # Only the first batch of all can begin before what was asked for.
+        """The batches, of the first `count`, that belong to this range."""
+        # Only the very first batch can begin before the requested offset.
         start = int(found.base_offset(0) < self._lowest_base)
         self._lowest_base = 0
         self._next_offset = found.last_offset(count - 1) + 1

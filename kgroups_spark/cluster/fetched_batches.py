@@ -40,15 +40,15 @@ class FetchedBatches:
 
     @property
     def leaves_gap(self) -> bool:
-        """Whether offsets are missing before the last trusted batch, with which the answer ends: nothing behind it
-        shows whether its own is right, which no CRC covers. Behind damage a gap is normal."""
+        """Whether offsets are missing before the last trusted batch, with which the answer ends: no later batch
+        confirms its offset, and no CRC covers it. After damage a gap is normal."""
         last = self.trusted - 1
         if self.trusted != len(self._edges) - 1 or (last and self._before_last != last - 1):
             return False
         return self.base_offset(last) > (self.last_offset(last - 1) + 1 if last else self._next_offset)
 
     def leave_last(self) -> int:
-        """`trusted` without the last one, which is left to the next answer, together with what follows it."""
+        """`trusted` without the last batch, which is left to the next answer, together with the batches after it."""
         self.trusted -= 1
         self._is_left = True
         return self.trusted
@@ -69,7 +69,7 @@ class FetchedBatches:
 
     @property
     def doubtful(self) -> bytes:
-        """The bytes behind the trusted ones; nothing, if that is but the beginning of a batch, or a sound batch was
+        """The bytes after the trusted batches; empty if they are only the beginning of a batch, or if a sound batch was
         left to the next answer."""
         is_cut_batch = self._may_go_on and self.trusted == len(self._edges) - 1
         return b"" if is_cut_batch or self._is_left else bytes(self._view[self._edges[self.trusted] :])
@@ -83,8 +83,8 @@ class FetchedBatches:
         return self._view[self._edges[start] : self._edges[stop]]
 
     def base_offset(self, i: int) -> int:
-        """For a compressed message of magic 0 or 1, whose header tells the last offset only: its first record's. For
-        damage: one below all that follow."""
+        """The base offset. For a compressed message of magic 0 or 1, whose header has only the last offset, its first
+        record's; for damage, one that is not above any later batch's."""
         if i in self._damage:
             return self._next_offset
         pos, reported = self._edges[i], self._reported_offset(i)
@@ -106,11 +106,11 @@ class FetchedBatches:
         return reported + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else reported
 
     def span(self, i: int) -> int:
-        """How many offsets it has."""
+        """The number of its offsets."""
         return self.last_offset(i) - self.base_offset(i) + 1
 
     def leader_epoch(self, i: int) -> int | None:
-        """None: a message of magic 0 or 1 has none."""
+        """The leader epoch; None: a message of magic 0 or 1 has none."""
         pos = self._edges[i]
         return int(_read_i32(self._view, pos + 12)[0]) if self._view[pos + 16] == 2 else None
 
@@ -121,11 +121,11 @@ class FetchedBatches:
         while stop:
             start = max(stop - LOOK_BACK, 0)
             sound = [i for i in range(start, stop) if self._is_sound(i)]
-            # The first of all holds the offset that was asked for, and may begin before it.
+            # The very first batch has the requested offset, and may begin before it.
             first = np.array([self._reported_offset(i) if i else self._next_offset for i in sound], np.int64)
             last = np.array([self.last_offset(i) for i in sound], np.int64)
             if len(sound) > 1 and first[-1] <= last[-2]:
-                # No batch after the two can tell which of them is wrong.
+                # Without a batch after these two it is unknown which of them is wrong.
                 first, last = first[:-2], last[:-2]
             if (kept := np.flatnonzero(in_order(first, last, self._next_offset - 1))).size:
                 self._before_last = sound[int(kept[-2])] if kept.size > 1 else None
@@ -134,7 +134,7 @@ class FetchedBatches:
         return 0
 
     def _find_next(self) -> bool:
-        """Goes on at the next sound batch after an impossible header."""
+        """Continues at the next sound batch after an impossible header."""
         pos = self._edges[-1]
         above = self.last_offset(len(self._edges) - 2) if len(self._edges) > 1 else self._next_offset - 1
         data = np.frombuffer(self._view, np.uint8)

@@ -89,7 +89,7 @@ class LiveLog(PartitionLog):
         return self.headers[base_offset]
 
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
-        """Fetches the batches, ever more of them at once."""
+        """Fetches the batches in growing lots."""
         end, width = min(end, self.high_watermark), FIRST_LOOK_BACK
         while end > self.start:
             start = max(self.start, end - width)
@@ -97,7 +97,7 @@ class LiveLog(PartitionLog):
             end, width = start, width * 4
 
     def missing_from(self, offset: int) -> None:
-        """Not cheap: it would fetch everything twice."""
+        """None, because finding out would fetch everything twice."""
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[FetchPiece, ...]:
         return self.pieces(start_offset, self.high_watermark)
@@ -113,7 +113,7 @@ class LiveLog(PartitionLog):
         return (FetchPiece(self.topic.name, self.number, self.topic_id, start, end, True, leader, BYTES_PER_OFFSET),)
 
     def _header(self, offset: int) -> BatchColumns:
-        """The header of the batch that holds the offset. A broker returns at least one whole batch, however small the
+        """The header of the batch with the offset. A broker returns at least one whole batch, however small the
         request."""
         return scan_batches(self._fetched(offset, offset + 1, keep_first=True, response_bytes=ONE_BATCH))
 
@@ -150,9 +150,9 @@ def live_logs(
 ) -> LiveLogs:
     """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks.
 
-    `max_bytes_per_second` is for what is fetched of all of them together. A partition without a leader is left out,
-    with a note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a partition that is not there, and KgroupsError
-    where no partition can be read.
+    `max_bytes_per_second` limits the fetches of all logs together. A partition without a leader is left out, with a
+    note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a partition that does not exist, and KgroupsError if no
+    partition can be read.
     """
     topic = _topic(cluster, topic_name)
     wanted = _wanted(topic, partitions)
@@ -179,8 +179,8 @@ def live_logs(
 
 
 def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:
-    """Times (ms) of records that brokers appended since planning, from the last batch of each of the few partitions
-    that got the most."""
+    """Times (epoch ms) of records that brokers appended since planning, from the last batches of the few partitions
+    with the most new offsets."""
     starts = {(log.topic.name, log.number): log for log in logs}
     found = cluster.list_offsets(starts, LATEST, timeout_ms=AFTER_A_LOSS_MS)
     ends = {place: answer.offset for place, answer in found.items() if answer.offset is not None}
@@ -216,7 +216,7 @@ def _wanted(topic: TopicMetadata, partitions: Collection[int] | None) -> list[in
 
 
 def _require_readable(logs: Sequence[LiveLog]) -> None:
-    """Asks for one batch, so that a missing permission shows before anything is written."""
+    """Fetches one batch, so that a missing permission shows before anything is written."""
     log = next((log for log in logs if log.start < log.high_watermark), None)
     if log is not None:
         log.headers_at(log.start)
@@ -224,7 +224,7 @@ def _require_readable(logs: Sequence[LiveLog]) -> None:
 
 @dataclass(frozen=True)
 class Fetcher:
-    """The settings with which a task fetches pieces. Printed it names no secret."""
+    """The settings with which a task fetches pieces. The text of this object shows no secret."""
 
     client: ClientProperties
     limits: FetchLimits
@@ -255,7 +255,7 @@ class PieceOpener:
         return answer.offset
 
     def lose_patience(self) -> None:
-        """From now on leaders are waited for AFTER_A_LOSS_MS: one that was lost led other partitions, too."""
+        """Waits for leaders only AFTER_A_LOSS_MS from now on: the lost one probably led other partitions, too."""
         self.limits = replace(self.limits, timeout_ms=min(self.limits.timeout_ms, AFTER_A_LOSS_MS))
         self.cluster.timeout_ms = min(self.cluster.timeout_ms, AFTER_A_LOSS_MS)
 
