@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kgroups_spark.coordinator.state_rows import WAITING
+from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.lake import Lake

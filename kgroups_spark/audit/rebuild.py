@@ -37,7 +37,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import AuditSpans
 from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory
-from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, ShardTask, replay_shards

@@ -14,11 +14,11 @@ from kgroups_spark.decoding.load_failures import coordinator_fails, misread
 from kgroups_spark.decoding.redecode import decodable, decoded_again
 from kgroups_spark.history.names import NAMING, NamesOfShard
 from kgroups_spark.lake.replaced import Replaced
-from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_history import StoredHistory
-from kgroups_spark.replay.stored_rows import StoredTable
+from kgroups_spark.replay.stored_tables import StoredTable
+from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import constant, table_batch
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask

@@ -16,7 +16,7 @@ from kgroups_spark.history.shard_states import history_below, state_task
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
-from kgroups_spark.replay.stored_rows import StoredTable
+from kgroups_spark.replay.stored_tables import StoredTable
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.rows import constant

@@ -13,7 +13,7 @@ from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.state_logs import StateLogsResult
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress

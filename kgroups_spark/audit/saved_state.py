@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT, STATE_FORMATS
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT, STATE_FORMATS
 from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.balance import by_weight
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.parts_reader import dataset_of

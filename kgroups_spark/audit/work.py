@@ -33,7 +33,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.read_to import not_read_now, read_now
 from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.replay.stored_rows import TaskShards
+from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.rows import table_batch

@@ -20,12 +20,12 @@ from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.offsets.state import GroupRange
-from kgroups_spark.replay.corrected import CorrectedAt, HistoryReplay
-from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL
+from kgroups_spark.replay.corrected_history import CorrectedAt, HistoryReplay
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.stored_history import StoredShard
+from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL
 from kgroups_spark.tables.schemas import TABLES
 
 # The cleaner's keys: the newest record of a key stays.

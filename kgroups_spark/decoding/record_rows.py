@@ -13,7 +13,7 @@ from kgroups_spark.decoding.transaction_outcomes import OUTCOME_NAMES
 from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import table_batch
 
 GROUP_RECORD_COLUMNS = (

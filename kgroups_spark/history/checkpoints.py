@@ -1,5 +1,5 @@
 """The start of reduced history: states that `kgroups maintain --keep` saved before it reduced the history below them.
-Each such partition has rows of a state, even of an empty one, because all states have state_rows.MARK."""
+Each such partition has rows of a state, even of an empty one, because all states have state_entries.MARK."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMATS
+from kgroups_spark.coordinator.state_entries import STATE_FORMATS
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.stored_history import Checkpoint

@@ -15,7 +15,7 @@ from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_history import StoredHistory
-from kgroups_spark.replay.stored_rows import RECORDS_AT_ONCE
+from kgroups_spark.replay.stored_tables import RECORDS_AT_ONCE
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.tasks.outputs import Fact
 from kgroups_spark.times import to_epoch_ms

@@ -19,7 +19,7 @@ from kgroups_spark.lake.saved_states import rows_of_state
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
-from kgroups_spark.replay.stored_rows import StoredFile, StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema

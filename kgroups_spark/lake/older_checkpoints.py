@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.state_rows import MARK, WAITING
+from kgroups_spark.coordinator.state_entries import MARK, WAITING
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 

@@ -21,14 +21,13 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.state_rows import WAITING, group_row, noted_row, producer_row, saved_and_loaded
+from kgroups_spark.coordinator.state_entries import WAITING, group_row, noted_row, producer_row, saved_and_loaded
 from kgroups_spark.coordinator.streams_group import StreamsGroup
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import Place, Version, before, changes
 from kgroups_spark.expiry.matching import unmatched
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import (
+from kgroups_spark.replay.checkpoint_rows import (
     OFFSET_COLUMNS,
     loaded,
     noted_producers,
@@ -36,6 +35,7 @@ from kgroups_spark.replay.state_rows import (
     open_transactions,
     plain_entries,
 )
+from kgroups_spark.replay.shard_state import ShardState
 
 
 class Correction(NamedTuple):

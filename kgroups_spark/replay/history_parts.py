@@ -17,9 +17,9 @@ from kgroups_spark.lake.parts_reader import DICTIONARIES
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
+from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.state_rows import ENTRIES
-from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskShards
 from kgroups_spark.tables.rows import where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 

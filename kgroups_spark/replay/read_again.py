@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator.state_rows import made_by
+from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.state import GroupRange
-from kgroups_spark.replay.corrected import CorrectedPiece
+from kgroups_spark.replay.checkpoint_rows import checkpoint_rows, plain_entries
+from kgroups_spark.replay.corrected_history import CorrectedPiece
 from kgroups_spark.replay.corrections import Correction, corrections
 from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import checkpoint_rows, plain_entries
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 

@@ -33,16 +33,15 @@ from kgroups_spark.offsets.replay import (
 )
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay import offset_rows
-from kgroups_spark.replay.event_rows import event_batches
-from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.replay.events import event_batches, move_event_rows
 from kgroups_spark.replay.group_replay import GroupReplay
 from kgroups_spark.replay.group_times import GroupTimes
 from kgroups_spark.replay.held_offsets import HeldByColumns
 from kgroups_spark.replay.member_columns import member_batches, member_version_batches
-from kgroups_spark.replay.move_events import move_event_rows
 from kgroups_spark.replay.offset_steps import offset_steps
 from kgroups_spark.replay.shard_history import PlacedRecord, ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import table_batch
 
 # Versions and events leave in lots of the changes that so many records made.

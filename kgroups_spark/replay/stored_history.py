@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.state import GroupRange
-from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
+from kgroups_spark.replay.checkpoint_rows import ENTRIES
+from kgroups_spark.replay.corrected_history import CorrectedAt, corrections_of
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.state_rows import ENTRIES
-from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 

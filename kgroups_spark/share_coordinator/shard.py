@@ -33,7 +33,7 @@ import orjson
 
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import none_if_unset
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow
 from kgroups_spark.share_coordinator.rules import ShareRules
 from kgroups_spark.share_coordinator.state_batches import (

@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.state_rows import MARK, made_by
+from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows
 from kgroups_spark.history.log_ends import believed_until, log_ends, reported_first
 from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.partition_reading import PartitionReading
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange

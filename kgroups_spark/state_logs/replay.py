@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import NEWEST, Release, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, CoordinatorLog
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow

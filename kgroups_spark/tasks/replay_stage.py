@@ -18,18 +18,18 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgroups_spark.coordinator.state_rows import made_by
+from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.redecode import decoded_again
 from kgroups_spark.expiry.clean_up import decided_before
-from kgroups_spark.replay.corrected import HistoryReplay
+from kgroups_spark.replay.checkpoint_rows import checkpoint_rows, entries_of_night, loaded, saved
+from kgroups_spark.replay.corrected_history import HistoryReplay
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
-from kgroups_spark.replay.state_rows import checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
-from kgroups_spark.replay.stored_rows import StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.runner import rows_by_task
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES

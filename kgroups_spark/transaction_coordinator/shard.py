@@ -29,7 +29,7 @@ import orjson
 
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import none_if_unset
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow, TransactionEvent
 from kgroups_spark.transaction_coordinator.rules import TRANSACTIONAL_ID_EXPIRATION_MS, TransactionRules
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.coordinator.state_rows import WAITING
+from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.replay import replay_shard
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import Files, GrowingLog

@@ -11,11 +11,11 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT, WAITING
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT, WAITING
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay.corrected import corrections_of
+from kgroups_spark.replay.corrected_history import corrections_of
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.sources.segment_log import SegmentLog

@@ -22,7 +22,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_records import DecodedRecord, GroupRecordDecoder, JsonRecord
-from kgroups_spark.replay.event_rows import event_batches
+from kgroups_spark.replay.events import event_batches
 from kgroups_spark.replay.member_columns import member_batches, member_version_batches
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.coordinator.state_rows import saved_and_loaded
+from kgroups_spark.coordinator.state_entries import saved_and_loaded
 from tests.coordinator.records import (
     Log,
     X,

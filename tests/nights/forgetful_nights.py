@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.state_rows import WAITING
+from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema

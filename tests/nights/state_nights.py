@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import orjson
 import pyarrow as pa
 
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from kgroups_spark.history.stored import Stored
-from kgroups_spark.replay.stored_rows import TaskShards
+from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards

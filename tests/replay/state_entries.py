@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 
 Row = dict[str, Any]
 VALUE = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")

@@ -15,7 +15,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.state import group_ranges
-from kgroups_spark.replay.event_rows import event_batches
+from kgroups_spark.replay.events import event_batches
 from kgroups_spark.replay.replay_shard import ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.history.checkpoints import kept_checkpoints, reduced_to, usable_checkpoints
 from kgroups_spark.history.stored import HISTORY
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.replay import stored_rows
+from kgroups_spark.replay import stored_tables
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory, StoredShard
-from kgroups_spark.replay.stored_rows import StoredFile, StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_bytes
@@ -173,18 +173,18 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
         lake.put("offset_commits", *({"offsets_partition": number, "log_offset": night} for number in range(4)))
     lake.put("offset_commits", {"offsets_partition": 3, "log_offset": 9})
     opened: Counter[str] = Counter()
-    dataset_of = stored_rows.dataset_of
+    dataset_of = stored_tables.dataset_of
 
     def counted(name: str, uri: str, paths: list[str], **more: Any) -> Any:
         opened.update(paths)
         return dataset_of(name, uri, paths, **more)
 
-    with mock.patch.object(stored_rows, "dataset_of", counted):
+    with mock.patch.object(stored_tables, "dataset_of", counted):
         reader = PartReader()
         assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
         # The fifth has no row of this task.
         assert opened == {file.path: 1 for file in lake.files["offset_commits"][:4]}
-        with mock.patch.object(stored_rows, "RECORDS_AT_ONCE", 10):
+        with mock.patch.object(stored_tables, "RECORDS_AT_ONCE", 10):
             reader = PartReader()
             for number in (1, 3):
                 shard(lake, number, reader).rows("offset_commits")
@@ -196,7 +196,7 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
 def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
     lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
     with (
-        mock.patch.object(stored_rows, "ROWS_AT_ONCE", 4),
+        mock.patch.object(stored_tables, "ROWS_AT_ONCE", 4),
         mock.patch("kgroups_spark.replay.history_parts.ROWS_AT_ONCE", 4),
     ):
         found = shard(lake)

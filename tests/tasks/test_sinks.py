@@ -16,7 +16,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.replay.history_parts import PartReader
-from kgroups_spark.replay.stored_rows import TaskShards
+from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.runner import numbers
 from kgroups_spark.tasks import sinks
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.state_rows import WAITING
+from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import arrow_schema

@@ -22,7 +22,7 @@ from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.groups import Groups, Value
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.coordinator.versions import Version, before
 from tests.twin import saved_shards
 from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata

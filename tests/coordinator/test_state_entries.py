@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_entries import StateRow
 from tests.coordinator.records import (
     Log,
     X,

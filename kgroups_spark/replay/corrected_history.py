@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
-from kgroups_spark.coordinator.state_rows import STATE_FORMATS, WAITING
+from kgroups_spark.coordinator.state_entries import STATE_FORMATS, WAITING
 from kgroups_spark.coordinator.versions import MemberVersions, Place, Version
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.replay import ALL_GROUPS

@@ -1,4 +1,4 @@
-"""The saved state as rows of the internal table `checkpoints`, and back (coordinator/state_rows.py)."""
+"""The saved state as rows of the internal table `checkpoints`, and back (coordinator/state_entries.py)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator import state_rows
+from kgroups_spark.coordinator import state_entries
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.state_rows import MARK, StateRow
+from kgroups_spark.coordinator.state_entries import MARK, StateRow
 from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
@@ -24,7 +24,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, anything else a payload.
 ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
 OFFSET = "offset"
-OFFSET_COLUMNS = ("group_id", *state_rows.OFFSET_FIELDS)
+OFFSET_COLUMNS = ("group_id", *state_entries.OFFSET_FIELDS)
 # Where older entries, and those of corrections, have -1 for none.
 _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
@@ -39,7 +39,7 @@ def saved(state: ShardState) -> pa.Table:
 def checkpoint_rows(
     entries: pa.Table, offsets_partition: int, log_offset: int, made: Mapping[str, int | str]
 ) -> pa.Table:
-    """Rows of checkpoints of these entries (ENTRIES), at a place in the log; `made`: see state_rows.made_by."""
+    """Rows of checkpoints of these entries (ENTRIES), at a place in the log; `made`: see state_entries.made_by."""
     constants = {"offsets_partition": offsets_partition, "log": None, "log_offset": log_offset, **made}
     columns = [
         constant(constants[f.name], len(entries), f.type) if f.name in constants else entries.column(f.name)
@@ -50,16 +50,16 @@ def checkpoint_rows(
 
 def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:
     for group_id in sorted(state.groups):
-        yield state_rows.group_row(group_id, state.groups[group_id], [])
+        yield state_entries.group_row(group_id, state.groups[group_id], [])
     for producer, transaction in open_transactions(state.offsets).items():
-        yield state_rows.producer_row(producer, transaction, [])
+        yield state_entries.producer_row(producer, transaction, [])
     for group_id, producers in sorted(noted_producers(state.offsets).items()):
-        yield state_rows.noted_row(group_id, producers)
-    yield from state_rows.removed_rows(_tuples(state.offsets.removed), state.removed_groups)
+        yield state_entries.noted_row(group_id, producers)
+    yield from state_entries.removed_rows(_tuples(state.offsets.removed), state.removed_groups)
 
 
 def open_transactions(offsets: OffsetState) -> dict[int, tuple[Any, ...]]:
-    """The open transactions by producer, as state_rows.producer_row takes them."""
+    """The open transactions by producer, as state_entries.producer_row takes them."""
     return {
         producer: (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
         for producer, epoch, start, since, count, group_ids in _tuples(offsets.transactions)
@@ -143,7 +143,7 @@ def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release)
         match row.entry_type:
             case "group":
                 if payload["group"] is not None:
-                    groups[group_id] = state_rows.group_of(release, group_id, payload["group"])
+                    groups[group_id] = state_entries.group_of(release, group_id, payload["group"])
                 entries += [(group_id, *offset) for offset in payload["offsets"]]
                 producers += [None] * len(payload["offsets"])
             case "producer":

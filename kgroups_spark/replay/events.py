@@ -1,21 +1,59 @@
-"""Rows of `group_events` for what values and markers did: moves of offsets, and groups that they made or took."""
+"""Rows of `group_events`: events of acts (coordinator/group_events.py), and events at values and markers.
+
+The latter are moves of offsets, and the groups that a value creates or a marker removes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.group_events import GroupEvent
+from kgroups_spark.coordinator.group_events import GroupEvent, MemberEvents
 from kgroups_spark.offsets.moves import MOVES
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import TEXT, column, flags
 from kgroups_spark.replay.group_times import GroupFacts, GroupTimes
-from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps
+from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps, table_batch
+from kgroups_spark.tables.rows import column as array_of
 from kgroups_spark.tables.schemas import arrow_schema
+
+_OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
+
+
+def event_batches(events: Sequence[GroupEvent | MemberEvents], **constants: Any) -> Iterator[pa.RecordBatch]:
+    """The events as rows, in no order."""
+    single = [event for event in events if isinstance(event, GroupEvent)]
+    if single:
+        yield table_batch("group_events", GroupEvent._fields, single, **constants)
+    of_members = [event for event in events if isinstance(event, MemberEvents)]
+    if of_members:
+        yield _member_batch(of_members, constants)
+
+
+def _member_batch(events: list[MemberEvents], constants: dict[str, Any]) -> pa.RecordBatch:
+    counts = np.array([len(event.member_ids) for event in events])
+    rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
+    first = np.array([event.event_index for event in events])
+    columns = {
+        "member_id": pa.array(chain.from_iterable(event.member_ids for event in events), pa.string(), size=rows),
+        "event_index": pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32()),
+    }
+    arrays = []
+    for field in arrow_schema("group_events"):
+        if field.name in columns:
+            arrays.append(columns[field.name])
+        elif field.name in _OF_ALL:
+            values = array_of([getattr(event, field.name) for event in events], field.type)
+            arrays.append(values.take(pa.array(of)))
+        else:
+            arrays.append(constant(constants.get(field.name), rows, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("group_events"))
+
 
 _ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
 
