@@ -76,9 +76,9 @@ class Changes:
 
     def lines(self) -> Iterator[str]:
         """Lines for people; one line that says so if nothing is different."""
-        said = [*self._groups(), *self._sizes()]
+        parts = [*self._groups(), *self._sizes()]
         since = f"since audit {self.since_audit}"
-        yield f"{since}: {'; '.join(said)}" if said else f"{since}: the same groups, in the same states"
+        yield f"{since}: {'; '.join(parts)}" if parts else f"{since}: the same groups, in the same states"
 
     def _groups(self) -> Iterator[str]:
         if self.created:

@@ -106,14 +106,14 @@ def _ask_leader(cluster: Cluster, node: int) -> _Leader:
 
 def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list[str]]:
     """The shortest of the brokers' retentions, each of which expires the offsets of the partitions that it leads."""
-    said = {node: value for node, each in configs.items() if (value := each.values.get(OFFSETS_RETENTION))}
-    minutes = {node: number for node, value in said.items() if (number := _whole(value, 1, INT_MAX)) is not None}
+    reported = {node: value for node, each in configs.items() if (value := each.values.get(OFFSETS_RETENTION))}
+    minutes = {node: number for node, value in reported.items() if (number := _whole(value, 1, INT_MAX)) is not None}
     errors = [each for each in configs.values() if each.error]
     what = f"{OFFSETS_RETENTION} of the brokers"
     notes = [_not_known(what, each, "cluster kafka-cluster") for each in errors[:1]]
     notes += [
         _passed_over(f"{OFFSETS_RETENTION} of broker {node}", value)
-        for node, value in said.items()
+        for node, value in reported.items()
         if node not in minutes
     ]
     if len(set(minutes.values())) > 1:

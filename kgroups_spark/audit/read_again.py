@@ -75,14 +75,14 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         correction = Correction(*entry)
         kind = number, IN_ORDER.index(correction.entry_type), not correction.is_gone
         groups.setdefault(kind, []).append(correction.group_id)
-    said: dict[int, list[str]] = {}
+    by_partition: dict[int, list[str]] = {}
     for kind in sorted(groups):
         number, entry_type, stays = kind
         names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
-        said.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
+        by_partition.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
     return notes + [
         f"partition {number} was corrected: compaction removed records before we read them: {'; '.join(each)}"
-        for number, each in said.items()
+        for number, each in by_partition.items()
     ]
 
 

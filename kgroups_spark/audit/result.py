@@ -85,14 +85,14 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     for each in result.progress:
         counts.update(each.record_counts)
     short = _shortfall(work, result)
-    said = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
-    said += [*notes, *_without_segments(short.empty)]
-    said += [*gone_before_we_came(work, partitions), *_missing_note(work, result, short.missing)]
-    said += _held_back(result.progress)
-    said += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
-    said += moment.notes
-    said += unsettled_note(short.unsettled)
-    said += result.states.notes
+    all_notes = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
+    all_notes += [*notes, *_without_segments(short.empty)]
+    all_notes += [*gone_before_we_came(work, partitions), *_missing_note(work, result, short.missing)]
+    all_notes += _held_back(result.progress)
+    all_notes += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
+    all_notes += moment.notes
+    all_notes += unsettled_note(short.unsettled)
+    all_notes += result.states.notes
     rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
         moment,
@@ -111,7 +111,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
             "rows_added": {name: rows for name, rows in sorted(rows_added.items()) if rows},
             "quarantined": dict(sorted((result.quarantined + result.states.quarantined).items())),
             "record_counts": record_counts(counts),
-            "notes": tuple(said),
+            "notes": tuple(all_notes),
             "replaced_ranges": work.replaced.ranges or None,
         },
         short,

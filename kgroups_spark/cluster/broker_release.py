@@ -188,5 +188,5 @@ def _patches(release: str) -> str:
 
 
 def _no_single_release(reported: Mapping[int, Reported]) -> str:
-    said = "; ".join(dict.fromkeys(each.evidence for each in reported.values()))
-    return f"the release is unknown: {said or 'no broker has answered'}"
+    evidence = "; ".join(dict.fromkeys(each.evidence for each in reported.values()))
+    return f"the release is unknown: {evidence or 'no broker has answered'}"

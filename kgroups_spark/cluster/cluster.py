@@ -372,13 +372,13 @@ class Cluster:
             connection.close()
 
     def _gave_up(self, node_id: int | None, failures: list[Disconnected], elapsed: float) -> ClusterUnreachable:
-        said = "; ".join(dict.fromkeys(str(err) for err in failures))
+        causes = "; ".join(dict.fromkeys(str(err) for err in failures))
         if node_id is None:
-            return ClusterUnreachable(f"no broker has answered in {elapsed:.0f} s: {said}")
+            return ClusterUnreachable(f"no broker has answered in {elapsed:.0f} s: {causes}")
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
         return ClusterUnreachable(
-            f"broker {node_id} has not answered in {elapsed:.0f} s: {said} (the address is from its "
+            f"broker {node_id} has not answered in {elapsed:.0f} s: {causes} (the address is from its "
             "advertised.listeners)"
         )
 

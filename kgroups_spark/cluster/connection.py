@@ -201,8 +201,8 @@ class BrokerConnection:
             request.API_VERSION = self.version_of(request)
             answer = self._exchange(request, deadline)
             if error := error_name(answer.error_code):
-                said = f": {answer.error_message}" if answer.error_message else ""
-                raise AuthenticationFailed(f"{self} rejected our {name} credentials: {error}{said}")
+                detail = f": {answer.error_message}" if answer.error_message else ""
+                raise AuthenticationFailed(f"{self} rejected our {name} credentials: {error}{detail}")
             if name.startswith("SCRAM-") and len(sent) == 1:
                 self._require_strong_scram(name, sent[0], answer.auth_bytes)
             try:
@@ -369,14 +369,14 @@ OUT_OF_TIME, WRONG_NAME = (9, 10), (62, 64)
 
 def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
     """Advice about a certificate that is refused."""
-    said = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
+    start = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
     if err.verify_code in OUT_OF_TIME:
         return AuthenticationFailed(
-            f"{said}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"
+            f"{start}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"
         )
     if err.verify_code in WRONG_NAME:
-        return AuthenticationFailed(f"{said}; use a broker name that is in its certificate")
-    return AuthenticationFailed(f"{said}; ssl.truststore.location must have the authority that signed it")
+        return AuthenticationFailed(f"{start}; use a broker name that is in its certificate")
+    return AuthenticationFailed(f"{start}; ssl.truststore.location must have the authority that signed it")
 
 
 def _reason(err: OSError) -> str:

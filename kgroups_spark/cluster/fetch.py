@@ -249,9 +249,9 @@ class FetchedLog:
                 f"for {elapsed:.0f} s its leader has returned nothing after offset {self._next_offset}; its high "
                 f"watermark is {answer.high_watermark}, and was {self._end_offset} before"
             )
-        said = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
+        cause = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
         return LeaderLost(
-            f"{self._place} has returned nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said}"
+            f"{self._place} has returned nothing from offset {self._next_offset} on for {elapsed:.0f} s: {cause}"
         )
 
     def _batches(self, answer: FetchAnswer) -> memoryview:

@@ -171,11 +171,11 @@ def live_logs(
         logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch, pace))
     if "TOPIC_AUTHORIZATION_FAILED" in errors:
         raise not_authorized("DESCRIBE", f"topic {topic_name}")
-    said = "; ".join(f"partition {number_ranges(numbers)}: {error}" for error, numbers in sorted(errors.items()))
+    failed = "; ".join(f"partition {number_ranges(numbers)}: {error}" for error, numbers in sorted(errors.items()))
     if not logs:
-        raise KgroupsError(f"no partition of {topic_name} can be read now ({said}): are its brokers up?")
+        raise KgroupsError(f"no partition of {topic_name} can be read now ({failed}): are its brokers up?")
     _require_readable(logs)
-    return LiveLogs(topic, logs, [f"not read, their leaders did not answer: {said}"] if errors else [])
+    return LiveLogs(topic, logs, [f"not read, their leaders did not answer: {failed}"] if errors else [])
 
 
 def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:

@@ -168,8 +168,8 @@ class Claim:
         if others:
             raise self._lost_to(others[-1])
         if not ours or ours[-1].status != status:
-            said = f"is {ours[-1].status}" if ours else "is no longer in the ledger"
-            raise ClaimLost(f"audit {self.audit_id} stops: its claim {said}")
+            state = f"is {ours[-1].status}" if ours else "is no longer in the ledger"
+            raise ClaimLost(f"audit {self.audit_id} stops: its claim {state}")
 
     def _rows_since(self) -> tuple[list[AuditRow], list[AuditRow]]:
         """The ledger's rows from this claim's number on: those of this claim, and those of other audits."""

@@ -53,10 +53,10 @@ def reason_of(error: BaseException) -> str:
         cause = error.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        said, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
-        if said in BROKEN_CONNECTIONS:
-            return f"the connection to a Python worker or to storage broke ({said}, {kind})"
-        return _reported_by_task(said) or " ".join(f"{said} ({kind})".split())
+        message, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
+        if message in BROKEN_CONNECTIONS:
+            return f"the connection to a Python worker or to storage broke ({message}, {kind})"
+        return _reported_by_task(message) or " ".join(f"{message} ({kind})".split())
     text = str(error).strip()
     if reported := _reported_by_task(text):
         return reported

@@ -87,9 +87,9 @@ def _refusals(location: str) -> Iterator[None]:
             yield
         except duckdb.Error as error:
             # If one of our functions raised it, the message is ours.
-            said = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
-            hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
-            raise SqlError(*said, *hint) from error
+            lines = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
+            hint = (NAMES_ARE_LISTED,) if lines[0].startswith("Catalog Error: ") else ()
+            raise SqlError(*lines, *hint) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
@@ -136,9 +136,9 @@ def _delta_refusal(location: str) -> Iterator[None]:
     try:
         yield
     except DeltaError as error:
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise KgroupsError(
-            f"the lake at {location} cannot be read without Spark: {said}; --engine spark reads it"
+            f"the lake at {location} cannot be read without Spark: {reason}; --engine spark reads it"
         ) from error
 
 

@@ -72,17 +72,19 @@ class StatePlan:
 
     def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
         """Notes for people on the reading."""
-        said = [
+        notes = [
             f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_reported(topic, note)
         ]
         for read in reads:
             lost = [each for each in read.progress if each.given_up]
-            said += [
+            notes += [
                 f"{read.topic}: partition {p.offsets_partition} is left to the next audit: {p.given_up}" for p in lost
             ]
             if read.gone:
-                said.append(f"{read.topic}: {read.gone:,} keys that the tables held are no longer in the log, and went")
-        return said
+                notes.append(
+                    f"{read.topic}: {read.gone:,} keys that the tables held are no longer in the log, and went"
+                )
+        return notes
 
 
 def plan_state_logs(

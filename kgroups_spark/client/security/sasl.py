@@ -124,12 +124,12 @@ def _module(mechanism: str, properties: Mapping[str, str]) -> LoginModule:
 
 
 def _misfit(mechanism: str, module: LoginModule, is_given: bool) -> str:
-    said = f"sasl.mechanism is {mechanism}" if is_given else f"there is no sasl.mechanism, which means {mechanism}"
+    start = f"sasl.mechanism is {mechanism}" if is_given else f"there is no sasl.mechanism, which means {mechanism}"
     known = [name for names in MODULES.values() for name in names]
     if module.class_name not in known:
-        return f"{said}, which needs {MODULES[mechanism][0]} in {jaas.NAME}: its class is not Kafka's"
+        return f"{start}, which needs {MODULES[mechanism][0]} in {jaas.NAME}: its class is not Kafka's"
     fitting = " or ".join(name for name, modules in MODULES.items() if module.class_name in modules)
-    return f"{said}, but {jaas.NAME} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
+    return f"{start}, but {jaas.NAME} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
 
 
 def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:
