@@ -1,7 +1,7 @@
-"""`make test` takes some of many cases, by a seed that is printed; `make soak` takes all of them.
+"""`make test` runs some of many cases, chosen by a printed seed; `make soak` runs all of them.
 
 A test with the fixture `chosen` exists twice: `[some]` is part of `make test`, `[every]` has the marker `soak`. Its
-body asks for `chosen.some(cases, 3)`: `[some]` gets three of the cases, `[every]` all of them.
+body calls `chosen.some(cases, 3)`: `[some]` gets three of the cases, `[every]` all of them.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ VARIABLE = "KGROUPS_TEST_SEED"
 
 
 def seed() -> int:
-    """The seed of this run: that of the variable, or a new one, which goes there."""
+    """The seed of this run: the variable's, or a new one, which is stored there."""
     return int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1 << 32))))
 
 
 def some_of(count: int, *cases: Any) -> list[Any]:
-    """The cases as parameters, of which `make test` takes so many, by the seed; the others are part of the soak."""
+    """The cases as parameters. `make test` runs `count` of them, chosen by the seed; the others are part of the
+    soak."""
     taken = random.Random(f"{seed()} {cases}").sample(range(len(cases)), count)
     return [case if n in taken else pytest.param(case, marks=pytest.mark.soak) for n, case in enumerate(cases)]
 
 
 def one_of(*cases: Any) -> list[Any]:
-    """The same of one."""
+    """The same, with one case."""
     return some_of(1, *cases)
 
 
-# A soak tries so many times as many examples of a law as `make test`.
+# A soak tries this many times as many examples of a law as `make test`.
 SOAK_TIMES = 20
 
 
 def examples(count: int, **settings: Any) -> hypothesis.settings:
-    """So many examples of a law, at any speed; in a soak, of which laws are part, SOAK_TIMES as many."""
+    """Settings for `count` examples of a law, at any speed; in a soak SOAK_TIMES as many."""
     return hypothesis.settings(max_examples=count * (SOAK_TIMES if Laws.in_a_soak else 1), deadline=None, **settings)
 
 
 class Laws:
-    """Set before tests are read."""
+    """Settings of laws, set before tests are collected."""
 
     in_a_soak = False
 
 
 def marks_of(case: str, *cases: str) -> tuple[pytest.MarkDecorator, ...]:
-    """The marks of a case of which `make test` takes one, by the seed: none, or that of the soak."""
+    """The marks of a case, if `make test` runs one of `cases`, chosen by the seed: none, or the soak's."""
     taken = random.Random(f"{seed()} {cases}").choice(cases)
     return () if case == taken else (pytest.mark.soak,)
 
@@ -68,7 +69,7 @@ class Chosen:
         self.every, self.random = every, random.Random(f"{seed()} {test}")
 
     def some(self, cases: Iterable[Case], count: int, always: Collection[Case] = ()) -> list[Case]:
-        """So many of the cases and those of them to be taken always, in their order; in a soak all of them."""
+        """`count` of the cases and all of `always`, in their order; in a soak all cases."""
         given = list(cases)
         others = [number for number, case in enumerate(given) if case not in always]
         taken = set(self.random.sample(others, min(count, len(others))))
@@ -78,9 +79,9 @@ class Chosen:
         return found
 
     def takes(self, share: float) -> bool:
-        """Whether a case is taken that comes when nobody knows yet how many there are; in a soak it is."""
+        """Whether to take the next case, when the number of cases is not known yet; always true in a soak."""
         return self.random.random() < share or self.every
 
     def one(self, cases: Iterable[Case]) -> Case:
-        """One of the cases, in a soak as well: where each case of another kind takes one of this kind."""
+        """One of the cases, even in a soak: for tests in which each case of another kind needs one of this kind."""
         return self.random.choice(list(cases))

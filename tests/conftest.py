@@ -18,8 +18,8 @@ from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
 from tests.spark_classes import with_shared_classes
 
-# Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
-# last lets the others wait for it. Whatever is not named here comes after.
+# Files that take minutes, the longest first: a free process takes the next file, and a long file that starts last makes
+# the other processes wait. All other files come later.
 LONG_FILES = (
     "platforms/test_standalone.py",
     "broker/test_coordinators.py",
@@ -40,7 +40,7 @@ LONG_FILES = (
     "upkeep/test_maintain.py",
 )
 
-# Folders and files whose tests start Spark, brokers, a browser or notebooks as processes of their own.
+# Folders and files with tests that start Spark, brokers, a browser or notebooks as separate processes.
 PROCESSES = (
     "broker",
     "platforms",
@@ -51,12 +51,12 @@ PROCESSES = (
 )
 
 
-# A defect that an audit would survive fails a test.
+# In tests, a bug that an audit would survive is an error.
 attempts.SURVIVED = ()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Pytest-xdist deals the files in the order of their tests here, not those of many tests first."""
+    """Makes pytest-xdist distribute the files in the order of their tests here, not those with many tests first."""
     seed()
     Laws.in_a_soak = "soak" in config.option.markexpr
     if hasattr(config.option, "loadscopereorder"):
@@ -64,19 +64,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    """The seed, with which the choices of this run can be repeated."""
+    """The seed that repeats the choices of this run."""
     return f"cases are chosen by {VARIABLE}={seed()}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files come first. Tests with the session are marked `spark`, those of PROCESSES `processes`: both are left
-    out of `make test-fast`. Those by hypothesis are marked `law`. Tests with the marker `soak` run by `-m soak` alone.
+    """Puts long files first, and marks tests: `spark` with the session, `processes` for those of PROCESSES (both are
+    left out of `make test-fast`), `law` for those of hypothesis. Tests with the marker `soak` run only with `-m soak`.
     """
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
-    # A path is compared once, not with each of its tests.
+    # A path is compared once, not once for each of its tests.
     processes = {path for path in {item.path for item in items} if _starts_processes(path.relative_to(folder))}
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
@@ -104,7 +104,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> one_session.
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """JVMs of tests with Spark or processes of their own share an archive of classes."""
+    """Gives the JVMs of tests with Spark or separate processes a shared archive of classes."""
     starts_jvms = any(item.get_closest_marker(name) for item in session.items for name in ("spark", "processes"))
     if starts_jvms and not session.config.option.collectonly:
         os.environ[JVM_OPTIONS] = with_shared_classes()
@@ -121,7 +121,7 @@ def _session_of(item: pytest.Item) -> str | None:
 
 @pytest.fixture(params=["some", pytest.param("every", marks=pytest.mark.soak)])
 def chosen(request: pytest.FixtureRequest) -> Chosen:
-    """Chooses some cases of many; all of them in the test's second form, which is part of the soak."""
+    """Chooses some of many cases; all of them in the test's second form, which is part of the soak."""
     return Chosen(request.node.nodeid, request.param == "every")
 
 
@@ -133,7 +133,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "tests",
         {
             "spark.master": "local[2]",
-            # Hundreds of audits leave much in Delta's and Spark's memory: with 1 GB the JVM was always collecting.
+            # After hundreds of audits Delta and Spark use much memory: with 1 GB the JVM was always collecting garbage.
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms1g -Xmn512m",
             **FOR_SMALL_LAKES,
@@ -150,13 +150,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def local() -> Iterator[LocalSpark]:
-    """As much of a session as an audit by parts needs, in this process: a night takes a second. The lakes are those
-    that Spark and Delta would leave."""
+    """The part of a session that an audit with the `parts` writer needs, in this process: a night takes a second. The
+    lakes equal those of Spark and Delta."""
     with without_a_jvm():
         yield LocalSpark()
 
 
 @pytest.fixture(scope="session", params=["local", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
 def session(request: pytest.FixtureRequest) -> Any:
-    """`local`; in a soak the same tests have the Spark session, too."""
+    """`local`; in a soak the same tests also run with the Spark session."""
     return request.getfixturevalue(request.param)

@@ -1,4 +1,4 @@
-"""Jars from Maven, in the project's cache, by the Ivy that Spark brings: a fresh machine has no Maven."""
+"""Jars from Maven, in the project's cache, downloaded by Spark's own Ivy, because a fresh machine has no Maven."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kgroups_spark.session import ivy_folder
 
 
 def downloaded_jars(name: str, asked: str) -> list[str]:
-    """The jars of one `asked_for`, in the cache's folder `name`; downloaded when they are not there. Raises
-    RuntimeError with Ivy's own message."""
+    """The jars of one `asked_for`, in the cache's folder `name`, downloaded if they are missing. Raises RuntimeError
+    with Ivy's own message."""
     folder = ivy_folder() / name
-    # Written last: a folder without it, or with another one, is a download that was broken off, or of an older list.
+    # Written last: a folder without it is an interrupted download, and one with another text is of an older list.
     stamp = folder / "downloaded.xml"
     with one_at_a_time(ivy_folder() / f"{name}.lock"):
         if not stamp.is_file() or stamp.read_text() != asked:
@@ -32,7 +32,7 @@ def downloaded_jars(name: str, asked: str) -> list[str]:
 
 @contextmanager
 def one_at_a_time(lock: Path) -> Iterator[None]:
-    """Lets one process of this user in at a time."""
+    """Holds a lock, so that one process of this user is in the block at a time."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -40,8 +40,8 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
 
 
 def asked_for(modules: Iterable[str], configuration: str, not_needed: Iterable[str] = ()) -> str:
-    """An Ivy file for modules (`organisation:name:version`), alone (`master`), or with what they depend on (`default`)
-    without what is not needed. The version `latest.release` is the newest one that is published."""
+    """An Ivy file for modules (`organisation:name:version`), alone (`master`) or with their dependencies (`default`),
+    without `not_needed`. The version `latest.release` is the newest published one."""
     dependencies = "".join(
         f'<dependency org="{org}" name="{name}" rev="{version}" conf="default->{configuration}"/>'
         for org, name, version in (each.split(":") for each in modules)

@@ -1,5 +1,5 @@
-"""Files with the session of Spark go to one process of pytest-xdist, as long as there are others for the others: each
-process that has one file of them starts a JVM, which is slow until it has compiled what tests call."""
+"""Test files with the Spark session go to one process of pytest-xdist, as long as the others have other files: each
+process with such a file starts a JVM, which is slow until it has compiled the code that tests call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[1]
-# A test or a fixture that asks for it. The process that deals the files reads no tests.
+# A test or a fixture that uses the session. The process that distributes the files does not collect tests.
 ASKS_FOR_SPARK = re.compile(
     r"def test_\w+\([^)]*\bspark\b|@pytest\.fixture.*\ndef \w+\([^)]*\bspark\b|usefixtures\([^)]*\"spark\"|"
     r"^pytestmark = .*\bspark\b",
@@ -21,12 +21,12 @@ ASKS_FOR_SPARK = re.compile(
 
 @cache
 def has_session(file: Path) -> bool:
-    """Whether a test of the file has the session, as its text says."""
+    """Whether a test of the file uses the session, by its text."""
     return ASKS_FOR_SPARK.search(file.read_text()) is not None
 
 
 class OneSession(LoadFileScheduling):  # type: ignore[misc]
-    """Deals the files in their order, but to each process its own kind first."""
+    """Distributes the files in their order, but each process gets files of its own kind first."""
 
     def _assign_work_unit(self, node: Any) -> None:
         is_first = node.gateway.id == "gw0"

@@ -1,4 +1,4 @@
-"""Recordings of brokers: `__share_group_state` and `__transaction_state`, and what their Admin API answered."""
+"""Recordings of brokers: `__share_group_state` and `__transaction_state`, and the answers of their Admin API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ZIP = Path(__file__).parent / "data" / "corpora" / "state-logs.zip"
 
 @cache
 def answers():
-    """By recording: release, asked_at_ms, and what was answered of share groups or transactions."""
+    """By recording: release, asked_at_ms, and the answers about share groups or transactions."""
     with zipfile.ZipFile(_ZIP) as archive:
         return json.loads(archive.read("answers.json"))
 
@@ -45,7 +45,7 @@ def decoded(recording, log):
 
 
 def write_logs(recording, folder, topic=""):
-    """Writes the recorded folders of partitions, of that topic or of all; gives the log directory."""
+    """Writes the recorded folders of partitions, of one topic or of all; returns the log directory."""
     prefix = f"logs/{recording}/"
     with zipfile.ZipFile(_ZIP) as archive:
         for name in archive.namelist():
@@ -57,7 +57,7 @@ def write_logs(recording, folder, topic=""):
 
 
 def segments(recording, topic):
-    """By partition the bytes of its segment."""
+    """The bytes of each partition's segment, by partition."""
     prefix = f"logs/{recording}/{topic}-"
     with zipfile.ZipFile(_ZIP) as archive:
         names = [name for name in archive.namelist() if name.startswith(prefix)]

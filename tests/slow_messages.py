@@ -1,7 +1,7 @@
-"""The slow, obvious decoder of group and offset records: referee of kgroups_spark.messages, sharing no code with it.
+"""The slow, obvious decoder of group and offset records, to compare with kgroups_spark.messages; they share no code.
 
-One function a layout, written from the notes on Kafka's formats (what is read in which order), not from the message
-files. Everything is read byte by byte from a cursor; whatever is wrong raises Bad.
+It has one function for each layout, written from the notes on Kafka's formats (fields in their order), not from the
+message files. Everything is read byte by byte from a cursor; any error raises Bad.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Cursor:
         return self.integer(8)
 
     def uvarint(self):
-        """Up to five bytes; as Java's int, so what does not fit wraps."""
+        """Up to five bytes, as Java's int: larger numbers wrap."""
         total = 0
         for i in range(5):
             byte = self.integer(1, signed=False)
@@ -105,7 +105,7 @@ class Cursor:
         return self.array(self.string)
 
     def tags(self, known=None):
-        """The tag section: what the known tags hold. Sizes of known tags are not used, as in Java."""
+        """The values of the known tags in the tag section. Sizes of known tags are not used, as in Java."""
         found = {}
         if not self.flexible:
             return found
@@ -576,7 +576,7 @@ TYPES = {
 
 
 def slow_group_record(key, value):
-    """A dict with `outcome` (ok, tombstone or a reason) and what could be read; types 2 and up."""
+    """A dict with `outcome` (ok, tombstone or a reason) and the fields that could be read; for types from 2 on."""
     if key is None:
         return {"outcome": "null_key"}
     c = Cursor(key)
@@ -626,7 +626,7 @@ def try_layout(read, value, flexible):
 
 
 def choose(layouts, results):
-    """The released layout if it takes all bytes, else an early one that does, else the released one if it reads."""
+    """The released layout if it consumes all bytes, else an early one that does, else the released one if it reads."""
     first, early = results[0], [(name, r) for (name, _), r in zip(layouts, results, strict=True)][1:]
     whole_early = [(name, r) for name, r in early if r is not None and r[1] and r[2] == 0]
     if first is not None and first[2] == 0:

@@ -30,7 +30,7 @@ class SlowRecord(NamedTuple):
 
 
 def read_log(data: bytes) -> list[SlowRecord]:
-    """All records; raises AssertionError, struct.error or IndexError where the log is not sound."""
+    """All records. Raises AssertionError, struct.error or IndexError if the log is not sound."""
     records: list[SlowRecord] = []
     pos = 0
     while pos < len(data):

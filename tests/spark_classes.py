@@ -2,8 +2,8 @@
 call it class data sharing). Without it the session of the tests and each process with Spark load them from some 300
 jars, 10 s of CPU each.
 
-It lies in the virtual environment, whose jars it knows by their places and times; a JVM that has others, or a folder
-with a configuration among its classes, does without it.
+It is in the virtual environment, and names that environment's jars by path and time. A JVM with other jars, or with a
+configuration folder on its class path, does not use it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def with_shared_classes() -> str:
-    """A JVM's options. The first process that asks writes the archive, which takes half a
-    minute of CPU; others wait for it."""
+    """A JVM's options. The first process that calls this writes the archive, which takes half a minute of CPU; others
+    wait for it."""
     with one_at_a_time(Path(sys.prefix) / "spark-classes.lock"):
-        # Named by its jars, which a machine that has never run this lacks.
+        # Named by its jars, which are missing on a machine that has never run this.
         spark_jars()
         archive = _archive()
         if not archive.is_file():
@@ -71,7 +71,7 @@ def _write(archive: Path) -> None:
 
 
 def main(archive: str) -> None:
-    """Writes what a JVM has loaded after a write, a change and a query."""
+    """Writes the classes that a JVM has loaded after a write, a change and a query."""
     settings = {
         **FOR_SMALL_LAKES,
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:ArchiveClassesAtExit={archive}",
@@ -84,7 +84,7 @@ def main(archive: str) -> None:
         spark.sql(f"DELETE FROM delta.`{folder}` WHERE id = 1")
         spark.sql(f"SELECT id, count(*) FROM delta.`{folder}` GROUP BY id").collect()
     spark.stop()
-    # The JVM ends with its input, and writes then.
+    # The JVM exits at the end of its input, and writes the archive then.
     gateway.proc.stdin.close()
     gateway.proc.wait()
 

@@ -1,7 +1,7 @@
-"""Kafka's log cleaner over the bytes of segments, as `Cleaner`, `CleanedTransactionMetadata` and
-`MemoryRecords.filterTo` of Kafka 4.x have it, and a log that grows, rolls and is cleaned.
+"""Kafka's log cleaner over the bytes of segments, by the rules of `Cleaner`, `CleanedTransactionMetadata` and
+`MemoryRecords.filterTo` of Kafka 4.x, and a log that grows, rolls and is cleaned.
 
-Written with no code of the readers; for sound logs only. Files are those of `tests/logs/log_files.py`.
+It shares no code with the readers, and is for sound logs only. Files are those of `tests/logs/log_files.py`.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ class Batch(NamedTuple):
         return list(read_batch(self.data)) if self.magic == 2 else read_message(self.data)
 
     def control_type(self) -> int | None:
-        """0 ABORT, 1 COMMIT, others; None: the batch holds no record any more."""
+        """The type of the control record: 0 ABORT, 1 COMMIT, others; None: the batch no longer has a record."""
         keys = [record.key for record in self.records()]
         return struct.unpack_from(">h", keys[0], 2)[0] if keys and keys[0] else None
 
 
 @dataclass(frozen=True)
 class CleanLog:
-    """The settings of one round of cleaning. `producers_expired`: the broker has forgotten all of them."""
+    """The settings of one round of cleaning. `producers_expired`: the state of all producers has expired on the
+    broker."""
 
     now: int = NOW_MS
     delete_retention_ms: int = DAY_MS
@@ -82,9 +83,9 @@ def clean(
 ) -> dict[str, bytes]:
     """The segments after a round of cleaning. Cleaned ones become one, under the first one's name.
 
-    Cleaned is every partition below its active segment and its first open transaction, and below `up_to` where that is
-    given. `drop_tombstones`: rounds at `now` and one and two `delete.retention.ms` later: tombstones go, the markers of
-    transactions without records, and the broker has forgotten all producers by then.
+    Every partition is cleaned below its active segment and its first open transaction, and below `up_to` if that is
+    given. `drop_tombstones`: rounds at `now` and one and two `delete.retention.ms` later, which remove tombstones and
+    the markers of transactions without records; by then the state of all producers has expired on the broker.
     """
     rounds = range(3) if drop_tombstones else range(1)
     for number in rounds:
@@ -98,7 +99,7 @@ def clean(
 
 
 def first_uncleanable_offset(files: Files) -> int:
-    """Where the active segment of one partition begins, or its first open transaction, whichever comes first."""
+    """The start of one partition's active segment, or of its first open transaction, whichever comes first."""
     paths = sorted(files)
     transactions = Transactions.of([batch for path in paths for batch in batches_of(files[path])])
     return min([_base_offset(paths[-1]), *transactions.open_at.values()])
@@ -131,7 +132,7 @@ def _batch(data: bytes) -> Batch:
 @dataclass
 class Transactions:
     """The transactions of a log. `aborted`: batches of aborted transactions. `empty`: markers of transactions without
-    batches. `open_at`: where each producer's open transaction begins. `last_of_producer`: the batch that holds each
+    batches. `open_at`: the start of each producer's open transaction. `last_of_producer`: the batch with each
     producer's state. Batches and markers are named by their base offsets."""
 
     aborted: set[int] = field(default_factory=set)
@@ -148,7 +149,7 @@ class Transactions:
                 found._marker(batch, held)
             elif batch.is_transactional:
                 held[producer].append(batch.base_offset)
-            # A marker holds a producer's state only where it raised the epoch (transactions of version 2).
+            # A marker has a producer's state only if it raised the epoch (transactions of version 2).
             if producer >= 0 and (not batch.is_control or epochs.get(producer) != batch.producer_epoch):
                 found.last_of_producer[producer] = batch.base_offset
             epochs[producer] = batch.producer_epoch
@@ -189,7 +190,7 @@ def _clean_partition(files: Files, up_to: int | None, how: CleanLog) -> dict[str
 
 
 def _last_offsets(batches: list[Batch], aborted: set[int]) -> dict[bytes, int]:
-    """The last offset of every key; what was aborted hides nothing."""
+    """The last offset of every key; aborted records hide no others."""
     return {
         record.key: record.offset
         for batch in batches
@@ -207,7 +208,7 @@ class _Round:
     last_offset: int
 
     def cleaned(self, batch: Batch) -> bytes:
-        """The bytes that are left of the batch: all of it, one with fewer records, its header alone, or nothing."""
+        """The remaining bytes of the batch: all of it, a batch with fewer records, its header alone, or nothing."""
         records = batch.records()
         retained = [record for record in records if self._retains(batch, record)]
         if not retained:
@@ -227,7 +228,8 @@ class _Round:
         return record.offset >= self.last_offsets[record.key] and not (record.value is None and past_horizon)
 
     def _retains_empty(self, batch: Batch) -> bool:
-        """The last batch of an active producer, for its epoch and sequence; the last of the round, for its offset."""
+        """Whether to keep the empty batch: an active producer's last one, for its epoch and sequence, or the last one
+        of the round, for its offset."""
         last = self.transactions.last_of_producer.get(batch.producer_id)
         holds_state = last == batch.base_offset and not self.how.producers_expired
         return batch.magic == 2 and (holds_state or batch.last_offset == self.last_offset)
@@ -242,7 +244,7 @@ def _only_header(batch: Batch) -> bytes:
 
 
 def _rewritten(batch: Batch, retained: list[SlowRecord], delete_horizon: int | None) -> bytes:
-    """The batch with these records: offsets of magic 2 stay, a delete horizon stands where the base timestamp did."""
+    """The batch with these records: offsets of magic 2 stay, and a delete horizon replaces the base timestamp."""
     attributes = batch.attributes & ~DELETE_HORIZON
     base = retained[0].timestamp if delete_horizon is None else delete_horizon
     times = [record.timestamp for record in retained]
@@ -286,8 +288,8 @@ def _written(batch: Batch, attributes: int, last_offset: int, times: tuple[int, 
 class GrowingLog:
     """A log that is written batch by batch, rolled and cleaned, as a reader finds it on a broker's disk.
 
-    `written`: the log as it would be had nothing ever been cleaned; its leader epochs are made never to go back. Every
-    partition begins with one empty segment.
+    `written`: the log without any cleaning; its leader epochs never decrease. Every partition begins with one empty
+    segment.
     """
 
     def __init__(self, written: Files) -> None:
@@ -304,17 +306,17 @@ class GrowingLog:
         return list(self._to_come)
 
     def left(self, partition: int) -> int:
-        """Batches that are not written yet."""
+        """The number of batches that are not written yet."""
         return len(self._to_come[partition])
 
     def append(self, partition: int, batches: int) -> None:
-        """Writes the next ones to the active segment."""
+        """Writes the next `batches` batches to the active segment."""
         path = max(p for p in self.files if _partition(p) == partition)
         written, self._to_come[partition] = self._to_come[partition][:batches], self._to_come[partition][batches:]
         self.files[path] += b"".join(batch.data for batch in written)
 
     def roll(self, partition: int) -> None:
-        """Begins a new active segment, if the present one holds anything."""
+        """Begins a new active segment, unless the present one is empty."""
         path = max(p for p in self.files if _partition(p) == partition)
         if batches := batches_of(self.files[path]):
             self.files[_path(partition, batches[-1].last_offset + 1)] = b""
@@ -324,7 +326,7 @@ class GrowingLog:
 
 
 def _of_rising_epochs(batches: list[Batch]) -> list[Batch]:
-    """The batches with the highest leader epoch so far; it lies outside the checksum."""
+    """The batches, each with the highest leader epoch so far; the checksum does not cover the epoch."""
     epochs = itertools.accumulate((batch.leader_epoch for batch in batches), max)
     return [
         batch._replace(leader_epoch=epoch, data=batch.data[:12] + struct.pack(">i", epoch) + batch.data[16:])

@@ -1,4 +1,4 @@
-"""Logs recorded from real brokers, what the brokers answered, and audits of them."""
+"""Logs recorded from real brokers, the brokers' answers, and audits of the logs."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.logs.log_files import read_zip
 
 
 def cut_log(seed: int, release: str, partition: int = 0) -> CutLog:
-    """A log whose leaders write what random logs and a generated one hold."""
+    """A log with leaders that write the records of random logs and of a generated one."""
     found = read_zip(LOGS)
     name = sorted(found)[(31 * seed + len(release)) % len(found)]
     generated = [batch for batch in batches_in(found[name]) if batch.magic == 2]

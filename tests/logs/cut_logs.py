@@ -1,4 +1,4 @@
-"""A log that is cut back and goes on with other batches, as after an unclean leader election."""
+"""A log that is cut back and continues with other batches, as after an unclean leader election."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def batches_in(files: Files) -> list[Batch]:
 
 
 def at(batch: Batch, base_offset: int, leader_epoch: int) -> Batch:
-    """The batch at another place; its checksum covers neither offset nor epoch."""
+    """The batch with another offset and epoch; its checksum covers neither."""
     data = struct.pack(">q", base_offset) + batch.data[8:12] + struct.pack(">i", leader_epoch) + batch.data[16:]
     last = base_offset + batch.last_offset - batch.base_offset
     return batch._replace(base_offset=base_offset, last_offset=last, leader_epoch=leader_epoch, data=data)
@@ -24,7 +24,7 @@ def at(batch: Batch, base_offset: int, leader_epoch: int) -> Batch:
 
 @dataclass
 class CutLog:
-    """One offsets partition whose leaders take their batches from `source`, each one in turn."""
+    """One offsets partition, with leaders that write the batches of `source`, one after the other."""
 
     source: list[Batch]
     partition: int = 0
@@ -37,7 +37,7 @@ class CutLog:
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
     def grow(self, count: int) -> None:
-        """The leader writes so many more batches; the next segment may begin at any of them."""
+        """Writes `count` more batches by the present leader; the next segment may begin at any of them."""
         for _ in range(min(count, len(self.source))):
             self.batches.append(at(self.source.pop(0), self.end, self.epoch))
 

@@ -1,4 +1,4 @@
-"""Tables after a log was read again, beside the log as it is."""
+"""Tables after a log was read again, compared with the log itself."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.nights.reported_tables import CURRENT, VERSIONS, Reported, Row
 from tests.twin.object_nights import ObjectTables, by_objects, rebuilt_by_objects
 
 REPORTED = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
-# The place and time of the record behind a row: a state that was carried has seen records that the log has lost.
+# The place and time of a row's record: a carried state has seen records that the log has lost.
 PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
 
 
 def three_nights() -> list[Files]:
-    """The files as an audit finds them; before the second one the log forgets."""
+    """The files of three audits; before the second audit the log loses records."""
     log, found = GrowingLog({**forgetful_log(37), **forgetful_log(21, partition=1)}), []
     for left in range(5, 0, -1):
         forgetful_night(log, left)
@@ -33,7 +33,7 @@ def three_nights() -> list[Files]:
 
 
 def comparable(table: list[Row]) -> list[str]:
-    """The rows as text, in an order of their own, without where they were read and by which audit."""
+    """The rows as sorted texts, without the place and the audit of their reading."""
     return sorted(
         repr(sorted((name, value) for name, value in row.items() if name not in ("audit_id", "file"))) for row in table
     )
@@ -50,7 +50,7 @@ def now(audited: Reported) -> dict[str, Any]:
 
 
 def log_as_it_is(files: Files, nights: Nights) -> ObjectTables:
-    """The slow twin of one audit of all that the log still holds; what topic ids are called is known for good."""
+    """The slow twin of one audit of everything that the log still has; names of topic ids stay known."""
     return by_objects(files, nights.how, nights.audited.topic_names().rows())
 
 
@@ -63,7 +63,7 @@ def correction_of(row: Row) -> Correction:
 
 
 def groups_by_versions(audited: Reported) -> list[Row]:
-    """The last version of each group, if it did not remove it, with the columns of `groups` that versions have."""
+    """The last version of each group that is not removed, with the columns of `groups` that versions have."""
     last: dict[tuple[int, str], Row] = {}
     for row in sorted(audited.rows("group_versions"), key=lambda row: row["log_offset"]):
         last[row["offsets_partition"], row["group_id"]] = row
@@ -114,13 +114,13 @@ def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
 
 
 def waiting(audited: Audited) -> set[tuple[int, str]]:
-    """Groups that the last audit could not correct yet."""
+    """The groups that the last audit could not correct yet."""
     rows = audited.table(CHECKPOINTS).filter(pc.field("audit_id") == audited.audits).to_pylist()
     return {(row["offsets_partition"], row["group_id"]) for row in rows if row["entry_type"] == WAITING}
 
 
 def but_for(groups: set[tuple[int, str]], tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """The tables without these groups; whether their offsets are orphans is left open."""
+    """The tables without these groups, and without is_orphan of their offsets."""
     left = {
         name: [row for row in rows if (row["offsets_partition"], row.get("group_id")) not in groups]
         for name, rows in tables.items()

@@ -1,4 +1,4 @@
-"""Lakes of audits for tests: folders that grow, and what the tables say without Spark."""
+"""Lakes of audits for tests: growing folders, and the tables read without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgroups_spark.tables.schemas import TABLES
 # Every record read is in exactly one of these (R1).
 HISTORY = ["offset_commits", "group_records", "transaction_markers", "quarantine"]
 
-# Rows of these tables are equal however the lake came to be, except for the number of the audit that wrote them.
+# Rows of these tables are equal for every way to the lake, except for the number of the audit that wrote them.
 # (Findings are left out, because each audit looks for them again.)
 COMPARED = [n for n, t in TABLES.items() if t.kind in ("history", "current") and n != "findings"]
 
@@ -30,12 +30,12 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 def contents(lake: Path | str, names: list[str] | None = None, without: Collection[str] = ()) -> dict[str, list[str]]:
-    """The rows of tables without audit_id and the columns `without`, in an order of their own."""
+    """The sorted rows of tables, without audit_id and the columns `without`."""
     return {name: _content(rows(lake, name), without) for name in (names or COMPARED)}
 
 
 def contents_of(tables: Tables) -> dict[str, list[str]]:
-    """The same of all tables' rows."""
+    """The same for the rows of all tables."""
     return {name: _content(tables[name]) for name in COMPARED}
 
 
@@ -70,14 +70,14 @@ def copy_until(source: Path, target: Path, share: float) -> None:
 
 
 def assert_keys(lake: Path | str) -> None:
-    """Rows of the tables that others read have the keys that the contract says."""
+    """Checks that rows of the public tables have the keys of the contract."""
     for name in COMPARED:
         keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in rows(lake, name))
         assert [key for key, times in keys.items() if times > 1] == [], name
 
 
 def in_segments(source: Path, target: Path, batches: int) -> None:
-    """The offsets partitions in `source`, of one segment each, in segments of so many batches."""
+    """Copies the offsets partitions in `source`, of one segment each, into segments of `batches` batches."""
     for segment in sorted(source.glob("__consumer_offsets-*/*.log")):
         data, folder = segment.read_bytes(), target / segment.parent.name
         folder.mkdir(parents=True)

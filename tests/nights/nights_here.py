@@ -1,4 +1,4 @@
-"""The product's own nights in this process: `run_audit` over log files in memory, and what its lake says after each.
+"""The product's own nights in this process: `run_audit` over log files in memory, and the lake's tables after each.
 
 Files are bytes by path: `{"__consumer_offsets-3/00000000000000000000.log": b"..."}`.
 """
@@ -38,18 +38,18 @@ from tests.nights.reported_tables import Reported, Row, stored_as
 from tests.protocol.fake_delta import FakeStore
 from tests.protocol.local_spark import LocalSpark, in_memory
 
-# A day after the newest time of any log here would be ahead of it.
+# The clock of these audits: a log time more than a day after it would be ahead of the clock.
 CLOCK_MS = to_epoch_ms(datetime(2026, 11, 22, tzinfo=UTC))
-# Where files are made and removed without a disk, if there is such a place.
+# A folder in memory, if there is one.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-# So many that each segment is a range of its own, as where each has a gigabyte.
+# So many that each segment becomes a range, as if each had a gigabyte.
 MANY_SLOTS = 64
 
 
 @dataclass(frozen=True)
 class How:
-    """How a log is audited. `chunk_bytes`: so many are decoded at once. `in_ranges`: each segment is a range of its
-    own, and the shards have several tasks. `clock_ms`: this machine's clock."""
+    """How a log is audited. `chunk_bytes`: bytes that are decoded at once. `in_ranges`: each segment is a separate
+    range, and the shards have several tasks. `clock_ms`: this machine's clock, epoch ms."""
 
     release: str = "4.3"
     chunk_bytes: int | None = None
@@ -74,7 +74,7 @@ class How:
 
 
 class Audited(Reported):
-    """A lake in a folder of its own, which goes with this object, and what it says after its newest night."""
+    """A lake in its own folder, which is deleted with this object, and its tables after its newest night."""
 
     def __init__(self, like: Audited | None = None) -> None:
         self.folder, self.session = Path(tempfile.mkdtemp(prefix="night-", dir=IN_MEMORY)), LocalSpark(FakeStore())
@@ -96,7 +96,7 @@ class Audited(Reported):
         return str(self.folder / "lake")
 
     def night(self, files: Files, how: How) -> AuditSummary:
-        """One audit of all that is new in the files."""
+        """One audit of everything new in the files."""
         write_files(self.folder / "log", files)
         self.files = files
         options = AuditOptions(
@@ -121,7 +121,7 @@ class Audited(Reported):
         return other
 
     def rewrite_ledger(self, changed: Callable[[Row], Row]) -> None:
-        """The ledger says of each of its rows what `changed` makes of it."""
+        """Replaces each row of the ledger by the result of `changed`."""
         with in_memory():
             lake = Lake.open(self.session, self.lake)
             rows = [changed(row) for row in lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
@@ -137,7 +137,7 @@ class Audited(Reported):
 
     @property
     def audits(self) -> int:
-        """How many audits there were."""
+        """The number of audits."""
         return self.newest.audit_id
 
     @property
@@ -165,7 +165,7 @@ class Audited(Reported):
         return counts
 
     def records_read(self, offsets_partition: int | None = None) -> int:
-        """Without those that were read again."""
+        """The number of records read, without those read again."""
         return sum(
             part.records - part.records_reread
             for night in self.nights
@@ -176,7 +176,7 @@ class Audited(Reported):
 
 @cache
 def empty() -> Audited:
-    """All its tables are there. They are made once."""
+    """A lake with all tables, without rows, which is created once."""
     made = Audited()
     with in_memory():
         Lake.create(made.session, made.lake)
@@ -184,7 +184,7 @@ def empty() -> Audited:
 
 
 def how_of(release: str = "4.3", chunk_bytes: int | None = None) -> How:
-    """How a log is audited of whose topic it is known how many partitions it has: the slow twin does not find out."""
+    """How a log is audited if the number of partitions of its topic is given: the slow twin cannot find it."""
     return How(release, chunk_bytes, offsets_partitions=50)
 
 
@@ -201,7 +201,7 @@ def audit(files: Files, how: How | None = None) -> Audited:
 
 
 def audit_nights(files: Files, cuts: Cuts, how: How) -> Audited:
-    """One audit after the other, cut where `cuts` says: those of several ranges a night find each in a segment."""
+    """One audit after the other, of the log cut by `cuts`; with several ranges a night, each is in its own segment."""
     audited = new_lake()
     how = replace(how, in_ranges=how.in_ranges or any(len(ends) > 1 for nights in cuts.values() for ends in nights))
     for given in files_of_nights(files, cuts):
@@ -210,7 +210,7 @@ def audit_nights(files: Files, cuts: Cuts, how: How) -> Audited:
 
 
 def write_files(folder: Path, files: Files) -> None:
-    """Exactly these files below the folder."""
+    """Makes these the only files below the folder."""
     there = {str(path.relative_to(folder)) for path in folder.glob("*/*")}
     for gone in there - files.keys():
         (folder / gone).unlink()
@@ -221,8 +221,7 @@ def write_files(folder: Path, files: Files) -> None:
 
 @contextmanager
 def patched(how: How) -> Iterator[None]:
-    """Patches what an audit has no option for: its chunks, how few bytes are worth a range and how few
-    records a task, and its clock."""
+    """Patches settings without an option: chunks, the least bytes of a range and records of a task, and the clock."""
     with ExitStack() as stack:
         if how.chunk_bytes is not None:
             stack.enter_context(mock.patch("kgroups_spark.records.segment.Window", _windows_of(how.chunk_bytes)))
@@ -248,5 +247,5 @@ def _without_folder(rows: pa.Table) -> pa.Table:
 
 
 def _newest(rows: pa.Table) -> pa.Table:
-    """The rows of the last audit that wrote some: a lake keeps the state before it, too."""
+    """The rows of the last audit that wrote some; a lake also keeps the previous state."""
     return rows.filter(pc.field("audit_id") == pc.max(rows.column("audit_id"))) if len(rows) else rows

@@ -24,14 +24,14 @@ VERSIONS = ("group_versions", "group_member_versions")
 
 
 class Reported:
-    """Tables, of which subclasses say where they come from."""
+    """Tables of an audit; subclasses define their source."""
 
     def table(self, name: str) -> pa.Table:
-        """The rows of a table as its readers get them."""
+        """The rows of a table, as its readers get them."""
         raise NotImplementedError
 
     def record_counts(self) -> Counter[tuple[int, int | None]]:
-        """How many records of a type and value version were read."""
+        """The number of records read, by type and value version."""
         raise NotImplementedError
 
     def tables(self) -> dict[str, pa.Table]:
@@ -53,7 +53,7 @@ class Reported:
         return sums
 
     def state(self) -> dict[tuple[Any, ...], Any]:
-        """The saved state, without regard to the order of what has none."""
+        """The saved state, with everything unordered sorted."""
         by_partition = itertools.groupby(self.rows(NIGHT), itemgetter("offsets_partition"))
         return {
             (partition, entry.entry_type, entry.group_id or reported.get("producer_id")): unordered(reported)
@@ -63,13 +63,13 @@ class Reported:
         }
 
     def topic_names(self) -> TopicNames:
-        """Which names topic ids have."""
+        """The names of topic ids."""
         names = TopicNames()
         names.merge(sightings(self.table("topics").to_pylist()))
         return names
 
     def record_count(self, offsets_partition: int | None = None) -> int:
-        """Records that the four tables hold that together are the log."""
+        """The number of records in the four tables that together are the log."""
         return sum(
             row.get("record_count", 1)
             for name in RECORD_TABLES
@@ -86,7 +86,7 @@ def rows_of(name: str, table: pa.Table) -> list[Row]:
 
 
 def stored_as(name: str) -> str:
-    """The table that has such rows: NIGHT stands for the newest state of a night."""
+    """The table with such rows; NIGHT means the newest state of a night."""
     return CHECKPOINTS if name == NIGHT else name
 
 

@@ -24,7 +24,7 @@ NOW = ("share_partitions", "share_batches", "transactional_ids")
 
 @dataclass
 class StateNights:
-    """Audits of one partition, and the tables that they have written. `audit` runs one."""
+    """Audits of one partition, and the tables that they wrote. `audit` runs one."""
 
     topic: str
     release: str = "4.4"
@@ -36,7 +36,8 @@ class StateNights:
     settings: Settings | None = None
 
     def audit(self, log, *, again=False, starts_again=False):
-        """Reads what is new in the segment's bytes, or (`again`) everything once more; the rows it added."""
+        """Reads the new records in the segment's bytes, or (`again`) everything once more; returns the rows it
+        added."""
         ranges = [self._range(log, 0, self.next_offset)]
         if again:
             ranges.insert(0, self._range(log, -1, 0, is_reread=True, end_offset=self.next_offset))
@@ -90,6 +91,6 @@ class StateNights:
 
 
 def ends_of_batches(log):
-    """Where the batches of a segment end, from its start on."""
+    """The ends of a segment's batches, in bytes from its start."""
     batches = scan_batches(io.BytesIO(log))
     return [int(end) for end in batches.position + batches.size]

@@ -1,4 +1,4 @@
-"""The rows that the replay of stored history makes, in this process."""
+"""The rows of a replay of stored history, in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroups_spark.tasks.sinks import Given
 
 
 def given_rows(given: Given) -> pa.Table:
-    """All that tasks are given, in the order of the tasks."""
+    """The input of all tasks, in the order of the tasks."""
     return given.toArrow() if isinstance(given, DataFrame) else pa.concat_tables(given)
 
 

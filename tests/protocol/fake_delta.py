@@ -1,8 +1,8 @@
 """Delta tables in this process, for the package's own code: logs in memory, Parquet files on disk, no JVM.
 
-A log is what Kernel's is to us: versions, of which each can be written once; transactions; conflicts that a commit
-looks for. Before each look at a log and each write to it another thread may go on (turns.py). A store that looks and
-then writes (S3's) lets a version be written over in between.
+A log has the parts of Kernel's that we use: versions, each of which can be written once; transactions; conflicts that a
+commit checks. Before each read of a log and each write to it another thread may run (turns.py). On a store that checks
+and then writes (S3's) a version can be overwritten in between.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.protocol.spark_ddl import with_columns
 
 
 def folder_of(uri: str) -> Path:
-    """A folder as this process names it."""
+    """The local path of a folder."""
     return Path(uri.removeprefix("file:"))
 
 
@@ -56,7 +56,7 @@ Logs = dict[str, list[Version]]
 
 
 class FakeStore:
-    """The logs of all tables. `step` is called before each look and each write."""
+    """The logs of all tables. `step` is called before each read and each write."""
 
     def __init__(self, *, looks_then_writes: bool = False) -> None:
         self.logs: Logs = {}
@@ -64,7 +64,7 @@ class FakeStore:
         self.step: Callable[[], None] = lambda: None
 
     def log(self, path: str) -> list[Version]:
-        """The versions of the table at that path; none where there is no table."""
+        """The versions of the table at that path; empty if there is no table."""
         return list(self.logs.get(path, []))
 
     def tables_in(self, folder: str) -> set[str]:
@@ -72,7 +72,7 @@ class FakeStore:
         return {path[len(folder) + 1 :].split("/")[0] for path in self.logs if path.startswith(f"{folder}/")}
 
     def put(self, path: str, number: int, version: Version) -> bool:
-        """Whether the version is written: it was not there."""
+        """Writes the version; False: it exists already."""
         log = self.logs.setdefault(path, [])
         self.step()
         if number < len(log):
@@ -254,7 +254,7 @@ class FakeKernel(Store):
 
 
 class FakeSpark:
-    """The DELETE and UPDATE by which an audit clears up, with Delta's rules for their transaction."""
+    """The DELETE and UPDATE statements of an audit that clears up, with Delta's rules for their transactions."""
 
     def __init__(self, store: FakeStore) -> None:
         self.store, self._settings = store, dict[str, str]()
@@ -315,14 +315,15 @@ class FakeSpark:
 
 @lru_cache(maxsize=1024)
 def _rows_of_file(name: str, table_uri: str, path: str) -> pa.Table:
-    # Files have few rows: a dataset would take twice the time.
+    # The files have few rows, and a dataset would take twice the time.
     rows = pyarrow.parquet.ParquetFile(folder_of(table_uri) / path).read(use_threads=False)
     rows = rows.select(arrow_schema(name).names)
     return rows if rows.schema.equals(arrow_schema(name)) else rows.cast(arrow_schema(name))
 
 
 class InMemory:
-    """Rows of files as a dataset gives them, in a tenth of its time: that starts a scan with threads for each look."""
+    """Rows of files, as from a dataset but in a tenth of its time: a dataset starts a scan with threads for each
+    read."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
@@ -339,15 +340,14 @@ def _rows_of_files(name: str, table_uri: str, paths: tuple[str, ...]) -> InMemor
 
 
 def _remembered(name: str, table_uri: str, paths: Sequence[str]) -> InMemory:
-    """As dataset_of; each file is opened once, for no file is ever changed, and the ledger's are asked for all the
-    time."""
+    """As dataset_of, but each file is opened once: files never change, and the ledger's are read all the time."""
     return _rows_of_files(name, table_uri, tuple(paths))
 
 
 @contextmanager
 def opened_once() -> Iterator[None]:
     """Reads each file of a lake once, one after the other, and compresses none: a file has few rows in many columns,
-    and each column would take a compressor of its own."""
+    and each column would need a separate compressor."""
 
     def one_by_one(calls: list[Callable[[], Any]], threads: int = 1) -> list[Any]:
         return [call() for call in calls]
@@ -363,7 +363,7 @@ def opened_once() -> Iterator[None]:
 
 @contextmanager
 def in_this_process() -> Iterator[None]:
-    """Opens lakes over stores, whose logs need no Spark, and lets each thread be a host of its own."""
+    """Opens lakes over fake stores, which need no Spark, and makes each thread a separate host."""
     with (
         opened_once(),
         mock.patch("kgroups_spark.lake.lake.Kernel", lambda spark: FakeKernel(spark.store)),
@@ -374,6 +374,6 @@ def in_this_process() -> Iterator[None]:
 
 
 def fake_lake(store: FakeStore, folder: Path) -> Lake:
-    """The lake there, made if need be."""
+    """The lake in the folder, created if necessary."""
     spark: Any = FakeSpark(store)
     return Lake.create(spark, str(folder))

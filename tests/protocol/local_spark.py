@@ -1,8 +1,8 @@
 """Whole audits in this process: a loop runs the tasks, and Delta's logs are written here. No JVM.
 
-An audit by parts asks little of Spark: the Runner of its tasks is a loop here, and of a session it needs the sort of
-the rows of files that maintenance compacts. Everything else is the package's own code. The logs lie on disk as well, as
-Delta has them, so that any reader of Delta tables can look at the lake.
+An audit with the `parts` writer needs little of Spark: the Runner of its tasks is a loop here, and from a session it
+only needs to sort the rows of files that maintenance compacts. Everything else is the package's own code. The logs are
+also on disk, in Delta's form, so that any reader of Delta tables can read the lake.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from kgroups_spark.lake.store import Store, TableFile
 from kgroups_spark.runner import LINES, Line, Runner, SparkRunner, lines_in
 from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version, folder_of, opened_once
 
-# Each writes files of its own, which is what most of a small audit costs.
+# Each task writes its own files, which is most of the cost of a small audit.
 SLOTS = 1
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class LocalSpark(FakeSpark):
-    """As a session, as far as audits and maintenance by parts use one: to sort files, to change and to clear tables.
-    `slots`: of the loop that runs their tasks."""
+    """The part of a session that audits and maintenance with the `parts` writer use: sorting files, changing and
+    clearing tables. `slots`: of the loop that runs their tasks."""
 
     def __init__(self, store: FakeStore | None = None) -> None:
         super().__init__(store or StoreOnDisk())
@@ -57,7 +57,7 @@ class LocalSpark(FakeSpark):
 
 
 def _vacuumed(store: FakeStore, path: str, hours: int, *, dry: bool) -> pa.Table:
-    """Deletes old files that no version has: the versions here are younger than what VACUUM retains. Their paths."""
+    """Deletes old files that no version has (all versions here are within VACUUM's retention); returns their paths."""
     known = {unquote(file.path) for version in store.log(path) for file in version.adds}
     old = time.time() - hours * 3600
     files = [
@@ -165,8 +165,8 @@ def _parquet(*paths: str) -> LocalFrame:
 
 
 class StoreOnDisk(FakeStore):
-    """A store whose logs are Delta's own files, read again at each look: a lake may be copied, changed and deleted
-    below it. It knows what this process and Spark write into lakes of a test, without checkpoints."""
+    """A store with Delta's own log files, read again each time: the lake may be copied, changed and deleted meanwhile.
+    It supports the commits of this process and of Spark in a test's lakes, without checkpoints."""
 
     def log(self, path: str) -> list[Version]:
         entries = sorted((folder_of(path) / "_delta_log").glob("*.json"))
@@ -179,7 +179,7 @@ class StoreOnDisk(FakeStore):
         self.step()
         log = folder_of(path) / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
-        # Whole or not at all, and only one of two that write the same version.
+        # Atomic: the whole file or none, and only one of two processes writes a version.
         whole = log / f".{uuid.uuid4()}"
         whole.write_text("".join(f"{json.dumps(each)}\n" for each in _actions(version)))
         try:
@@ -252,14 +252,14 @@ class LocalKernel(FakeKernel):
 
 @contextmanager
 def in_memory() -> Iterator[None]:
-    """The same for lakes whose logs are in memory, a file of which is opened once: no file is ever changed."""
+    """The same for lakes with logs in memory; each file is opened once, because files never change."""
     with without_a_jvm(), opened_once(), mock.patch.object(Lake, "files_in_reach", True):
         yield
 
 
 @contextmanager
 def without_a_jvm() -> Iterator[None]:
-    """Lets audits and maintenance run on a LocalSpark; those of other sessions are as ever."""
+    """Lets audits and maintenance run on a LocalSpark; those on other sessions work as usual."""
 
     def store_of(spark: Any) -> Store:
         return LocalKernel(spark.store) if isinstance(spark, LocalSpark) else Kernel(spark)

@@ -1,5 +1,5 @@
-"""Audits, rebuilds and maintenance as far as they change a lake: the package's own claims, clearing up and commits,
-with rows that say only which place of the log they are of."""
+"""The changes of audits, rebuilds and maintenance to a lake: the package's own claims, clearing up and commits, with
+rows that have only a log offset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ODD = 7
 
 
 def audit(lake: Lake, end: int) -> int:
-    """Reads the log up to `end`; the number of the audit, or 0 if another one had read more."""
+    """Reads the log up to `end`; returns the number of the audit, or 0 if another one had read more."""
     with Claim.take(lake, take_over=True) as claim:
         clear_up(lake, claim)
         start = read_by(claim.before)
@@ -44,7 +44,7 @@ def audit(lake: Lake, end: int) -> int:
 
 
 def rebuild(lake: Lake) -> int:
-    """Decodes quarantine again, which says so in its rows."""
+    """Decodes quarantine again, and marks its rows as resolved."""
     with Claim.take(lake, take_over=True) as claim:
         clear_up(lake, claim)
         assert claim.before is not None
@@ -58,7 +58,7 @@ def rebuild(lake: Lake) -> int:
 
 
 def maintain(lake: Lake) -> int:
-    """Brings files together."""
+    """Compacts files."""
     with Claim.take(lake, take_over=True) as claim:
         clear_up(lake, claim)
         assert claim.before is not None
@@ -84,13 +84,13 @@ def _in_transaction(write: Callable[..., Any], transaction: tuple[str, int]) -> 
 
 
 def read_by(row: AuditRow | None) -> int:
-    """Up to where the log is read."""
+    """The offset up to which the log has been read."""
     return row.partitions[0].end_offset if row is not None and row.partitions else 0
 
 
 def assert_whole(lake: Lake) -> int:
-    """The tables as of the last finished audit hold each place of the log that it and those before it read, once, and
-    nothing of others; up to where."""
+    """Checks that the tables as of the last finished audit have each log offset that it and earlier audits read, once,
+    and no others; returns the offset up to which the log has been read."""
     last = Ledger(lake).last_finished()
     end, number = read_by(last), last.audit_id if last else 0
     tables = {name: LakeAsOfAudit(lake, number).rows(name).to_pylist() for name in WRITTEN}

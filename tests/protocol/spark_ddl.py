@@ -1,4 +1,4 @@
-"""ALTER TABLE ... ADD COLUMNS as Delta does it, for tables without a JVM: what migrations ask for, read as SQL."""
+"""ALTER TABLE ... ADD COLUMNS as Delta does it, for tables without a JVM, parsed from the SQL of migrations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:.])")
 
 
 def with_columns(schema: StructType, added: str) -> StructType:
-    """The columns with those that ADD COLUMNS (`added`) adds at their places."""
+    """The columns, with those of ADD COLUMNS (`added`) at their positions."""
     found = deepcopy(schema)
     words = _Words(added)
     words.take("(")

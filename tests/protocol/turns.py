@@ -1,4 +1,5 @@
-"""Threads that run one at a time, each until its next step: who goes on then is chosen, so is every interleaving."""
+"""Threads that run one at a time, each until its next step. A function chooses the next thread, and so the
+interleaving."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# Chooses the thread that goes on: takes the names of the threads that have not ended, and returns one of them.
+# Chooses the next thread: takes the names of the threads that have not ended, and returns one of them.
 Choose = Callable[[list[str]], str]
 
 
 class Turns:
-    """Runs functions as threads of these names; `step` is where a thread waits for its next turn."""
+    """Runs functions as threads with these names; a thread waits for its next turn in `step`."""
 
     def __init__(self, choose: Choose) -> None:
         self._choose = choose
@@ -22,7 +23,7 @@ class Turns:
         self.answers: dict[str, Any] = {}
 
     def step(self) -> None:
-        """Waits for the next turn; nothing in a thread that is not one of these."""
+        """Waits for the next turn; does nothing in any other thread."""
         name = threading.current_thread().name
         if name in self._turn:
             self.steps[name] += 1
@@ -30,7 +31,7 @@ class Turns:
             self._turn[name].acquire()
 
     def run(self, **functions: Callable[[], Any]) -> Turns:
-        """Ends when all of them have; what they answered or raised is kept by their names."""
+        """Runs the functions until all have ended; keeps the results and exceptions by name."""
         alive = list(functions)
         for name, function in functions.items():
             self._turn[name], self.steps[name] = threading.Semaphore(0), 0
@@ -54,7 +55,7 @@ class Turns:
 
 
 def by_stretches(*stretches: tuple[str, int]) -> Choose:
-    """So many steps of the one, then so many of the other, and so on; then each to its end."""
+    """The given number of steps of each named thread, in this order; then each runs to its end."""
     plan: list[list[Any]] = [[name, steps] for name, steps in stretches]
 
     def choose(alive: list[str]) -> str:
