@@ -8,7 +8,7 @@ from tests.logs.log_files import Files
 
 
 def damaged(files: Files, rng: random.Random) -> Files:
-    """One of the segments with bytes flipped, overwritten, cut out or put in."""
+    """The files with one segment damaged: bytes flipped, overwritten, removed or inserted."""
     path = rng.choice(sorted(files))
     data = bytearray(files[path])
     for _ in range(rng.choice([1, 1, 3])):

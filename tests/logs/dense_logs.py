@@ -1,4 +1,4 @@
-"""Random logs of few groups, topics and producers, so that everything happens to everything: bytes of segments."""
+"""Random logs of few groups, topics and producers, so that all kinds of records interact. As bytes of segments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def group_record(rng: random.Random) -> KeyValue:
 
 
 def undecodable(rng: random.Random) -> KeyValue:
-    """A record of a type that nobody knows, or one that is cut off."""
+    """A record of an unknown type, or a truncated one."""
     return rng.choice([b"\0\x63\0\1a", b"\0\1\0", b"\0\3\0\1a"]), rng.choice([b"\0\0\0", b""])
 
 
@@ -66,7 +66,7 @@ def marker(control_type: int) -> Callable[..., bytes]:
     )
 
 
-# The kinds of batches that a log is made of, and how often each comes.
+# The kinds of batches in a log, and their frequencies.
 KINDS: dict[Callable[..., bytes], int] = {
     plain(offset_commit): 6,
     plain(offset_commit, tombstone=True): 2,
@@ -84,7 +84,7 @@ KINDS: dict[Callable[..., bytes], int] = {
 
 
 def dense_log(seed: int, batches: int = 30) -> Files:
-    """One offsets partition; some offsets are missing, and some times."""
+    """One offsets partition; some offsets and some times are missing."""
     rng, offset, data = random.Random(seed), 0, b""
     for kind in rng.choices(list(KINDS), list(KINDS.values()), k=batches):
         data += kind(rng, offset)

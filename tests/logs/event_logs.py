@@ -1,6 +1,7 @@
-"""Random logs in which things happen: groups come, go and change, offsets climb, go back, go and come again.
+"""Random logs with many events: groups are created, removed and changed; offsets rise, are rewound, removed and
+restarted.
 
-Each batch has a time of its own, as what one act of a coordinator writes has. Bytes of segments.
+Each batch has its own time, like the records of one act of a coordinator. As bytes of segments.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def flexible(value: bytes) -> bytes:
 
 @dataclass
 class EventLog:
-    """One offsets partition. `retention_ms`: the expiry that the log's times go by."""
+    """One offsets partition. `retention_ms`: the retention by which the log's offsets expire."""
 
     seed: int
     batches: int = 60

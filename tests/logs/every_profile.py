@@ -1,4 +1,4 @@
-"""One log of four partitions, each of another kind."""
+"""One log of four partitions, each of a different kind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Random logs in which much comes and goes: groups, members, offsets and transactions, every one of them ended; and
-nights in which the cleaner takes what ended it before anybody has read it."""
+"""Random logs in which many groups, members, offsets and transactions begin, and all of them end; and nights in which
+the cleaner removes the tombstones and markers before an audit has read them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ KINDS: dict[Callable[[random.Random], list[KeyValue]], int] = {
 
 
 def forgetful_log(seed: int, steps: int = 40, partition: int = 0) -> Files:
-    """One offsets partition; a third of the commits are transactions of one producer each, soon ended."""
+    """One offsets partition; a third of the commits are transactions of one producer each, which end soon."""
     rng = random.Random(seed)
     data, offset, ends_at = b"", 0, dict[int, int]()  # by producer the step at which its transaction ends
     for step in range(steps + 4):
@@ -108,8 +108,8 @@ def _batch(offset: int, records: list[KeyValue], attributes: int, producer_id: i
 
 
 def forgetful_night(log: GrowingLog, nights_left: int, rounds: int = 3) -> None:
-    """Writes to the log until the next audit. The cleaner works so late that tombstones are left in the last round's
-    segment alone."""
+    """Writes to the log until the next audit. The cleaner runs so late that only the last round's segment still has
+    tombstones."""
     for number in range(rounds):
         log.clean(drop_tombstones=True)
         for partition in log.partitions:

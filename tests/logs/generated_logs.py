@@ -1,4 +1,4 @@
-"""Logs that were generated, with the answers of Kafka's own classes."""
+"""Generated logs, with the answers of Kafka's own classes."""
 
 from __future__ import annotations
 

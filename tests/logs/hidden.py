@@ -1,4 +1,4 @@
-"""Segments that workers read as software does which knows less: what it does not know lies in quarantine."""
+"""Segments read as by older software that knows fewer types: records of the others are quarantined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
 
 
 class OldFile:
-    """An open segment; as long as it is open, this process does not know the type and the version."""
+    """An open segment. While it is open, this process does not know the type and the version."""
 
     def __init__(self, path: str) -> None:
         self._file: Any = open_file(path)
@@ -48,5 +48,5 @@ class OldFile:
 
 
 def open_as_old(path: str) -> Any:
-    """Stands in for files.open_file."""
+    """Replaces files.open_file."""
     return OldFile(path)

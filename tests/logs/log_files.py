@@ -1,4 +1,4 @@
-"""Log files in memory, by path: read from folders and zip files, and cut into what each of several nights is given."""
+"""Log files in memory, by path: read from folders and zip files, and cut into the files of several nights."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def segments_of(files: Files) -> dict[int, list[str]]:
 
 
 def of_one_leader(files: Files) -> dict[str, bytes]:
-    """The same log, all of whose batches one leader wrote: an audit refuses a log whose leader epochs go back. (The
-    checksum of a batch does not cover its epoch.)"""
+    """The same log, as if one leader had written all batches: an audit refuses a log with decreasing leader epochs.
+    (The checksum of a batch does not cover its epoch.)"""
     return {path: _of_one_leader(data) for path, data in files.items()}
 
 
@@ -56,20 +56,19 @@ def _of_one_leader(data: bytes) -> bytes:
 
 @dataclass(frozen=True, order=True)
 class Border:
-    """A place between two batches: `position` in the segment of that number, and the offset that comes next."""
+    """A place between two batches: `position` in the segment of that number, and the next offset."""
 
     segment: int
     position: int
     next_offset: int
 
 
-# Per offsets partition and night the borders at which its ranges end; the last one of a night is where the next night
-# goes on.
+# For each offsets partition and night the borders at which its ranges end; the next night continues at the last one.
 Cuts = Mapping[int, Sequence[Sequence[Border]]]
 
 
 def borders(files: Files, partition: int) -> list[Border]:
-    """Every place where an offsets partition's log can be cut, its beginning and end included."""
+    """Every place at which an offsets partition's log can be cut, including its start and end."""
     paths = segments_of(files)[partition]
     found = [Border(0, 0, 0)]
     for number, path in enumerate(paths):
@@ -81,7 +80,7 @@ def borders(files: Files, partition: int) -> list[Border]:
 
 
 def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int) -> dict[int, list[list[Border]]]:
-    """Cuts of every partition into so many nights of so many ranges, at random borders; some are empty."""
+    """Cuts of every partition into `nights` nights of `ranges` ranges, at random borders; some are empty."""
     cuts = {}
     for partition in segments_of(files):
         places = borders(files, partition)
@@ -92,14 +91,14 @@ def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int
 
 
 def files_of_nights(files: Files, cuts: Cuts) -> Iterator[dict[str, bytes]]:
-    """The log's files as each night finds them: up to its last border, a segment for each range."""
+    """The log's files for each night: up to the night's last border, with a segment for each range."""
     segments = {partition: _Segments(files, partition, cuts[partition]) for partition in cuts}
     for night in range(max(map(len, cuts.values()))):
         yield {path: data for each in segments.values() for path, data in each.until(night)}
 
 
 class _Segments:
-    """A partition's segments, rolled within a night wherever one of its ranges ends."""
+    """A partition's segments, rolled at the end of each range of a night."""
 
     def __init__(self, files: Files, partition: int, nights: Sequence[Sequence[Border]]) -> None:
         self._files, self._paths, self._nights = files, segments_of(files)[partition], nights

@@ -1,4 +1,4 @@
-"""Logs that are read in nights, and tables without what nights may see otherwise."""
+"""Logs that are read in nights, and tables without columns that may depend on the nights."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java", "2.8")
 
 @cache
 def logs(release: str) -> dict[str, Files]:
-    """Every fourth log, other ones for each of four releases."""
+    """Every fourth log; different ones for each of four releases."""
     found = read_zip(LOGS)
     return {name: of_one_leader(found[name]) for name in sorted(found)[RELEASES.index(release) % 4 :: 4]}
 
 
 def reported(audited: Reported, files: Files) -> dict[str, Any]:
-    """Everything that must not depend on cuts. `files`: the segments, which may be cut in any way."""
+    """All results that must not depend on cuts. `files`: the segments, which may be cut in any way."""
     return {
         **{name: audited.rows(name) for name in (*CURRENT, *VERSIONS, "transaction_markers", "group_records")},
         "offset_commits": [without_outcome(row) for row in audited.rows("offset_commits")],
@@ -33,12 +33,12 @@ def reported(audited: Reported, files: Files) -> dict[str, Any]:
 
 
 def without_outcome(row: Row) -> Row:
-    """The row but for what is null where its marker lies outside the range that wrote it."""
+    """The row without the columns that are null if its marker is outside the range that wrote it."""
     return {name: value for name, value in row.items() if name not in ("outcome", "marker_offset")}
 
 
 def in_whole_log(row: Row, files: Files) -> Row:
-    """The row with its place in the bytes of its whole partition, not in a segment; a replay knows none."""
+    """The row with its byte position in the whole partition instead of a segment; rows of a replay have none."""
     if row["file"] is None:
         return row
     folder = f"__consumer_offsets-{row['offsets_partition']}/"

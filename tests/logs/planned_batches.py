@@ -1,4 +1,4 @@
-"""Batches of a log that is planned."""
+"""Batches for tests of planning."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def marker(offset: int, epoch: int) -> bytes:
 
 
 def damaged(data: bytes) -> bytes:
-    """The batch with another last byte, so that its checksum is wrong."""
+    """The batch with its last byte changed, so that its checksum is wrong."""
     return data[:-1] + bytes([data[-1] ^ 1])

@@ -1,4 +1,4 @@
-"""Recorded logs in which offsets expired, and which batches removed them."""
+"""Recorded logs in which offsets expired, and the batches that removed them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {
 
 
 def tombstone_batches(files: Files, partition: int) -> Iterator[tuple[Border, int, int, set[tuple[Any, ...]]]]:
-    """Where a batch with tombstones begins, its time in ms, the offset after it, and the names that it removes."""
+    """For each batch with tombstones: its start, its time in ms, the offset after it, and the names that it removes."""
     (path,) = segments_of(files)[partition]
     for records in read_segment(io.BytesIO(files[path])):
         assert not isinstance(records, CorruptBatch)

@@ -1,4 +1,4 @@
-"""An audit's tables against what a broker answered: each comparison gives ours, in the words of the answer, and its.
+"""An audit's tables compared with a broker's answers: each comparison returns our values in the answer's form, and its.
 
 An answer is as in the corpora: `release`; `groups` by name, with `members` by id; `committed` offsets and `unstable`
 partitions by group; `open_transactions` by offsets partition; `ends` of the offsets partitions.
@@ -25,7 +25,7 @@ def groups(rows: Rows, answer: Json) -> OursAndSaid:
 
 
 def _group(row: Row, said: Json) -> Json:
-    """Our row in the words of the answer, which does not hold every field of every release."""
+    """Our row in the form of the answer, which does not have all fields in every release."""
     group = {**row, "simple": row["is_simple"]}
     if group["group_type"] != "classic":
         group |= {"simple": False, "protocol_type": group["group_type"]}
@@ -76,7 +76,7 @@ def committed_offsets(rows: Rows, answer: Json) -> OursAndSaid:
 
 
 def pending_offsets(rows: Rows, answer: Json) -> OursAndSaid:
-    """Topic and partition by group, of the groups that were asked for."""
+    """Topic and partition by group, for the requested groups."""
     said = answer["unstable"]
     ours: dict[str, set[tuple[str, int]]] = {name: set() for name in said}
     for row in rows("pending_offsets"):

@@ -46,7 +46,7 @@ def state(end: int) -> dict[int, int]:
 
 
 class Broker:
-    """A partition's folder, and what a broker does to it. Changes go step by step; each step is one system call."""
+    """A partition's folder, and a broker's changes to it. They run step by step; each step is one system call."""
 
     segment = 6  # offsets of a segment
 
@@ -84,7 +84,7 @@ class Broker:
         yield from self._swap([int(path[-24:-4]) for path in sorted(self.contents())[:-1]], cleaned)
 
     def _cleaned(self) -> bytes:
-        """Writes more; the bytes that cleaning then leaves of the rolled segments."""
+        """Writes more batches; returns the bytes of the rolled segments that remain after cleaning."""
         self.append(9)
         before = self.contents()
         active = max(before)
@@ -111,13 +111,13 @@ class Broker:
         yield from self.merges()
 
     def goes_on(self) -> Steps:
-        """It only writes."""
+        """Only writes."""
         for _ in range(8):
             self.append(1)
             yield
 
     def copies_files(self) -> Steps:
-        """Every file becomes another one with the same bytes, as a copying tool leaves them."""
+        """Replaces every file by another one with the same bytes, as a copying tool does."""
         for path in sorted(self.log.glob("*.log")):
             copy = path.with_suffix(".tmp")
             copy.write_bytes(path.read_bytes())
@@ -125,13 +125,13 @@ class Broker:
             yield
 
     def cuts_off(self) -> Steps:
-        """A follower drops what its new leader does not have."""
+        """Drops the records that a follower's new leader does not have."""
         path = self.path(self.written // self.segment * self.segment)
         os.truncate(path, path.stat().st_size - len(commit(0)))
         yield
 
     def deletes_records(self) -> Steps:
-        """kafka-delete-records: the first segments go."""
+        """Removes the first segments, as kafka-delete-records does."""
         for base in (0, self.segment):
             self.path(base).rename(self.path(base, ".deleted"))
             yield
@@ -140,7 +140,7 @@ class Broker:
 
 
 class Lake:
-    """The lake of audits of the folder: the log offsets that they read, the damage, and how far they read."""
+    """The lake of the folder's audits: the log offsets that they read, the damage, and the offset that they reached."""
 
     def __init__(self, broker: Broker) -> None:
         self.folder = str(broker.log.parent)

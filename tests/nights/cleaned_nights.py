@@ -15,14 +15,14 @@ from tests.logs.log_files import Files
 from tests.nights.nights_here import Audited, How, new_lake
 from tests.nights.reported_tables import RECORD_TABLES
 
-# Longer than any test takes: nothing need be read again for its age.
+# Longer than any test takes, so that no partition is read again because of its age.
 NEVER_MS = 10**14
 
 
 @dataclass
 class Nights:
-    """Audits of one log into one lake. `seen`: every record that was there at a night's reading and had not been read
-    before, by partition and offset. `topic_id`: that of the log."""
+    """Audits of one log into one lake. `seen`: the records that each night found and no earlier night had read, by
+    partition and offset. `topic_id`: of the log."""
 
     how: How = field(default_factory=How)
     topic_id: str | None = None
@@ -32,7 +32,7 @@ class Nights:
     def audit(
         self, files: Files, *, full: bool = False, delete_retention_ms: int = NEVER_MS, accept: bool = False
     ) -> AuditRow:
-        """One night; what the ledger says of it."""
+        """Runs one night; returns its row of the ledger."""
         identity = f"version: 0\ntopic_id: {self.topic_id}\n".encode()
         folders = {path.split("/")[0] for path in files} if self.topic_id else set()
         given = {**files, **{f"{folder}/partition.metadata": identity for folder in folders}}
@@ -53,7 +53,7 @@ class Nights:
 
 
 def write_folder(folder: Path, files: Files) -> None:
-    """The folder holds these segments and no others."""
+    """Makes these the only segments of the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,8 @@ def write_folder(folder: Path, files: Files) -> None:
 
 
 def random_night(log: GrowingLog, rng: np.random.Generator, nights_left: int) -> None:
-    """Writes to the log until the next audit: nothing to some partitions, and in the last night all that is left."""
+    """Writes to the log until the next audit: nothing to some partitions, and in the last night all remaining
+    batches."""
     for partition in log.partitions:
         left = log.left(partition)
         most = left if nights_left == 1 else min(left, 1 + 3 * left // (nights_left + 1))

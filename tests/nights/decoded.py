@@ -1,4 +1,4 @@
-"""Ranges of files in memory as stage 1 decodes them: the rows of each table, and how far it came."""
+"""Ranges of files in memory, decoded by stage 1: the rows of each table, and the progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.nights.reported_tables import stored_as
 
 
 class MemoryFile(io.BytesIO):
-    """A segment in memory, of which nobody knows which one it is."""
+    """A segment in memory, whose identity is unknown."""
 
     def version(self) -> None:
         return None
@@ -30,7 +30,7 @@ class MemoryFile(io.BytesIO):
 
 @dataclass
 class Decoded:
-    """Rows by table, of all ranges that were decoded."""
+    """Rows by table, of all decoded ranges."""
 
     tables: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     progress: list[RangeProgress] = field(default_factory=list)
@@ -63,7 +63,7 @@ def decode(
 
 
 def plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
-    """Rows in exactly the table's schema, nulls only where it allows them."""
+    """Rows in exactly the table's schema, with nulls only in nullable columns."""
     table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
     assert table.column_names == arrow_schema(stored_as(name)).names, name
     table = table.unify_dictionaries().cast(arrow_schema(stored_as(name)))

@@ -1,5 +1,5 @@
-"""Brokers, played, with all that an audit asks them besides the log. Answers are those of Kafka 4.3.1 in their newest
-version, and go through the wire's form."""
+"""Fake brokers with the answers to all requests of an audit except those for the log. Answers are those of Kafka 4.3.1
+in their newest version, encoded and decoded as on the wire."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def topic(name: str, leaders: Sequence[int | None] = (1,), topic_id: str | None 
 
 @dataclass
 class FakeBrokers:
-    """`forbidden`: resources whose configuration may not be asked for, as (type, name), and "list groups".
-
-    `group_configs`: what is set for a group, by group. `down`: node ids that do not answer. `ends`: log start and high
-    watermark of a partition, or the error of its leader; (0, 0) where nothing is said.
+    """`forbidden`: resources without permission to describe their configuration, as (type, name), and "list groups".
+    `group_configs`: the settings of each group. `down`: node ids that do not answer. `ends`: log start and high
+    watermark of a partition, or the error of its leader; (0, 0) for other partitions.
     """
 
     known: Sequence[TopicMetadata] = (topic("__consumer_offsets"),)
@@ -127,7 +126,7 @@ class FakeBrokers:
         elif of == 2:
             values, reported = self.topic_configs, dict.fromkeys(self.topic_configs, DEFAULT_CONFIG)
         else:
-            # A group has all configs; those that were not set for it come from the broker.
+            # A group's answer has all configs; those that were not set for it come from the broker.
             values = {"consumer.session.timeout.ms": "45000", **self.group_configs[name]}
             reported = {key: GROUP_CONFIG if key in self.group_configs[name] else DEFAULT_CONFIG for key in values}
         keys = wanted.configuration_keys

@@ -21,13 +21,13 @@ from tests.nights.reported_tables import RECORD_TABLES, Reported, stored_as
 from tests.twin.object_replay import replay_partitions
 from tests.twin.object_rows import correction_rows, in_log_order, replay_rows
 
-# Tables that do not stay as they were decoded: the replay completes markers, and traffic is summed up.
+# Tables with rows that change after decoding: the replay completes markers, and traffic is summed up.
 COMPLETED = ("transaction_markers", "group_traffic")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ObjectTables(Reported):
-    """Tables in memory. `progress`: of the ranges that were decoded for them."""
+    """Tables in memory. `progress`: of the decoded ranges."""
 
     def __init__(self, tables: Mapping[str, Sequence[pa.Table]], progress: Sequence[RangeProgress] = ()) -> None:
         self._tables, self.progress = tables, progress
@@ -42,8 +42,8 @@ class ObjectTables(Reported):
 def by_objects(
     files: Files, how: How, known: Iterable[Sighting] = (), audits: AuditSpans | None = None
 ) -> ObjectTables:
-    """The tables that one audit of the whole log should write. `known`: names of topic ids, from elsewhere. `audits`:
-    as replay_shard.Night, where several audits read it."""
+    """The tables that one audit of the whole log should write. `known`: names of topic ids from other sources.
+    `audits`: as in replay_shard.Night, if several audits read the log."""
     read, names = decode(files, how.release), TopicNames()
     names.merge(known)
     for each in read.progress:
@@ -58,7 +58,7 @@ def by_objects(
 
 
 def rebuilt_by_objects(audited: Reported, how: How, audits: AuditSpans | None = None) -> ObjectTables:
-    """The tables that history and what was corrected lead to. `audits`: as replay_shard.Night."""
+    """The tables that follow from history and corrections. `audits`: as in replay_shard.Night."""
     history = replay_rows({name: [audited.table(name)] for name in RECORD_TABLES})
     made: dict[str, list[pa.Table]] = defaultdict(list)
     corrected = correction_rows(audited.rows(CHECKPOINTS))

@@ -1,8 +1,8 @@
 """The replay of an offsets partition by a shard of objects, record by record: the slow, obvious twin of
 kgroups_spark/replay.
 
-Rows come sorted by offsets partition and log offset, the saved state first (object_rows.py makes them of tables). Times
-are ms, and Kafka's -1 stays -1.
+Rows are sorted by offsets partition and log offset, with the saved state first (object_rows.py makes them from tables).
+Times are epoch ms, and Kafka's -1 stays -1.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _VALUE = (COMMITTED, LEADER_EPOCH, METADATA, COMMIT_TIME, EXPIRE_TIME, TOPIC_ID,
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
-    """The batch's rows. Most columns of most batches are null throughout, and cost nothing."""
+    """The batch's rows. In most batches most columns are entirely null, and cost nothing."""
     columns = [
         itertools.repeat(None, batch.num_rows) if column.null_count == batch.num_rows else column.to_pylist()
         for column in batch.columns
@@ -114,8 +114,8 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _values(batch: pa.RecordBatch) -> Iterable[OffsetAndMetadata | None]:
-    """The values of a batch that has commits and no records of types 2 to 23, made at once; else None for each row.
-    Rows that are no values of commits get any value, which nobody reads."""
+    """The values of a batch with commits and without records of types 2 to 23, decoded at once; otherwise None for each
+    row. Rows without a commit's value get an arbitrary one, which is not used."""
     kinds = set(batch.column(KIND).unique().to_pylist())
     if VALUE not in kinds or RECORD in kinds or batch.column(RAW_VALUE).null_count < batch.num_rows:
         return itertools.repeat(None, batch.num_rows)
@@ -124,7 +124,7 @@ def _values(batch: pa.RecordBatch) -> Iterable[OffsetAndMetadata | None]:
 
 
 def _or_null(batch: pa.RecordBatch, at: int) -> pa.Array:
-    """A column, with null for -1 where that means none."""
+    """A column, with null for -1 if that means none."""
     column = batch.column(at)
     if at not in (LEADER_EPOCH, EXPIRE_TIME):
         return column
@@ -138,7 +138,8 @@ class RowReplay:
         self._shard = shard
 
     def replay(self, row: Row) -> EndedTransaction | None:
-        """The transaction that a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
+        """Replays the row. Returns the transaction that a marker ended, None for other rows. Raises ReplayFailure as
+        the shard does."""
         shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], row[TIMESTAMP]
         if timestamp is not None and timestamp < 0:
             timestamp = None
@@ -183,7 +184,7 @@ class RowReplay:
 
 
 def time_ms(timestamp: int | None) -> int | None:
-    """A log time; None where there is none."""
+    """A log time in epoch ms; None: there is none."""
     return None if timestamp is None or timestamp < 0 else timestamp
 
 
@@ -226,7 +227,7 @@ class _ShardReplay:
         self._events: GroupEvents | None = None
 
     def run(self, rows: Iterator[Row]) -> Iterator[Output]:
-        """Replays the rows of the partition; the versions leave as they come, everything else at the end."""
+        """Replays the rows of the partition; yields versions at once, and all other rows at the end."""
         state: list[StateRow] = []
         records = _records(rows, state)
         first = next(records, None)
@@ -240,7 +241,7 @@ class _ShardReplay:
                 self._shard.correct(row[LOG_OFFSET], row[OUTCOME], row[GROUP], row[TEXT])
                 continue
             if pending >= CHANGES_AT_ONCE:
-                # Not before a correction: it takes the place of versions of the record before it.
+                # Not before a correction, which replaces the versions of the record before it.
                 pending = 0
                 yield from self._changes()
             try:

@@ -1,4 +1,4 @@
-"""Replay rows of tables as Arrow, as object_replay.py takes them."""
+"""Replay rows, as Arrow, from tables: the input of object_replay.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE = (*TIMES, "producer_id", "producer_epoch", "leader_epoch")
 
 
 def replay_rows(tables: Mapping[str, Sequence[pa.Table]]) -> pa.Table:
-    """One row for each record that the four tables of history hold."""
+    """One row for each record in the four tables of history."""
     commits, records, markers, quarantine = (
         pa.concat_tables([arrow_schema(name).empty_table(), *tables.get(name, ())])
         for name in ("offset_commits", "group_records", "transaction_markers", "quarantine")
@@ -47,12 +47,12 @@ def object_entries(rows: Sequence[Row]) -> pa.Table:
 
 
 def correction_rows(rows: Sequence[Row]) -> pa.Table:
-    """Corrections of it (rows of checkpoints) but those that wait."""
+    """Corrections of a saved state (rows of checkpoints), except those that wait."""
     return _entries([row for row in rows if row["reason"] == REREAD and row["entry_type"] != WAITING], CORRECTION)
 
 
 def in_log_order(rows: Sequence[pa.Table]) -> list[pa.RecordBatch]:
-    """The rows as a replay takes them."""
+    """The rows in the order for a replay."""
     table = pa.concat_tables(rows)
     first = pc.fill_null(table.column("log_offset"), -1)
     keys = table.select(["offsets_partition", "kind"]).append_column("place", first)

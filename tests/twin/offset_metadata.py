@@ -1,14 +1,14 @@
 """Committed and pending offsets of one shard.
 
-A plain value is committed at once. A transactional one is pending under its producer id until that producer's next
-marker: COMMIT lets it in, if no record with a greater log offset has committed the slot since (T19, T20; not in 3.7),
-ABORT drops it. Which records are transactional: Java goes by the producer id (T28), Scala by the batch's bit. A
-tombstone removes the committed offset, and in Java since 3.8 what any producer has pending for the slot, at once (T21,
-T22); in Scala a transactional one removes only what its own transaction has pending.
+A plain value is committed at once. A transactional value is pending under its producer id until that producer's next
+marker: COMMIT commits it, if no record with a greater log offset has committed the slot since (T19, T20; not checked in
+3.7), ABORT drops it. A record is transactional by its producer id in Java (T28), by its batch's bit in Scala. A
+tombstone removes the committed offset, and in Java since 3.8 also all pending offsets of the slot, at once (T21, T22).
+In Scala a transactional tombstone removes only the pending offset of its own transaction.
 
-Which groups a coordinator takes to have an open transaction is a bookkeeping of its own (`groups_in_transactions`):
-in 3.8 to 4.0.0 a producer id that was noted for a group stays noted when a tombstone took its last offset before the
-marker came (KAFKA-19164), and the group is then never deleted.
+A coordinator keeps a separate list of groups with an open transaction (`groups_in_transactions`). In 3.8 to 4.0.0 a
+producer id noted for a group stays noted if a tombstone removes its last offset before the marker (KAFKA-19164), and
+the group is then never deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """An offset and the record it came with; `producer_epoch` is -1 where that has none."""
+    """An offset and its record; `producer_epoch` is -1 if the record has none."""
 
     log_offset: int
     record_type: int
@@ -44,7 +44,7 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetObserver(Protocol):
-    """Learns what becomes of committed offsets. `removed_by`: a tombstone came. `commit` None: there was no committed
+    """Is notified of changes of committed offsets. `removed_by`: at a tombstone. `commit` None: there was no committed
     offset. `is_pending`: an open transaction held an offset of the slot."""
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None: ...
@@ -66,7 +66,7 @@ class OffsetMetadata:
         self.observer: OffsetObserver | None = None
 
     def put(self, slot: Slot, commit: OffsetCommit, producer_id: int, is_transactional: bool) -> None:
-        """Takes in a value."""
+        """Applies a value."""
         if producer_id == -1 if self.by_producer_id else not is_transactional:
             self._commit(slot, commit)
             return
@@ -79,7 +79,7 @@ class OffsetMetadata:
             self.noted_producers.setdefault(slot[0], set()).add(producer_id)
 
     def remove(self, slot: Slot, producer_id: int, is_transactional: bool) -> None:
-        """Takes in a tombstone."""
+        """Applies a tombstone."""
         removes = self.release.tombstone_removes_pending
         if removes == "of_its_transaction" and is_transactional:
             self._drop(producer_id, slot)
@@ -95,7 +95,7 @@ class OffsetMetadata:
                 self._drop(producer, slot)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> list[str]:
-        """Commits or drops what the producer has pending; the groups it had something pending for."""
+        """Commits or drops the producer's pending offsets; returns their groups."""
         pending = self.pending.get(producer_id)
         if pending is None:
             return []
@@ -110,14 +110,14 @@ class OffsetMetadata:
         return groups
 
     def restore_pending(self, producer_id: int, pending: dict[Slot, OffsetCommit]) -> None:
-        """Puts a producer's pending offsets in place, from a saved state."""
+        """Restores a producer's pending offsets from a saved state."""
         self.pending[producer_id] = pending
         for slot in pending:
             self.pending_producers.setdefault(slot, set()).add(producer_id)
             self.pending_count[slot[0]] = self.pending_count.get(slot[0], 0) + 1
 
     def drop_pending(self, producer_id: int) -> None:
-        """Forgets what the producer has pending, as if it had never been; the opposite of `restore_pending`."""
+        """Removes the producer's pending offsets without a trace; the opposite of `restore_pending`."""
         for slot in list(self.pending.get(producer_id, ())):
             self._drop(producer_id, slot)
         self.pending.pop(producer_id, None)
@@ -131,7 +131,7 @@ class OffsetMetadata:
         return group_id in self.pending_count
 
     def groups_in_transactions(self) -> set[str]:
-        """Groups that the coordinator takes to have an open transaction, and therefore does not delete."""
+        """Groups that the coordinator believes to have an open transaction, and therefore does not delete."""
         if self.release.open_transactions_by == "group":
             return set(self.noted_producers)
         return set(self.pending_count)
@@ -163,7 +163,7 @@ class OffsetMetadata:
             self._commit(slot, commit)
 
     def _drop(self, producer_id: int, slot: Slot) -> None:
-        """Forgets a pending offset. The producer's entry stays, as in Kafka: its marker still finds it."""
+        """Removes a pending offset. The producer's entry stays for its marker, as in Kafka."""
         if self.pending.get(producer_id, {}).pop(slot, None) is None:
             return
         producers = self.pending_producers[slot]

@@ -1,5 +1,5 @@
-"""Reduced history, slow and obvious: row by row, each rule as the tables of history/reduction.py and state_logs/keep.py
-say it; and the product's own over rows in memory."""
+"""The slow, obvious twin of reduced history: row by row, by the rules in history/reduction.py and state_logs/keep.py;
+and the product's own reduction over rows in memory."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def twin(tables: Mapping[str, Rows], horizons: Mapping[int, int]) -> dict[str, R
 
 
 def _is_needed(marker: Row, tables: Mapping[str, Rows], left: Mapping[str, Rows]) -> bool:
-    """Whether what comes before it of the same producer is a record, not a marker."""
+    """Whether the same producer's previous entry is a record, not a marker."""
     if marker["outcome"] is None or marker["producer_id"] is None:
         return True
     records = [*left["offset_commits"], *left["group_records"]]
@@ -158,7 +158,7 @@ def _by_offset(rows: Rows) -> Rows:
 
 
 class InMemory:
-    """Rows as tasks read them, some at a time."""
+    """Rows as tasks read them, in lots."""
 
     def __init__(self, tables: Mapping[str, pa.Table], at_once: int) -> None:
         self.tables, self.at_once = tables, at_once
@@ -179,7 +179,7 @@ def reduced(
     replaced: Replaced = NOTHING,
     at_once: int = 1000,
 ) -> dict[str, pa.Table]:
-    """The rows that the product leaves of the tables. Tables that it reads and that are not given are empty."""
+    """The rows of the tables that the product keeps. Tables that it reads but that are not given are empty."""
     given = {name: tables[name] if name in tables else rows_of(name) for name in SHARD_OF}
     left: dict[str, list[pa.Table]] = {name: [given[name].slice(0, 0)] for name in tables}
     read = InMemory(given, at_once)

@@ -1,4 +1,4 @@
-"""The state of a shard of objects: saved and loaded as state format 1 has it, corrected, and as columns."""
+"""The state of a shard of objects: saved and loaded in state format 1, corrected, and as columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 def save(shard: Shard) -> Iterator[StateRow]:
-    """Rows that `load` makes the same state of."""
+    """Rows from which `load` restores the same state."""
     for group_id in sorted(shard.groups.keys() | shard.offsets.committed.keys()):
         yield group_entry(group_id, shard.groups.get(group_id), shard.offsets.committed.get(group_id, {}))
     waiting = {producer_id for producer_id, pending in shard.offsets.pending.items() if pending}
@@ -44,12 +44,12 @@ def save(shard: Shard) -> Iterator[StateRow]:
 
 
 def group_entry(group_id: str, group: Group | None, offsets: Mapping[TopicPartition, OffsetCommit]) -> StateRow:
-    """The row of a group, or (None) of orphans alone, and of its committed offsets."""
+    """The row of a group (None: orphaned offsets only) with its committed offsets."""
     return group_row(group_id, group, [(*slot, *commit[:3], *commit[3]) for slot, commit in offsets.items()])
 
 
 def producer_entry(shard: Shard, producer_id: int) -> StateRow:
-    """The row of a producer that has something pending or a transaction open."""
+    """The row of a producer with pending offsets or an open transaction."""
     open_ = shard.transactions.by_producer.get(producer_id)
     transaction = None
     if open_ is not None:
@@ -88,15 +88,15 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
                         shard.topics.ids[topic] = topic_id
             case _:
                 raise ValueError(f"a saved state has a row of type {row.entry_type!r}, which is unknown")
-    # The oldest removals are forgotten first.
+    # The oldest removals are dropped first.
     shard.removed.update(sorted(removed, key=lambda each: each[1].log_offset))
     shard.removed_groups.update((group_id, log_offset) for log_offset, group_id in sorted(removed_groups))
 
 
 def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: str | None) -> None:
-    """Puts another payload in the place of what the shard has of that entry; None: the entry is gone.
+    """Replaces the shard's entry by another payload; None: removes the entry.
 
-    A producer's payload says which one; without transaction and pending offsets it is gone.
+    A producer's payload has its id; without a transaction and pending offsets the producer is removed.
     """
     fields: Json = {} if payload is None else orjson.loads(payload)
     match entry_type:
@@ -146,5 +146,5 @@ def _load_producer(shard: Shard, payload: Json) -> None:
 
 
 def state_of(shard: Shard) -> ShardState:
-    """The state of the shard as the package has it."""
+    """The state of the shard in the package's form."""
     return loaded(plain_entries(list(save(shard))), shard.release)

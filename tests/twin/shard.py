@@ -4,12 +4,12 @@
     shard.replay_offset_commit(...), .replay_group_record(...), .end_transaction(...)   in log order
     shard.group_rows(), .member_rows(), .committed_rows(), ...                          the current tables
 
-It is pure: no Spark, no files, no clock. Times are milliseconds, None where a record has none. Where a real
-coordinator's load would fail, ReplayFailure is raised after what Kafka's classes had changed by then, and the next
-record may follow.
+It is pure: no Spark, no files, no clock. Times are milliseconds, None if a record has none. Where a real coordinator's
+load would fail, ReplayFailure is raised after the changes that Kafka's classes had made by then, and the next record
+may follow.
 
-This is the slow, obvious twin of the package's replay, which has offsets as columns: one object an offset. The groups
-are the package's own.
+This is the slow, obvious twin of the package's replay, which has offsets as columns: here each offset is an object. The
+groups are the package's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.twin.shard_events import RemovedOffset, ShardEvents
 from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow, TopicRow
 from tests.twin.transactions import EndedTransaction, OpenTransactions
 
-# Made for every record: this way in a third of the time.
+# Called for every record: this way takes a third of the time.
 _commit = partial(tuple.__new__, OffsetCommit)
 _committed_row = partial(tuple.__new__, CommittedRow)
 
@@ -64,7 +64,7 @@ class Shard(Groups):
         producer_epoch: int = -1,
         is_transactional: bool = False,
     ) -> None:
-        """A record of type 0 or 1; `value` None is a tombstone."""
+        """Replays a record of type 0 or 1; `value` None is a tombstone."""
         slot = (group_id, topic, partition)
         if value is None:
             if is_transactional:
@@ -114,7 +114,7 @@ class Shard(Groups):
         producer_id: int = -1,
         is_transactional: bool = False,
     ) -> None:
-        """A record of types 2 to 23; see Groups. It belongs to its producer's transaction, too."""
+        """Replays a record of types 2 to 23, see Groups. It also belongs to its producer's transaction."""
         if is_transactional:
             self.transactions.record(log_offset, log_timestamp, producer_id, -1)
         if value is not None:
@@ -134,8 +134,8 @@ class Shard(Groups):
     def end_transaction(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, outcome: str | None
     ) -> EndedTransaction:
-        """A control record: `committed`, `aborted`, or None for a type that is neither. The transaction that it ended,
-        for its row."""
+        """Replays a control record: `committed`, `aborted`, or None for another type. Returns the transaction that it
+        ended, for its row."""
         if outcome is None and not self.release.unknown_marker_ends_transaction:
             return EndedTransaction(None, 0, [])
         events = self.events
@@ -145,7 +145,7 @@ class Shard(Groups):
         self.remove_simple_groups(groups, RecordPlace(log_offset, log_timestamp), by_marker=True)
         if events is not None:
             events.ended()
-        # Scala's loader drops what is pending at any marker; the log's own transaction ends at COMMIT and ABORT alone.
+        # Scala's loader drops pending offsets at any marker; the log's own transaction ends only at COMMIT and ABORT.
         return EndedTransaction(None, 0, []) if outcome is None else self.transactions.end(producer_id)
 
     def transactional_record(self, log_offset: int, log_timestamp: int | None, producer_id: int) -> None:
@@ -153,10 +153,9 @@ class Shard(Groups):
         self.transactions.record(log_offset, log_timestamp, producer_id, -1)
 
     def correct(self, log_offset: int, entry_type: str, group_id: str | None, payload: str | None) -> None:
-        """Replaces an entry of the saved state, before the record at `log_offset`; payload None: it is gone.
+        """Replaces an entry of the saved state, before the record at `log_offset`; payload None: removes it.
 
-        Versions of what is different then are at the offset before, without a time, in place of those that the
-        record there left.
+        Versions of the differences are at the offset before, without a time, and replace those of the record there.
         """
         if self.events is not None:
             self.events.close()
@@ -200,16 +199,16 @@ class Shard(Groups):
             yield TopicRow(topic_id, topic, seen, source)
 
     def groups_in_transactions(self) -> set[str]:
-        """Groups that this release takes to have an open transaction (3.8 to 4.0.0: also those that leaked)."""
+        """Groups that this release believes to have an open transaction (3.8 to 4.0.0: including leaked ones)."""
         return self.offsets.groups_in_transactions()
 
     def tell_events(self, rules: EventRules) -> ShardEvents:
-        """From now on events of groups and offsets are recorded."""
+        """Starts recording events of groups and offsets, and returns their recorder."""
         self.events = self.offsets.observer = ShardEvents(self, rules)
         return self.events
 
     def save(self) -> Iterator[StateRow]:
-        """The whole state, to go on from with `load`."""
+        """The whole state, for `load`."""
         return saved_shards.save(self)
 
     @classmethod
@@ -226,7 +225,7 @@ class Shard(Groups):
         return shard
 
     def take_changes(self) -> list[Version]:
-        """As of Groups; corrections take the place of versions at their log offset."""
+        """As in Groups; corrections replace the versions at their log offset."""
         versions, corrected_at = super().take_changes(), self._corrected_at
         self._corrected_at = set()
         last = {_of_what(version): number for number, version in enumerate(versions)}

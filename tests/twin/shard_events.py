@@ -1,7 +1,7 @@
-"""Events of the groups and the offsets of a shard of objects: group_events.py, and where offsets moved.
+"""Events of the groups and the offsets of a shard of objects: group_events.py, and moves of offsets.
 
-Each value that takes effect is compared with the committed offset it replaces. Whether the group had members is what
-the log says at that place. The shard remembers which offsets are gone, so that each removal is reported once.
+Each value that takes effect is compared with the committed offset that it replaces, and with the group's members at
+that place of the log. The shard remembers removed offsets, so that each removal is reported once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RemovedOffset(NamedTuple):
-    """The value of a slot before a tombstone, for the first commit after it. `committed_offset` None: not known."""
+    """The value of a slot before a tombstone, for the first commit after it. `committed_offset` None: unknown."""
 
     committed_offset: int | None
     topic_id: str | None
@@ -33,7 +33,7 @@ class RemovedOffset(NamedTuple):
 
 
 class ShardEvents(GroupEvents):
-    """Tells the events of one shard, whose offsets it observes."""
+    """Reports the events of one shard, and observes its offsets."""
 
     def __init__(self, shard: Shard, rules: Rules) -> None:
         super().__init__(shard, rules)
@@ -41,12 +41,12 @@ class ShardEvents(GroupEvents):
         self.place = RecordPlace(-1, None)
         self._shard = shard
         self._is_marker = False
-        # How many committed offsets there are by topic.
+        # The number of committed offsets by topic.
         self._offsets_of: Counter[str] = Counter()
         self.count_offsets()
 
     def count_offsets(self) -> None:
-        """Counts the shard's offsets again: it was loaded or corrected."""
+        """Counts the shard's offsets again, after a load or a correction."""
         self._offsets_of = Counter(topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets)
 
     def at(self, log_offset: int, log_timestamp: int | None) -> None:
@@ -69,7 +69,7 @@ class ShardEvents(GroupEvents):
             self.moves = []
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:
-        """The offset has taken effect, in the place of `before`."""
+        """The offset has taken effect and replaced `before`."""
         value = commit.value
         after, topic_id = value.committed_offset, value.topic_id
         if before is None:
@@ -104,11 +104,11 @@ class ShardEvents(GroupEvents):
         self.moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
 
     def removed_by(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
-        """A tombstone has removed the committed offset; None: one that is not known."""
+        """A tombstone has removed the committed offset; `commit` None: the log does not have it."""
         remembered = self._shard.removed
         log_offset = self.place.log_offset
         if commit is None:
-            # A remembered offset is gone: another tombstone adds nothing.
+            # The removal is remembered: another tombstone is no event.
             if slot in remembered:
                 return
             remember(remembered, slot, RemovedOffset(None, None, log_offset))

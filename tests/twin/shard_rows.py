@@ -1,4 +1,4 @@
-"""Rows of the tables of offsets, transactions and topics, as the shard of objects tells them: see
+"""Rows of the tables of offsets, transactions and topics from the shard of objects, see
 kgroups_spark/coordinator/rows.py."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which transactions are open on an offsets partition, as the log tells it: whatever the coordinator does with them.
+"""The open transactions of an offsets partition, as in the log, whatever the coordinator's state.
 
 A transaction begins with a producer's first transactional record after its last marker and ends with its next marker,
-of whatever epoch (T25). Producer ids without the transactional bit open none (T28). One that is open holds back the
-last stable offset and the cleaner, even when tombstones have removed all its offsets.
+of any epoch (T25). Producer ids without the transactional bit open none (T28). An open transaction holds back the last
+stable offset and the cleaner, even if tombstones have removed all its offsets.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OpenTransactions:
     def record(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, producer_epoch: int
     ) -> OpenTransaction:
-        """The transaction that a transactional record belongs to, begun by it if none is open.
+        """The transaction of a transactional record; the record begins a new one if none is open.
 
         Its epoch is that of its first offset commit: history keeps no epoch of other records, which pass -1.
         """
