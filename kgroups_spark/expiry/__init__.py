@@ -11,9 +11,8 @@ A clean-up checks these, in this order (an offset's reason is the first that app
 3. a transaction with a pending offset on the same partition spares the committed one (`pending_transaction`; Java from
    3.8 on).
 4. the time. It is the time that the client gave (`expire_timestamp`; clients before 2.1), otherwise the commit time
-plus
-   the retention. For an Empty classic group with a protocol type the retention counts from the moment when it became
-   Empty, and a later commit does not prolong it.
+   plus the retention. For an Empty classic group with a protocol type the retention counts from the moment when it
+   became Empty, and a later commit does not prolong it.
 
 A group is removed in the same clean-up if it has no members and no offsets left. Before 2.1 only the offset's own time
 counted. The differences between releases, and their sources in Kafka, are in coordinator/expiry_rules.py.
