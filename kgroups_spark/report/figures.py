@@ -19,8 +19,6 @@ Kind = Literal["text", "time", "count", "rate", "bytes"]
 Cell = str | int | float | None
 
 ROWS_SHOWN = 10  # of each table, before the reader asks for more
-LONGEST_TEXT = 160  # characters of a name that a table shows; Kafka allows 32 KB
-LONGEST_DETAIL = 600
 LONGEST_WORD = 24  # characters without a blank or hyphen that stay on one line
 BUDGET_BYTES = 300_000  # of a table's rows in the page, which so stays below 5 MB
 DAY_MS = 86_400_000
@@ -28,22 +26,18 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; a minor one is left out where the screen is narrow."""
+    """A column of a table; a minor one is left out where the screen is narrow. `is_detail`: its texts are sentences,
+    which have a line of their own there."""
 
     name: str
     heading: str
     kind: Kind = "text"
     is_minor: bool = False
-    longest: int = LONGEST_TEXT
+    is_detail: bool = False
 
     @property
     def is_number(self) -> bool:
         return self.kind in ("count", "rate", "bytes")
-
-    @property
-    def is_detail(self) -> bool:
-        """Whether its texts are sentences, which have a line of their own where the screen is narrow."""
-        return self.longest == LONGEST_DETAIL
 
     @property
     def classes(self) -> str:
@@ -120,7 +114,7 @@ def table(
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
-        cells = [as_cell(row[column.name], column) for column in columns]
+        cells = [as_cell(row[column.name]) for column in columns]
         budget_bytes -= len(htmlsafe_json_dumps(cells, ensure_ascii=False).encode())
         if budget_bytes < 0:
             left_out += 1
@@ -129,8 +123,9 @@ def table(
     return Table(name, caption, columns, kept, left_out, sql, is_small)
 
 
-def as_cell(value: Any, column: Column) -> Cell:
-    """A value of an answer as a cell: times as texts, texts without invisible characters, and not too long."""
+def as_cell(value: Any) -> Cell:
+    """A value of an answer as a cell: times as texts, texts without invisible characters. No name is cut: a table
+    leaves out rows."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float):
@@ -139,11 +134,7 @@ def as_cell(value: Any, column: Column) -> Cell:
         return format_time_for_people(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return _short(visible(str(value)), column.longest)
-
-
-def _short(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return visible(str(value))
 
 
 _LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")

@@ -12,7 +12,6 @@ from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import Answers
 
 _NAMED = 3
-_LONGEST_NAME = 60
 
 
 class Headline(NamedTuple):
@@ -129,6 +128,5 @@ def _lost(answers: Answers) -> list[Headline]:
 def _names(rows: Sequence[Row]) -> str:
     """The first groups by name."""
     names = list(dict.fromkeys(visible(row["group_id"]) for row in rows))
-    shown = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names[:_NAMED]]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(shown) + more
+    return ", ".join(names[:_NAMED]) + more

@@ -1,6 +1,7 @@
 """One line on stderr with the progress of long work."""
 
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +13,19 @@ _SECONDS_BETWEEN_LINES = 5.0  # where lines stay: in a log file, in a scheduler
 
 
 class Progress:
-    """Call it with the current step. A terminal shows one line, which changes; elsewhere a line is printed now and
-    then."""
+    """Call it with the current step. A terminal shows one line, which changes, or more where it is narrow: nothing is
+    cut. Elsewhere a line is printed now and then."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
         self._next_line = 0.0
+        self._lines = 1
 
     def __call__(self, text: str) -> None:
         if self._on_terminal:
-            sys.stderr.write(f"\r\x1b[K{printable(text)[: terminal_width(sys.stderr) - 1]}")
+            lines = textwrap.wrap(printable(text), max(1, terminal_width(sys.stderr) - 1)) or [""]
+            sys.stderr.write(self._cleared + "\n".join(lines))
+            self._lines = len(lines)
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             say(text)
@@ -30,8 +34,15 @@ class Progress:
     def done(self) -> None:
         """Removes the line."""
         if self._on_terminal:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write(self._cleared)
             sys.stderr.flush()
+            self._lines = 1
+
+    @property
+    def _cleared(self) -> str:
+        """To the first of the lines that are shown, and clear it and those below."""
+        up = f"\x1b[{self._lines - 1}A" if self._lines > 1 else ""
+        return f"\r{up}\x1b[J"
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from tests.report.made_lakes import HOSTILE, asked, many_groups, tables
 
 GROUPS = 5000
 # The background of the page, light and dark.
+# A group may have any name, a topic one of 249 characters.
+LONG = "checkout.payments_" * 20
 WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 24, 28)"
 
 
@@ -30,7 +32,7 @@ def browser() -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Pages by lake."""
     folder = tmp_path_factory.mktemp("report")
-    lakes = {"many": many_groups(GROUPS), "empty": tables(), "hostile": hostile_lake()}
+    lakes = {"many": many_groups(GROUPS), "empty": tables(), "hostile": hostile_lake(), "long": hostile_lake(LONG)}
     paths = {name: folder / f"{name}.html" for name in lakes}
     for name, lake in lakes.items():
         with asked(lake) as ask:
@@ -48,7 +50,7 @@ def column(figure: Locator, number: int) -> list[str]:
 
 @pytest.mark.parametrize("dark", one_of(False, True))
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("lake", ["many", "empty", "hostile"])
+@pytest.mark.parametrize("lake", ["many", "empty", "hostile", "long"])
 def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(
     browser: Browser, pages: dict[str, Path], lake: str, size: tuple[int, int], dark: bool
 ) -> None:
@@ -254,6 +256,15 @@ def test_on_a_phone_a_sentence_stands_below_the_short_cells_of_its_row(
         assert first is not None and detail is not None
         assert detail["y"] >= first["y"] + first["height"]
         assert detail["width"] > PHONE[0] * 0.8
+
+
+def test_on_a_phone_a_long_name_is_shown_to_its_end(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["long"], size=PHONE) as it:
+        for shown in (it.page.locator(".headlines a").first, it.page.locator("#figure-all_groups td").first):
+            assert LONG in shown.inner_text()
+            box = shown.bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
+            assert shown.evaluate("each => each.scrollWidth <= each.clientWidth || !each.clientWidth")
 
 
 def test_a_missing_browser_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

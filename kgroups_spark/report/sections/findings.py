@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import LONGEST_DETAIL, Column, Section, table
+from kgroups_spark.report.figures import Column, Section, table
 from kgroups_spark.report.queries import query
 from kgroups_spark.report.sections.shared import GROUP, GROUPS_BYTES, Answers, query_table
 
@@ -22,7 +22,7 @@ def findings_section(answers: Answers) -> Section:
         Column("topic", "Topic", is_minor=True),
         Column("partition", "Partition", "count", is_minor=True),
         Column("since", "Since (UTC)", "time", is_minor=True),
-        Column("detail", "The problem, why it matters, what to do", longest=LONGEST_DETAIL),
+        Column("detail", "The problem, why it matters, what to do", is_detail=True),
     ]
     kinds = answers["findings_by_kind"]
     kind_columns = [

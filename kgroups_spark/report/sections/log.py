@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import LONGEST_DETAIL, Column, Plot, Section, Table
+from kgroups_spark.report.figures import Column, Plot, Section, Table
 from kgroups_spark.report.plots import AMBER, BLUE, Axes, numbered_chart, svg
 from kgroups_spark.report.queries import query
 from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot, query_table
@@ -99,7 +99,7 @@ def quarantine_section(answers: Answers) -> Section:
         Column("records", "Records", "count"),
         Column("partitions", "Partitions", "count", is_minor=True),
         Column("newest", "Newest (UTC)", "time", is_minor=True),
-        Column("example", "Example", is_minor=True, longest=LONGEST_DETAIL),
+        Column("example", "Example", is_minor=True, is_detail=True),
     ]
     records = sum(row["records"] for row in rows)
     sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."

@@ -1,0 +1,49 @@
+"""The line on stderr that says what a command is doing."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from kgroups_spark.terminal.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def screen(written: str) -> list[str]:
+    """What a terminal shows after this text: a slow twin of the three sequences that we write."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[\d*[AJ]|\r|\n|[^\x1b\r\n]+", written):
+        if part == "\n":
+            row += 1
+            lines[row:] = [""]
+        elif part == "\r":
+            pass
+        elif part.endswith("A"):
+            row -= int(part[2:-1])
+        elif part.endswith("J"):
+            lines[row:] = [""]
+        else:
+            lines[row] += part
+    return lines
+
+
+@pytest.mark.parametrize("width", [12, 20, 200])
+def test_nothing_of_a_step_is_cut_where_the_terminal_is_narrow(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("COLUMNS", str(width))
+    progress = Progress()
+    for step in ("asking for the ends of 12,345 topics", "drawing", "saving the state of 50 partitions"):
+        progress(step)
+        lines = screen(out.getvalue())
+        assert " ".join(lines).split() == step.split()
+        assert all(len(line) < width for line in lines)
+    progress.done()
+    assert screen(out.getvalue()) == [""]
