@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.chosen import some_of
-from tests.lake.table_rows import rows_of
+from tests.cli.written_lake import ledger
+from tests.lake.table_rows import MOMENT, rows_of
 from tests.views import (
     group_topic_cases,
     rebalance_cases,
@@ -54,6 +56,20 @@ def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: Spark
     rows = [{"audit_id": n, "status": status, "rows_added": added} for n, (status, added) in enumerate(looked, 1)]
     assert asked(spark, rows) == [2]
     assert asked(spark, rows[2:]) == []
+
+
+def test_one_broken_old_time_begins_no_history(spark: SparkSession) -> None:
+    times = [datetime(1970, 1, 1, tzinfo=UTC), *(MOMENT + timedelta(hours=5 * number) for number in range(9)), None]
+    records = [{"log_offset": number, "log_timestamp": at} for number, at in enumerate(times)]
+    of_logs = [{"log": "__share_group_state"} | record for record in records]
+    read = {"offsets_partition": 0, "topic": "__share_group_state", "start_offset": 0, "end_offset": 11}
+    tables = {
+        "audits": ledger({"partitions": [read | {"records": 11, "records_reread": 0}]}),
+        "quarantine": rows_of("quarantine", *records),
+        "state_quarantine": rows_of("state_quarantine", *of_logs),
+    }
+    assert compared(spark, tables, "known_history")["begins"].to_pylist() == [MOMENT]
+    assert compared(spark, tables, "known_state_history")["begins"].to_pylist() == [MOMENT]
 
 
 def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:
