@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def part_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
 def imported_modules(path):
     """Dotted names that a file imports, also those inside functions."""
     names = set()
@@ -54,7 +56,7 @@ def imported_modules(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are written out in full"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 def test_every_part_stands_in_the_drawing_once():
