@@ -363,21 +363,21 @@ def test_offsets_are_exported_as_they_come() -> None:
 
     def slots() -> Iterator[export_offsets.Slot]:
         nonlocal read
-        for group_number in range(20_000):
+        for group_number in range(3_000):
             for partition in range(10):
                 read += 1
-                yield export_offsets.Slot(f"g{group_number:05}", "t", partition, 3, read, None)
+                yield export_offsets.Slot(f"g{group_number:04}", "t", partition, 3, read, None)
 
-    exported, ahead, written = export_offsets.Exported(frozenset({"g00007"})), 0, 0
+    exported, ahead, written = export_offsets.Exported(frozenset({"g0007"})), 0, 0
     for text in export_offsets.csv_lines(
         exported.of(export_offsets.importable(slots(), {}, pytest.fail)), is_single=False
     ):
         written += text.count("\n")
         ahead = max(ahead, read - written, text.count("\n"))
-    assert (written, exported.offsets, exported.groups) == (200_000, 200_000, 20_000)
+    assert (written, exported.offsets, exported.groups) == (30_000, 30_000, 3_000)
     assert ahead <= ROWS_AT_ONCE
     named = [(tool, len(groups), count) for tool, groups, count in exported.by_tool()]
-    assert named == [("kafka-consumer-groups.sh", 20, 19_999), ("kafka-streams-groups.sh", 1, 1)]
+    assert named == [("kafka-consumer-groups.sh", 20, 2_999), ("kafka-streams-groups.sh", 1, 1)]
 
 
 def in_state_log(log: str, log_offset: int, in_second: int, event: str, **more: Any) -> dict[str, Any]:
