@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ from tests.cli.written_lake import ledger, write_lake
 
 # Acts as bash does at a TAB: puts words and line into variables, then calls the function that `complete` names.
 PRESS_TAB = """
-eval "$(kgroups completion bash)"
+eval "$(cat completion.bash)"
 function=$(complete -p kgroups | sed 's/.*-F \\([^ ]*\\).*/\\1/')
 COMP_LINE="$*"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 $function kgroups "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
@@ -35,12 +37,21 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables)
 
 
+@pytest.fixture(scope="module")
+def script() -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert main(["completion", "bash"]) == 0
+    return out.getvalue()
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where bash runs: with a kgroups on its PATH, and files."""
+def folder(tmp_path: Path, script: str) -> Path:
+    """Where bash runs: with a kgroups on its PATH, its script, and files."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark.cli "$@"\n')
     (tmp_path / "bin" / "kgroups").chmod(0o755)
+    (tmp_path / "completion.bash").write_text(script)
     (tmp_path / "queries.sql").touch()
     return tmp_path
 
@@ -78,6 +89,9 @@ def test_bash_completes(folder: Path, words: list[str], expected: list[str]) -> 
 
 
 def test_bash_completes_every_command(folder: Path) -> None:
+    """The script is the one that `kgroups` prints as a process, too."""
+    with (folder / "completion.bash").open("w") as script:
+        subprocess.run([folder / "bin" / "kgroups", "completion", "bash"], stdout=script, check=True)
     found = offered(folder, "")
     assert {command.NAME for command in COMMANDS} <= set(found)
 
