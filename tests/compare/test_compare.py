@@ -4,6 +4,7 @@ and what both would expire."""
 from __future__ import annotations
 
 import json
+import random
 import zipfile
 from typing import Any
 
@@ -15,27 +16,41 @@ from kgroups_spark.compare.comparison import Comparison, Side, compare
 from kgroups_spark.compare.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.lake.lake import Lake
+from tests.chosen import seed
 from tests.coordinator.generated_logs import LOGS, answers
 from tests.coordinator.loaded_shards import loaded_shard, place
 from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
 from tests.twin.shard import Shard
 
-# No two of them have an offsets partition in common.
-CHOSEN = ("adversarial-4002", "adversarial-4004", "adversarial-4007", "adversarial-loadable-5006", "compacted-3005")
+# No two of them have an offsets partition in common. Each of RICH has differences of every kind that is looked for here,
+# FAILS has partitions that one release alone loads.
+RICH = ("adversarial-4002", "adversarial-4004", "adversarial-loadable-5006")
+FAILS = "adversarial-4007"
+ALL = (*RICH, FAILS, "compacted-3005")
 DAY_MS = 86_400_000
 AS_OF_MS = 1_700_500_000_000
 A, B = "4.3.1", "3.9.2"
 VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
 
 
+@pytest.fixture(
+    scope="module",
+    params=[(random.Random(seed()).choice(RICH), FAILS), pytest.param(ALL, marks=pytest.mark.soak)],
+    ids=" ".join,
+)
+def logs(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Two logs; in a soak all of them."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def lake(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(session: Any, logs: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("compared")
     with zipfile.ZipFile(LOGS) as archive:
         for name in archive.namelist():
             _, log, *rest = name.split("/")
-            if log in CHOSEN and rest:
+            if log in logs and rest:
                 path = folder.joinpath("segments", *rest)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(archive.read(name))
@@ -52,12 +67,12 @@ def compared(lake: Lake, a: str, b: str, **more: Any) -> Comparison:
     return compare(lake, Side(a, DAY_MS), Side(b, DAY_MS), AS_OF_MS, progress=lambda _: None, **more)
 
 
-def answered(version: str) -> dict[int, Any]:
-    return {answer["partition"]: answer for log, answer in answers(version) if log in CHOSEN}
+def answered(version: str, logs: tuple[str, ...]) -> dict[int, Any]:
+    return {answer["partition"]: answer for log, answer in answers(version) if log in logs}
 
 
-def test_differences_are_those_of_kafkas_own_classes(found: Comparison) -> None:
-    of_a, of_b = answered(A), answered(B)
+def test_differences_are_those_of_kafkas_own_classes(found: Comparison, logs: tuple[str, ...]) -> None:
+    of_a, of_b = answered(A, logs), answered(B, logs)
     said = {(number, *each) for number in of_a for each in expected(of_a[number], of_b[number], release(A), release(B))}
     ours = {
         (each.offsets_partition, *place(each))
@@ -78,8 +93,8 @@ def test_why_things_differ_is_found(found: Comparison) -> None:
     assert any("(T28)" in why for why in whys)
 
 
-def test_what_expires_is_what_the_obvious_loops_say(found: Comparison) -> None:
-    judged = [judgements(version) for version in (A, B)]
+def test_what_expires_is_what_the_obvious_loops_say(found: Comparison, logs: tuple[str, ...]) -> None:
+    judged = [judgements(version, logs) for version in (A, B)]
     both = judged[0].keys() & judged[1].keys()
     said = {place: tuple(each[place] for each in judged) for place in both if judged[0][place] != judged[1][place]}
     ours = {
@@ -93,13 +108,13 @@ def test_what_expires_is_what_the_obvious_loops_say(found: Comparison) -> None:
     assert decided == {place for place, each in ours.items() if each.what == "decision"}
 
 
-def judgements(version: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+def judgements(version: str, logs: tuple[str, ...]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Decision, and time, of every offset in partitions that both releases load."""
     judged = {}
-    failing = {n for each in (A, B) for n, answer in answered(each).items() if fails(answer)}
+    failing = {n for each in (A, B) for n, answer in answered(each, logs).items() if fails(answer)}
     for log, answer in answers(version):
         number = answer["partition"]
-        if log not in CHOSEN or number in failing:
+        if log not in logs or number in failing:
             continue
         tables = ms_rows(loaded_shard(log, number, version)[0])
         for row in tables.pop("committed_offsets"):
