@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -72,6 +73,7 @@ def _title(lake: Row, location: str) -> str:
     return location if lake["cluster_id"] is None else f"Kafka cluster {lake['cluster_id']}"
 
 
+@cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
