@@ -10,6 +10,7 @@ import pyarrow as pa
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.expiry.group_expiry import group_expiry
 from kgroups_spark.expiry.offset_expiry import offset_expiry
+from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import arrow_schema
 
 # The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.
@@ -82,7 +83,7 @@ class CleanUp:
     def behind(self, current: Iterable[Output]) -> Iterator[Output]:
         """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
         them."""
-        found = {name: [columns_needed(name).empty_table()] for name in DECIDED_BY}
+        found = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
         for name, rows in current:
             if name in found:
                 found[name].append(_needed(name, rows))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kgroups_spark.offsets.effects import Effects, Fold
 from kgroups_spark.offsets.numbers import I64, Flags, Markers, Places
 from kgroups_spark.offsets.records import TEXT, codes, column, flags
+from kgroups_spark.tables.rows import no_rows
 
 # An effect with its place in the log and the slot's offset from there on.
 PLACED = pa.schema(
@@ -107,7 +108,7 @@ def births(effects: Effects) -> I64:
 def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, first_slot: int) -> pa.Table:
     """Effects as rows of PLACED. `first_slot`: number of the fold's first slot among those of all ranges."""
     if not len(at):
-        return PLACED.empty_table()
+        return no_rows(PLACED)
     effects = folded.effects
     rows = records.take(pa.array(effects.row[at]))
     place, by_marker = effects.place[at], effects.by_marker[at]
@@ -135,7 +136,7 @@ def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.A
     8 of topic id B after 9 of A  ->  topic_recreated from A to B, offset_rewound from 9 to 8 (cause topic_recreated)
     """
     if not len(placed):
-        return MOVES.empty_table()
+        return no_rows(MOVES)
     was, now = offset_before.to_numpy(), column(placed, "committed_offset")
     ids = topic_id_before.cast(pa.string()), placed.column("topic_id").combine_chunks().cast(pa.string())
     recreated: Flags = pc.fill_null(pc.not_equal(*ids), False).to_numpy(zero_copy_only=False)

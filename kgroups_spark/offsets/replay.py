@@ -45,6 +45,7 @@ from kgroups_spark.offsets.transactions import (
     open_since_then,
     transactions_of,
 )
+from kgroups_spark.tables.rows import no_rows
 
 ALL_GROUPS = (GroupRange(),)
 # Records after which the replay of groups must know whether a group has offsets.
@@ -214,7 +215,7 @@ class _Replay:
         self.tables.setdefault(name, []).append(rows)
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
-        return pa.concat_tables([schema.empty_table(), *self.tables.get(name, ())])
+        return pa.concat_tables([no_rows(schema), *self.tables.get(name, ())])
 
     def _keep_offsets(self, folded: FoldedRange) -> None:
         """The committed and the pending offsets, by slot."""

@@ -13,6 +13,7 @@ from kgroups_spark.offsets.numbers import I64, Markers
 from kgroups_spark.offsets.records import column, flags
 from kgroups_spark.offsets.removals import left_of_topics, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
+from kgroups_spark.tables.rows import no_rows
 
 # A tombstone that may remove a committed offset: the removed offset, and the facts that its cause depends on.
 TOMBSTONES = pa.schema(
@@ -62,7 +63,7 @@ class ShardRemovals:
         """TOMBSTONES in log order, events of restarts (MOVES), and what is remembered at the end (REMOVED_OFFSETS)."""
         saved = pa.concat_tables(self._saved)
         if not len(saved) and not any(map(len, self._tombstones)):
-            return TOMBSTONES.empty_table(), MOVES.empty_table(), REMOVED_OFFSETS.empty_table()
+            return no_rows(TOMBSTONES), no_rows(MOVES), no_rows(REMOVED_OFFSETS)
         saved = saved.sort_by("log_offset")
         tombstones = pa.concat_tables(self._tombstones).sort_by("log_offset")
         born = pa.concat_tables(self._born_later)
@@ -98,7 +99,7 @@ def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Tabl
     """The tombstones of a range as rows of TOMBSTONES; columns that depend on other ranges are filled in later."""
     effects, found = folded.effects, removals(folded)
     if not len(found):
-        return TOMBSTONES.empty_table()
+        return no_rows(TOMBSTONES)
     rows = records.take(pa.array(effects.row[found.at]))
     removed = pa.array(effects.row[found.removed], mask=found.removed < 0)
     values = records.select([*_OF_REMOVED, "log_offset"]).take(removed)

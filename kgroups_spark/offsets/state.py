@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kgroups_spark.offsets.numbers import NEVER
 from kgroups_spark.offsets.records import OFFSET_RECORDS, TEXT, column
 from kgroups_spark.offsets.transactions import Transactions
-from kgroups_spark.tables.rows import where
+from kgroups_spark.tables.rows import no_rows, where
 
 # Removed offsets that are remembered until their next commit, the oldest first.
 REMOVED_OFFSETS = pa.schema(
@@ -96,7 +96,7 @@ class OffsetState:
     @classmethod
     def empty(cls) -> OffsetState:
         schemas = (OFFSET_RECORDS, REMOVED_OFFSETS, NOTED_PRODUCERS, OPEN_TRANSACTIONS)
-        return cls(*(schema.empty_table() for schema in schemas))
+        return cls(*(no_rows(schema) for schema in schemas))
 
 
 def open_rows(transactions: Transactions) -> pa.Table:

@@ -20,7 +20,7 @@ from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskShards
-from kgroups_spark.tables.rows import where
+from kgroups_spark.tables.rows import no_rows, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # Files that a reader keeps open.
@@ -162,7 +162,7 @@ class PartReader:
             for part in parts
             for some in self._lots(part, offsets_partition, groups)
         ]
-        return pa.concat_tables(found) if found else encoded(part_schema(table).empty_table(), table)
+        return pa.concat_tables(found) if found else encoded(no_rows(part_schema(table)), table)
 
     def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange | None) -> Iterator[pa.Table]:
         """The part's rows of an offsets partition, of these groups and maybe of others."""
@@ -204,12 +204,12 @@ class PartReader:
         among the parts."""
         if table.files is None:
             packed = list(_packed_in(table, parts))
-            found = pa.concat_tables(packed) if packed else encoded(table.schema.empty_table(), table.name)
+            found = pa.concat_tables(packed) if packed else encoded(no_rows(table.schema), table.name)
         elif groups is not None and tasks.is_large(offsets_partition):
             return table.of_groups(offsets_partition, groups)
         else:
             lot = self._of_lot(table, tasks.lot_of(offsets_partition))
-            found = lot.get(offsets_partition, encoded(table.schema.empty_table(), table.name))
+            found = lot.get(offsets_partition, encoded(no_rows(table.schema), table.name))
         return found if groups is None else groups.of(found)
 
     def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> dict[int, pa.Table]:

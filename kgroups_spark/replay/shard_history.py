@@ -15,6 +15,7 @@ from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 
 # Group records that become objects at once.
@@ -53,7 +54,7 @@ class ShardHistory:
     @classmethod
     def empty(cls) -> ShardHistory:
         """No rows."""
-        return cls.of_tables(*(arrow_schema(name).empty_table() for name in LOG_TABLES))
+        return cls.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
 
     def offsets(self) -> OffsetHistory:
         """The part that the replay of offsets takes."""

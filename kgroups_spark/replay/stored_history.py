@@ -24,6 +24,7 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, REREAD
+from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 OF_GROUPS = ("offset_commits", "group_records")
@@ -149,7 +150,7 @@ class StoredShard:
         """The state (ENTRIES) where the replay begins: nothing, or a kept one."""
         begin, horizons = self.stored.begins.get(self.offsets_partition), self.stored.horizons
         if begin is None or (horizons is not None and begin.log_offset > horizons.get(self.offsets_partition, -1)):
-            return ENTRIES.empty_table()
+            return no_rows(ENTRIES)
         is_of_it = (pc.field("reason") == KEEP) & pc.field("log").is_null()
         for name, value in begin._asdict().items():
             is_of_it &= pc.field(name) == value
