@@ -23,7 +23,7 @@ from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
 from tests.twin.shard import Shard
 
-# No two of them have an offsets partition in common. Each of RICH has differences of every kind that is looked for here,
+# No two of them have an offsets partition in common. Each of RICH has differences of every kind that is looked for,
 # FAILS has partitions that one release alone loads.
 RICH = ("adversarial-4002", "adversarial-4004", "adversarial-loadable-5006")
 FAILS = "adversarial-4007"
