@@ -9,15 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.reading.by_duckdb import _with_dollars as with_dollars
 from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
 from tests.lake.table_rows import rows_of as table_rows
-from tests.logs.log_files import read_folder
-from tests.nights.nights_here import How, audit
+from tests.nights.story import story as of_the_story
 from tests.views.arrow_tables import in_duckdb
 
 STORY_END = 1794811281650
@@ -70,5 +68,4 @@ class ArrowReader(LakeReader):
 @cache
 def story() -> ArrowReader:
     """The shipped segments, audited in one night."""
-    audited = audit(read_folder(SEGMENTS), How("4.3", retention_ms=STORY_RETENTION_MS))
-    return ArrowReader(audited.tables(), to_datetime(STORY_END))
+    return ArrowReader(of_the_story().tables(), to_datetime(STORY_END))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.findings import findings_table
-from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import FINDERS
 from kgroups_spark.findings.finding import KINDS
@@ -22,8 +20,9 @@ from tests.findings.cases import CASES, Case
 from tests.findings.found import all_findings, evidence_of, findings, with_tables
 from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
 from tests.logs.corpora import ANSWERS, files_of
-from tests.logs.log_files import borders, read_folder
+from tests.logs.log_files import borders
 from tests.nights.nights_here import How, audit, audit_nights
+from tests.nights.story import story_by_objects
 from tests.twin.object_nights import by_objects
 
 
@@ -88,7 +87,7 @@ def test_recordings_raise_what_was_done_and_nothing_else(corpus: str) -> None:
 
 
 def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not_become_empty() -> None:
-    found = findings(by_objects(read_folder(Path(SEGMENTS)), How("4.3")))
+    found = findings(story_by_objects())
     assert [(each.finding, each.group_id, each.producer_id, each.offsets_partition) for each in found] == [
         ("hanging_transaction", "payments-ledger", 4010, 7),
         ("lost_when_emptied", "audit-archiver", None, 2),

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings import lots
 from kgroups_spark.findings.evidence import Condition, Evidence, Tables
 from kgroups_spark.findings.finders import BY_GROUP, FINDERS
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
 from tests.findings.found import all_findings, evidence_of
-from tests.logs.log_files import read_folder
 from tests.nights.nights_here import How
+from tests.nights.story import story_by_objects
 from tests.twin.object_nights import by_objects
 
 
@@ -39,7 +38,7 @@ class Watched:
 @pytest.fixture(scope="module")
 def shop() -> Evidence:
     """The shipped segments: eight offsets partitions."""
-    return evidence_of(by_objects(read_folder(SEGMENTS), How("4.3")))
+    return evidence_of(story_by_objects())
 
 
 @pytest.mark.parametrize("rows", [1, 40])

@@ -32,9 +32,10 @@ from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.logs.corpora import ANSWERS, some_corpora
-from tests.logs.log_files import read_folder, read_zip, segments_of
+from tests.logs.log_files import read_zip, segments_of
 from tests.nights.nights_here import How, audit
 from tests.nights.reported_tables import Row
+from tests.nights.story import story as of_the_story
 from tests.recorded_logs import CORPORA
 from tests.twin.shard import Shard
 
@@ -396,8 +397,7 @@ def in_order(rows: list[Row]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def story() -> list[Row]:
-    how = How("4.3", retention_ms=STORY["retention_ms"], offsets_partitions=STORY["offsets_partitions"])
-    return audit(read_folder(SEGMENTS), how).rows("group_events")
+    return of_the_story().rows("group_events")
 
 
 # Members of the story's groups start over where auto.offset.reset says, which no log knows.
@@ -480,4 +480,4 @@ def test_the_storys_members_came_and_went_as_reported(story: list[Row]) -> None:
 
 
 def now() -> list[Row]:
-    return audit(read_folder(SEGMENTS), How("4.3")).rows("groups")
+    return of_the_story().rows("groups")

@@ -11,12 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.logs.corpora import ANSWERS, audited
-from tests.logs.log_files import read_folder
-from tests.nights.nights_here import Audited, How, audit
+from tests.nights.nights_here import Audited
 from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS
+from tests.nights.story import story
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
@@ -27,7 +26,7 @@ FIRST_PARTITION = {name: 100 * number for number, name in enumerate(LOGS)}
 
 @cache
 def audited_log(name: str) -> Audited:
-    return audit(read_folder(Path(SEGMENTS)), How("4.3")) if name == "story" else audited(name)
+    return story() if name == "story" else audited(name)
 
 
 @cache
