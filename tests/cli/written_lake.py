@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,21 @@ def protocol(min_reader_version: int, *features: str) -> dict[str, Any]:
     return {"protocol": {"minReaderVersion": min_reader_version, "minWriterVersion": 7 if features else 2} | named}
 
 
-def _metadata(schema: pa.Schema, properties: Mapping[str, str]) -> dict[str, Any]:
+@cache
+def _schema_string(schema: pa.Schema) -> str:
+    """As Delta's log has it."""
     columns = from_arrow_schema(schema)
     for field in columns:
         if isinstance(field.dataType, TimestampNTZType):
             field.dataType = TimestampType()
+    return columns.json()
+
+
+def _metadata(schema: pa.Schema, properties: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": str(uuid.uuid4()),
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": columns.json(),
+        "schemaString": _schema_string(schema),
         "partitionColumns": [],
         "configuration": dict(properties),
         "createdTime": 0,
