@@ -43,7 +43,7 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
         text = read.struct(message.fields, one)
         is_plain = read.is_plain & (read.position == read.end)
         chosen.append(rows[is_plain])
-        texts.append(text.filter(pa.array(is_plain)))
+        texts.append(text if is_plain.all() else text.filter(pa.array(is_plain)))
     return _scattered(len(starts), chosen, texts)
 
 
@@ -55,10 +55,12 @@ def _plain_versions(data: NDArray[np.uint8], starts: Positions, lengths: Positio
 
 
 def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.Array:
-    """The texts at their rows, null at all others."""
-    place = np.full(count, -1, np.int64)
+    """The texts at their rows, each ascending; null at all others."""
     if not rows:
         return pa.nulls(count, pa.string())
+    if len(rows[-1]) == count:  # nothing is copied
+        return texts[-1]
+    place = np.full(count, -1, np.int64)
     all_rows = np.concatenate(rows)
     place[all_rows] = np.arange(len(all_rows))
     return pa.concat_arrays(texts).take(pa.array(place, mask=place < 0))
@@ -141,8 +143,6 @@ class _Rows(LockStep):
             self.is_plain[rows[~blob.is_plain | (blob.position != blob.end)]] = False
             chosen.append(rows)
             texts.append(text)
-        if len(chosen) == 2 and not len(chosen[0]) and len(chosen[1]) == len(length):
-            return texts[1]
         return _scattered(len(length), chosen, texts).fill_null("")
 
 
