@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kgroups_spark.commands.describe import assignment_text, tasks_text
+from kgroups_spark.commands.describe_rows import assignment_text, tasks_text
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.commands import describe, export_offsets, history
+from kgroups_spark.commands import describe_rows, export_offsets, history
 from kgroups_spark.coordinator.group_events import EVENTS
 from kgroups_spark.coordinator.removal_causes import CAUSES
 from kgroups_spark.errors import KgroupsError
@@ -557,9 +557,9 @@ def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
 
 def test_the_columns_of_json_are_those_that_are_promised(rows: Any) -> None:
     for options, names in (
-        ("", describe.OFFSET_COLUMNS),
-        ("--members", describe.MEMBER_COLUMNS),
-        ("--state", describe.STATE_COLUMNS),
+        ("", describe_rows.OFFSET_COLUMNS),
+        ("--members", describe_rows.MEMBER_COLUMNS),
+        ("--state", describe_rows.STATE_COLUMNS),
     ):
         found = rows(f"describe --all-groups {options}")
         assert {tuple(row) for row in found} == {names}
