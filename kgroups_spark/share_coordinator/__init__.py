@@ -1,1 +1,1 @@
-"""The share coordinator (KIP-932): what the records of `__share_group_state` say of share partitions."""
+"""The share coordinator (KIP-932): the state of share partitions, from the records of `__share_group_state`."""

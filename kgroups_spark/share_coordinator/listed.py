@@ -1,8 +1,8 @@
-"""Which share partitions a group's coordinator lists, together with their state: two logs, one table.
+"""The share partitions that the group coordinator lists, together with their state: two logs, one table.
 
-The group coordinator keeps in record type 15 (ShareGroupStatePartitionMetadata, in `__consumer_offsets`) which share
-partitions of a group are being initialized, are initialized, or are being deleted; the share coordinator keeps their
-state. `listShareGroupOffsets` asks the second for those that are initialized in the first
+The group coordinator's record type 15 (ShareGroupStatePartitionMetadata, in `__consumer_offsets`) lists the share
+partitions of a group that are being initialized, are initialized, or are being deleted. The share coordinator keeps
+their state. `listShareGroupOffsets` asks the second for partitions that are initialized in the first
 (GroupCoordinatorService.describeShareGroupAllOffsets, 4.3).
 """
 
@@ -18,7 +18,7 @@ INITIALIZING, INITIALIZED, DELETING = "initializing", "initialized", "deleting"
 
 
 class ListedTopic(NamedTuple):
-    """A topic as record type 15 lists it; `partitions` None: all that have state (deleting)."""
+    """A topic in record type 15; `partitions` None: all partitions with state (deleting)."""
 
     group_id: str
     topic_id: str
@@ -42,10 +42,11 @@ def listed_topics(group_id: str, value: Mapping[str, Any] | None) -> Iterator[Li
 def listed_share_partitions(
     rows: Iterable[SharePartitionRow], listed: Iterable[ListedTopic], topics: Mapping[str, str]
 ) -> list[SharePartitionRow]:
-    """The rows with their init_state and topic, and a row without state for each that is listed and has none.
+    """The rows with their init_state and topic, and a row without state for each listed partition that has none; by
+    key.
 
-    `topics`: names of topic ids, for what no group lists. For a partition that is listed twice the later state in the
-    order initializing, initialized, deleting counts. In the order of the keys.
+    `topics`: names of topic ids, for partitions that no group lists. For a partition that is listed twice the later
+    state in the order initializing, initialized, deleting counts.
     """
     names = dict(topics)
     of_partition: dict[SharePartitionKey, str] = {}
@@ -72,7 +73,7 @@ def listed_share_partitions(
 
 
 def share_lag(start_offset: int | None, delivery_complete_count: int | None, log_end_offset: int | None) -> int | None:
-    """Records that a share group has still to finish, as brokers compute it from 4.2 on; None: not known.
+    """The number of records that a share group still has to finish, as brokers compute it from 4.2 on; None: unknown.
 
     (GroupCoordinatorService.computeShareGroupLagAndBuildResponse, 4.3: with the end of read_uncommitted.)
     """

@@ -14,7 +14,7 @@ class SharePartitionRow(NamedTuple):
     Null where Kafka stores no value (-1, for times 0). Records in flight and the end of the window are never stored.
     """
 
-    state_partition: int | None  # null: the coordinator of the group lists it, and the log has no state of it
+    state_partition: int | None  # null: the group coordinator lists it, but the log has no state of it
     group_id: str
     topic_id: str
     topic: str | None
@@ -23,8 +23,8 @@ class SharePartitionRow(NamedTuple):
     state_epoch: int | None
     leader_epoch: int | None
     snapshot_epoch: int | None
-    delivery_complete_count: int | None  # null: not known, or a release before 4.2
-    init_state: str | None  # initializing, initialized, deleting; null: the group's coordinator does not list it
+    delivery_complete_count: int | None  # null: unknown, or a release before 4.2
+    init_state: str | None  # initializing, initialized, deleting; null: the group coordinator does not list it
     create_timestamp: int | None  # of the state in the newest snapshot
     write_timestamp: int | None  # of the newest snapshot
     log_timestamp: int | None  # of the newest record
@@ -32,7 +32,7 @@ class SharePartitionRow(NamedTuple):
 
 
 class ShareBatchRow(NamedTuple):
-    """A row of `share_batches`: offsets from first to last that are not simply after or before the window."""
+    """A row of `share_batches`: offsets from first to last (inclusive) with a delivery state within the window."""
 
     state_partition: int
     group_id: str
@@ -42,12 +42,12 @@ class ShareBatchRow(NamedTuple):
     last_offset: int
     delivery_state: str  # available, acknowledged, archived; never written: acquired, archiving, else the number
     delivery_count: int
-    attempts_left: int | None  # null: acknowledged or archived, so there is no further one
+    attempts_left: int | None  # null: acknowledged or archived, so there is no further attempt
     archived_as: str | None  # attempts_used_up, rejected_or_gap; null: not archived
 
 
 class ShareEvent(NamedTuple):
-    """The effect of a record on a share partition: one of EVENTS. Null where it is not known or not set."""
+    """The effect of a record on a share partition: one of EVENTS. Fields are None if they are unknown or not set."""
 
     log_offset: int
     log_timestamp: int | None

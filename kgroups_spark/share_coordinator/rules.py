@@ -15,16 +15,16 @@ from kgroups_spark.coordinator.releases import Release
 class ShareRules:
     """The replay rules of one release."""
 
-    # Layout of both values' version 0; early access (4.0) had others.
+    # Layout of version 0 of both values; early access (4.0) had other layouts.
     layout: str = ""
-    # A tag that came with 4.2. Without it the count is -1, not known.
+    # A tag that is new in 4.2. Without it the count is -1, unknown.
     has_delivery_complete_count: bool = True
-    # 4.0 wrote no tombstones, and fails at one.
+    # 4.0 writes no tombstones, and fails at one.
     tombstone_removes: bool = True
     # The state epoch of a share partition whose snapshot the log no longer has.
     unknown_state_epoch: int = 0
-    # How batches are combined. `pairs`: what two batches become may touch an equal one before it and stay apart from
-    # it until the next update. `sweep` (4.4): equal batches that touch are always one.
+    # How batches are combined. `pairs`: the combination of two batches may touch an equal batch before it and stay
+    # separate until the next update. `sweep` (4.4): equal adjacent batches always become one.
     combines: Literal["pairs", "sweep"] = "sweep"
 
     def fails_at(self, reason: str) -> bool:
@@ -35,7 +35,7 @@ class ShareRules:
         return reason != "unknown_record_type"
 
     def reads_layout(self, layout: str) -> bool:
-        """Whether it reads values in that layout: "" is that of 4.1 and newer, "?4.0" one that fits either."""
+        """Whether it reads values in that layout: "" is that of 4.1 and newer; "?4.0" fits this one and 4.0's."""
         return layout == self.layout or layout.startswith("?")
 
 

@@ -6,19 +6,19 @@
 
 Rules (ShareCoordinatorShard 4.3.1, handleShareSnapshot, handleShareUpdate, merge):
 
-1. A snapshot replaces the state of its share partition, batches as written. Its tombstone removes it.
-2. An update changes it: start offset and leader epoch unless they are -1, the delivery complete count even when it is
-   -1; the state epoch, the snapshot epoch and both times stay. Batches are combined (state_batches.py).
+1. A snapshot replaces the state of its share partition, with its batches as written. Its tombstone removes the state.
+2. An update changes the state: start offset and leader epoch unless they are -1, the delivery complete count even if it
+   is -1; the state epoch, the snapshot epoch and both times stay. Batches are combined (state_batches.py).
 3. An update of a share partition without state becomes the state (DeleteRecords took its snapshot).
-4. Where a coordinator's load would fail, ReplayFailure is raised, nothing has changed, and the next record may follow.
+4. Where a coordinator's load would fail, ReplayFailure is raised without any change, and the next record may follow.
 
 It is pure: no Spark, no files, no clock. Events:
 
 - share_partition_initialized: a snapshot with snapshot epoch 0 where there was no state. A later one shows the state of
   a share partition whose first snapshot the log no longer has.
-- share_offset_reset: the state epoch went up; or a snapshot has the form that InitializeShareGroupState writes, stands
-  after no update, and changes the start offset or drops batches. The state epoch is the group's epoch, so that a
-  second reset by Admin leaves it as it is if nobody has joined since (seen on 4.3.1 and 4.4.0).
+- share_offset_reset: the state epoch increased; or a snapshot has the form that InitializeShareGroupState writes,
+  follows no update, and changes the start offset or drops batches. The state epoch is the group's epoch, so a second
+  admin reset does not change it if no member has joined in between (seen on 4.3.1 and 4.4.0).
 - share_offsets_deleted: a tombstone, also of a state that the log no longer has. Whether the offsets, the group or the
   topic were deleted is in other logs.
 """
@@ -45,7 +45,7 @@ from kgroups_spark.share_coordinator.state_batches import (
 )
 
 SHARE_SNAPSHOT, SHARE_UPDATE = 0, 1
-# Kafka's RecordState, in small letters. 1 and 3 are never written (KIP-932).
+# Kafka's RecordState, in lower case. 1 and 3 are never written (KIP-932).
 DELIVERY_STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived"}
 AVAILABLE, ARCHIVED = 0, 4
 # group.share.delivery.count.limit, its default since 4.0.
@@ -113,7 +113,8 @@ class ShareCoordinatorShard:
         value: Value | None,
         layout: str = "",
     ) -> None:
-        """A record of type 0 or 1; `value` None is a tombstone. `layout`: as CoordinatorRecord has it."""
+        """Replays a record of type 0 or 1; `value` None is a tombstone. `layout`: as in CoordinatorRecord. Raises
+        ReplayFailure if a coordinator's load fails at it."""
         key = SharePartitionKey(group_id, topic_id, partition)
         before = self.share_partitions.get(key)
         if value is None:
@@ -160,13 +161,13 @@ class ShareCoordinatorShard:
             )
 
     def share_batch_rows(self, delivery_count_limit: int = DELIVERY_COUNT_LIMIT) -> Iterator[ShareBatchRow]:
-        """Rows of `share_batches`, in order. `delivery_count_limit`: how often a record is delivered at most."""
+        """Rows of `share_batches`, in order. `delivery_count_limit`: the most deliveries of a record."""
         for key, state in sorted(self.share_partitions.items()):
             for batch in state.batches.batches:
                 yield _batch_row(self.state_partition, key, batch, delivery_count_limit)
 
     def save(self) -> Iterator[StateRow]:
-        """Rows that `load` makes the same state of."""
+        """Rows from which `load` restores the same state."""
         for key, state in sorted(self.share_partitions.items()):
             numbers = [key.topic_id, key.partition, state.snapshot_epoch, state.state_epoch, state.leader_epoch]
             numbers += [state.start_offset, state.delivery_complete_count, state.create_timestamp]

@@ -1,16 +1,16 @@
-"""Delivery states of a share partition's records, as batches of offsets, and how those of an update are combined with them.
+"""Delivery states of a share partition's records, as batches of offsets, and their combination with those of an update.
 
-If several batches have an offset, the one with the larger (delivery count, delivery state) counts. Offsets below
-the start offset are dropped, unless that is -1. Work is done by batch, never by offset: a batch of 10^12 offsets costs
-what one of 10 costs, and an update costs by the batches that it overlaps or touches, not by those that are there.
+If several batches have an offset, the one with the larger (delivery count, delivery state) counts. Offsets below the
+start offset are dropped, unless that is -1. The work is by batch, never by offset: a batch of 10^12 offsets costs the
+same as one of 10, and the cost of an update depends on the batches that it overlaps or touches, not on all batches.
 
     there    [0..9 available, 1]   [10..19 available, 1]        start offset 5
     update           [7..12 acknowledged, 1]
     combined [5..6 available, 1]   [7..12 acknowledged, 1]   [13..19 available, 1]
 
-(PersisterStateBatchCombiner. The class was rewritten in 4.4; offset by offset both give the same, and differ in whether
-equal batches that touch are one batch: see `merge_pairs` and `sweep`.)
-"""  # noqa: E501  the drawing
+(PersisterStateBatchCombiner. The class was rewritten in 4.4; both give the same state of each offset, but may differ in
+whether equal adjacent batches are one batch: see `merge_pairs` and `sweep`.)
+"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StateBatch(NamedTuple):
 
 
 class StateBatches(NamedTuple):
-    """Batches in Kafka's order. `settled`: sorted, apart, none empty, and no two that touch are equal."""
+    """Batches in Kafka's order. `settled`: sorted, disjoint, none empty, and no equal adjacent ones."""
 
     batches: Sequence[StateBatch]
     settled: bool
@@ -53,12 +53,12 @@ def state_batches(values: Iterable[dict[str, Any]]) -> list[StateBatch]:
 
 
 def as_written(batches: Sequence[StateBatch]) -> StateBatches:
-    """Batches as a snapshot has them: they are not combined."""
+    """The batches of a snapshot, which are not combined."""
     return StateBatches(batches, _is_settled(batches))
 
 
 def combine(there: StateBatches, update: Sequence[StateBatch], start_offset: int, rules: ShareRules) -> StateBatches:
-    """The batches there are, together with those of an update. Raises ReplayFailure (see `_check`)."""
+    """The present batches combined with those of an update. Raises ReplayFailure (see `_check`)."""
     new = _pruned(update, start_offset)
     if not there.settled:
         return as_written(_combined([*_pruned(there.batches, start_offset), *new], rules))
@@ -67,7 +67,7 @@ def combine(there: StateBatches, update: Sequence[StateBatch], start_offset: int
         _check([*old[-1:], *new], rules)
     if not new:
         return StateBatches(old, True)
-    # Batches that overlap or touch no new one stay as they are, and so does what is between them.
+    # Batches that neither overlap nor touch a new one stay as they are.
     begin = bisect_left(old, min(b.first_offset for b in new) - 1, key=_last_offset)
     end = bisect_right(old, max(b.last_offset for b in new) + 1, key=_first_offset)
     middle = _combined([*old[begin:end], *new], rules)
@@ -75,9 +75,9 @@ def combine(there: StateBatches, update: Sequence[StateBatch], start_offset: int
 
 
 def merge_pairs(batches: Iterable[StateBatch]) -> list[StateBatch]:
-    """4.0 to 4.3: the first two batches that overlap, or are equal and touch, are replaced by what they become.
+    """4.0 to 4.3: the first two batches that overlap, or are equal and adjacent, are replaced by their combination.
 
-    Batches before such a pair are done with: one that the result now equals and touches stays a batch of its own.
+    Batches before such a pair are not checked again: one that now equals and touches the result stays separate.
 
         [0..4 available, 1] [5..9 available, 2] + [5..9 acknowledged, 2]   2 batches, though ...
         [0..4 acknowledged, 2] [5..9 available, 2] + [5..9 acknowledged, 2]   ... here one would do
@@ -119,7 +119,7 @@ def sweep(batches: Sequence[StateBatch]) -> list[StateBatch]:
 
 
 def _append(out: list[StateBatch], batch: StateBatch) -> None:
-    """The batch, as part of the last one if they touch and are equal."""
+    """Appends the batch, or extends the last one if they are equal and adjacent."""
     if out and out[-1].last_offset + 1 == batch.first_offset and out[-1].priority == batch.priority:
         out[-1] = out[-1]._replace(last_offset=batch.last_offset)
     else:
@@ -134,10 +134,10 @@ def _combined(batches: list[StateBatch], rules: ShareRules) -> list[StateBatch]:
 
 
 def _check(batches: Sequence[StateBatch], rules: ShareRules) -> None:
-    """Raises ReplayFailure for what no coordinator writes and none can combine.
+    """Raises ReplayFailure for batches that no coordinator writes and none can combine.
 
-    A batch that ends before it begins: 4.4 fails with a NullPointerException, and older ones may never come to an end.
-    One that ends at the greatest offset there is: in 4.4 the offset after it is negative, which ends the same way.
+    At a batch that ends before it begins, 4.4 fails with a NullPointerException, and older releases may loop forever.
+    At a batch that ends at the greatest offset, 4.4 fails in the same way, because the offset after it is negative.
     """
     for batch in batches:
         if batch.last_offset < batch.first_offset:
@@ -147,7 +147,7 @@ def _check(batches: Sequence[StateBatch], rules: ShareRules) -> None:
 
 
 def _pieces(previous: StateBatch, candidate: StateBatch) -> list[StateBatch]:
-    """The batches that two become that overlap, or are equal and touch; `candidate` is not before `previous`."""
+    """The combination of two batches that overlap, or are equal and adjacent; `candidate` is not before `previous`."""
     first, last = candidate.first_offset, candidate.last_offset
     if previous.priority == candidate.priority:
         return [previous._replace(last_offset=max(previous.last_offset, last))]
@@ -160,7 +160,7 @@ def _pieces(previous: StateBatch, candidate: StateBatch) -> list[StateBatch]:
 
 
 def _pruned(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
-    """Without what is below the start offset; -1 is none."""
+    """The batches without offsets below the start offset; -1: there is none, so nothing is dropped."""
     if start_offset == UNSET_START_OFFSET:
         return list(batches)
     return [
@@ -171,7 +171,7 @@ def _pruned(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch
 
 
 def _pruned_settled(batches: Sequence[StateBatch], start_offset: int) -> Sequence[StateBatch]:
-    """The same for sorted batches, of which only the first can reach below the start offset."""
+    """The same for sorted batches."""
     if start_offset == UNSET_START_OFFSET or not batches or batches[0].first_offset >= start_offset:
         return batches
     kept = batches[bisect_left(batches, start_offset, key=_last_offset) :]
