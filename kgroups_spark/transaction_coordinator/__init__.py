@@ -1,1 +1,1 @@
-"""The transaction coordinator: what the records of `__transaction_state` say of transactional ids."""
+"""The transaction coordinator: the state of transactional ids, from the records of `__transaction_state`."""

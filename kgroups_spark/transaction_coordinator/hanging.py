@@ -1,13 +1,14 @@
-"""Which open transactions hang: by Kafka's own rule, that of `kafka-transactions find-hanging`.
+"""Which open transactions are hanging, by Kafka's own rule, that of `kafka-transactions find-hanging`.
 
-A transaction that is open on a partition hangs if its producer's last record there is older than the maximum, and the
-transaction coordinator does not know the producer, or does not list the partition: then nobody will write its marker.
+A transaction that is open on a partition is hanging if its producer's last record there is older than the maximum, and
+the transaction coordinator does not know the producer, or does not list the partition: then no coordinator will write
+its marker.
 (TransactionsCommand.FindHangingTransactionsCommand, 4.3.1: collectCandidateOpenTransactions,
-filterHangingTransactions.) Three things are ours:
+filterHangingTransactions.) Three rules are ours:
 
-- A two-phase transaction (KIP-939) is left alone, whatever is listed: an external coordinator ends it.
-- Where `__transaction_state` was not read, only in part, or not as far as the transaction, that is the verdict: the
-  transaction has been open for longer than the maximum, and more is not known.
+- A two-phase transaction (KIP-939) is never hanging, whatever is listed: an external coordinator ends it.
+- If `__transaction_state` was not read, only in part, or not as far as the transaction, the verdict is only that the
+  transaction has been open for longer than the maximum.
 - Producers are looked up in the log instead of by ListTransactions, which leaves out ids in state Dead.
 """
 
@@ -23,7 +24,7 @@ from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 
 
 class Verdict(Enum):
-    """The facts of a transaction that is open on a partition."""
+    """The verdict on a transaction that is open on a partition."""
 
     WITHIN_MAXIMUM = "open for no longer than the maximum"
     LISTED = "the transaction coordinator lists the partition and will write the marker"
@@ -39,7 +40,8 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpenOnPartition:
-    """A transaction that is open on a partition. `last_timestamp`: of the producer's last record there, in ms."""
+    """A transaction that is open on a partition. `last_timestamp`: of the producer's last record there, epoch ms; None:
+    it has none."""
 
     topic_partition: TopicPartition
     producer_id: int
@@ -47,10 +49,10 @@ class OpenOnPartition:
 
 
 class Listings:
-    """The transaction coordinator's listing: rows of `transactional_ids`, by the producer that each has now.
+    """The transaction coordinator's listing: rows of `transactional_ids`, by their present producer.
 
-    `is_complete`: every partition of `__transaction_state` was read. `known_until`: the time up to which, in ms; None:
-    up to now.
+    `is_complete`: every partition of `__transaction_state` was read. `known_until`: the time up to which they were
+    read, in epoch ms; None: up to now.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Listings:
         return self._by_producer.get(producer_id, [])
 
     def transactional_id(self, producer_id: int) -> str | None:
-        """The name behind a producer id; None: the coordinator does not know it."""
+        """The transactional id of a producer id; None: the coordinator does not know the producer."""
         rows = self.of_producer(producer_id)
         return rows[0].transactional_id if rows else None
 

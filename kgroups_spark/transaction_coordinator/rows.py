@@ -1,4 +1,4 @@
-"""The rows of `transactional_ids`, and what the log says of producers, as plain tuples. Times are milliseconds."""
+"""The rows of `transactional_ids`, and events of producers, as plain tuples. Times are epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class TransactionalIdRow(NamedTuple):
     transactional_id: str
     producer_id: int | None
     producer_epoch: int | None
-    previous_producer_id: int | None  # of the last committed transaction, where TV2 took a new producer id
+    previous_producer_id: int | None  # of the last committed transaction, if TV2 took a new producer id
     next_producer_id: int | None  # promised to the producer; the record that ends the transaction takes it
     next_producer_epoch: int | None
     state: str  # as kafka-transactions describe prints it
     timeout_ms: int
-    topic_partitions: list[TopicPartition]  # that the transaction has written to, in order
+    topic_partitions: list[TopicPartition]  # the partitions that the transaction has written to, sorted
     start_timestamp: int | None
     last_update_timestamp: int | None
-    expires_at: int | None  # the earliest moment, if nothing happens to the id; null: it does not expire in this state
+    expires_at: int | None  # the earliest moment, if the id does not change; null: it does not expire in this state
     log_offset: int
 
 

@@ -19,12 +19,12 @@ MAX_TRANSACTION_TIMEOUT_MS = 900_000
 
 @dataclass(frozen=True)
 class TransactionRules:
-    """The versions that one release reads, and what ends its load."""
+    """The versions that one release reads, and the records that end its load."""
 
     newest_value_version: int = 1
     skips_unknown_types: bool = True  # KIP-915
     skips_unknown_value_versions: bool = True
-    # Tags of version 1. Before KIP-890 they were unknown ones.
+    # Whether it reads the tags of version 1. Before KIP-890 they were unknown.
     reads_tags: bool = True
 
     def fails_at(self, reason: str) -> bool:

@@ -6,18 +6,18 @@
 
 Rules (TransactionLog.read, 4.3.1, and TransactionStateManager.loadTransactionMetadata):
 
-1. A value replaces what is known of its id; a tombstone removes the id.
-2. In state Empty no partition counts, whatever the value lists. In any other state the list may not be null.
-3. A state or a client's transaction version that Kafka does not have ends the load: ReplayFailure, nothing changes.
+1. A value replaces the state of its id; a tombstone removes the id.
+2. In state Empty there are no partitions, whatever the value lists. In any other state the list may not be null.
+3. An unknown state, or an unknown client's transaction version, ends the load: ReplayFailure, without any change.
 
 It is pure: no Spark, no files, no clock. Events:
 
-- transaction_timed_out: an open transaction is being aborted, with a new epoch, later than its timeout allows. For two-phase
-  transactions never: they have no timeout.
-- producer_fenced: it is being aborted before that with a new epoch: another producer has initialized the same id, or
-  Admin has fenced it. A producer of transactions version 2 takes a new epoch with every end, so nothing in the log tells
-  a fence from its own abort, and this is not reported.
-"""  # noqa: E501  the list
+- transaction_timed_out: an open transaction is being aborted, with a new epoch, after its timeout. Never for two-phase
+  transactions, which have no timeout.
+- producer_fenced: it is being aborted before that, with a new epoch: another producer has initialized the same id, or
+  Admin has fenced it. A producer of transactions version 2 takes a new epoch with every end, so the log does not
+  distinguish a fence from its own abort, and there is no event.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TransactionCoordinatorShard:
         value_version: int | None,
         value: Value | None,
     ) -> None:
-        """A record of type 0; `value` None is a tombstone."""
+        """Replays a record of type 0; `value` None is a tombstone. Raises ReplayFailure if a load ends at it."""
         if value is None:
             self.transactional_ids.pop(transactional_id, None)
             return
@@ -137,7 +137,7 @@ class TransactionCoordinatorShard:
             )
 
     def save(self) -> Iterator[StateRow]:
-        """Rows that `load` makes the same state of."""
+        """Rows from which `load` restores the same state."""
         for transactional_id, known in sorted(self.transactional_ids.items()):
             yield StateRow("transactional_id", None, orjson.dumps([transactional_id, *_fields(known)]).decode())
 
@@ -203,8 +203,8 @@ class TransactionCoordinatorShard:
 def expires_at(state: str, last_update_timestamp: int, expiration_ms: int) -> int | None:
     """The first millisecond at which a clean-up (once an hour by default) removes the id; None: not in this state.
 
-    The rule is the same from 0.11 to 4.4 (TransactionStateManager.shouldExpire, 4.3): a state in which nothing is open,
-    and `last update <= now - transactional.id.expiration.ms`.
+    The rule is the same from 0.11 to 4.4 (TransactionStateManager.shouldExpire, 4.3): a state without an open
+    transaction, and `last update <= now - transactional.id.expiration.ms`.
     """
     return last_update_timestamp + expiration_ms if state in EXPIRING_STATES else None
 
@@ -221,7 +221,7 @@ def _event(before: TransactionalId, after: TransactionalId) -> str | None:
 
 
 def _fields(known: TransactionalId) -> list[Any]:
-    """The fields in their order, as JSON can have them."""
+    """The fields in their order, as JSON values."""
     fields = [getattr(known, name) for name in TransactionalId.__slots__]
     fields[_PARTITIONS] = [list(each) for each in known.topic_partitions]
     return fields
