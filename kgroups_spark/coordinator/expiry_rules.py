@@ -1,6 +1,6 @@
 """When committed offsets and groups expire, per Kafka release from 0.8 to 4.4: data only.
 
-Two coordinators do the clean-up: Scala's (to 3.9) and Java's (from 3.7 on, the only one since 4.0). Sources:
+Two coordinators do the clean-up: Scala's (to 3.9) and Java's (from 3.7 on, the default in 4.0). Sources:
 `GroupMetadata.removeExpiredOffsets` and `GroupMetadataManager.cleanupGroupMetadata` (Scala), `OffsetManager.compact`
 (0.8.2); `OffsetMetadataManager.cleanupExpiredOffsets`, `ClassicGroup.offsetExpirationCondition`,
 `StreamsGroup.isSubscribedToTopic` and `Group.shouldExpire` (Java).
