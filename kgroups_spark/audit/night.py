@@ -77,4 +77,4 @@ def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) 
     """The tables that each audit and each rebuild rewrites."""
     for name in (*CURRENT, PREVIOUS):
         sink.replace(work.writer, name)
-    work.writer.replace_table("topics", work.topics_table(progress))
+    work.writer.replace_table("topics", work.names.topics_table(progress, work.audit_id))

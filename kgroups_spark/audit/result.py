@@ -207,7 +207,7 @@ def _missing(work: AuditWork, result: AuditResult) -> list[int]:
     none if the options named the partitions to read."""
     if work.chosen_partitions:
         return []
-    known = set(range(work.offsets_partitions(result.progress) or 0))
+    known = set(range(work.names.partition_count(result.progress) or 0))
     known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
     return sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.given_up))
 
@@ -215,7 +215,7 @@ def _missing(work: AuditWork, result: AuditResult) -> list[int]:
 def _missing_note(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> list[str]:
     if not missing:
         return []
-    count = work.offsets_partitions(result.progress)
+    count = work.names.partition_count(result.progress)
     of = f"{len(missing)} of {count} offsets partitions" if count is not None else counted(len(missing), "partition")
     return [f"{of} {'were' if count is not None or len(missing) > 1 else 'was'} not given: {number_ranges(missing)}"]
 

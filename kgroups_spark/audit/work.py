@@ -7,23 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.known_names import KnownNames, known_topics
 from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
-from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.decoding.partition_count import fitting_by_partition, is_ambiguous, partition_count
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange, cut, ranges_by_fetcher, ranges_by_task
 from kgroups_spark.decoding.redecode import COLUMNS
-from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.expiry.clean_up import CleanUp
-from kgroups_spark.history.names import sightings
 from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
@@ -36,7 +32,6 @@ from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.storage.files import open_file
-from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tasks.replay_stage import ShardTask
 
 # The ledger's source of an audit that reads no log.
@@ -96,6 +91,11 @@ class AuditWork:
             ReplacedRange(number, cut.from_offset, cut.to_offset, self.audit_id)
             for number, cut in self.plan.replaced.items()
         )
+
+    @cached_property
+    def names(self) -> KnownNames:
+        """The names of topic ids and the partition count. It reads two tables once, before this audit rewrites them."""
+        return KnownNames(self.lake, self.before, self.state, self.source, self.settings.offsets_partitions)
 
     @cached_property
     def slots(self) -> int:
@@ -161,8 +161,8 @@ class AuditWork:
         return Night(
             self.audit_id,
             self.settings.release_version,
-            self.offsets_partitions(progress),
-            known_topics(self.topic_names(progress)),
+            self.names.partition_count(progress),
+            known_topics(self.names.topics(progress)),
             self.settings.retention_ms,
             clean_up=None if as_of_ms is None else self.clean_up(as_of_ms),
         )
@@ -196,76 +196,8 @@ class AuditWork:
         """The end of reading, by offsets partition."""
         return {each.offsets_partition: each.end_offset for each in self.partitions_read(progress)}
 
-    def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
-        """The partition count of the offsets topic: from the user, the cluster, or the only number that fits."""
-        if self.settings.offsets_partitions is not None:
-            return self.settings.offsets_partitions
-        if self.source is not None and self.source.offsets_partitions is not None:
-            return self.source.offsets_partitions
-        reported = [*(each.partition_counts for each in progress), *self._counts_before]
-        return partition_count([*reported, *self._counts_read] if is_ambiguous(reported) else reported)
-
-    def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
-        """The names of topic ids that any audit has seen."""
-        names = TopicNames()
-        names.merge(self._topics_before)
-        names.merge(self.source.topics if self.source is not None else ())
-        for each in progress:
-            names.merge(each.topics)
-        return names
-
-    # Read once and before anything is committed: this audit rewrites both tables.
-
-    @cached_property
-    def _counts_before(self) -> list[list[int]]:
-        """The possible partition counts of the offsets topic, by the groups of the last audit."""
-        if self.state.names is not None:
-            return [list(counts) for counts in self.state.names.partition_counts]
-        if self.before is None:
-            return []
-        groups = self.then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
-        return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
-
-    @cached_property
-    def _counts_read(self) -> list[list[int]]:
-        """The same by all groups that any audit has read, including deleted ones."""
-        if self.before is None:
-            return []
-        groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
-        return fitting_by_partition({*zip(groups["offsets_partition"], groups["group_id"], strict=True)})
-
-    @cached_property
-    def _topics_before(self) -> list[tuple[str, str, int | None, str]]:
-        """The rows of `topics` that the last audit left."""
-        if self.state.names is not None:
-            return list(self.state.names.topics)
-        if self.before is None:
-            return []
-        return sightings(self.then.rows("topics").to_pylist())
-
     @property
     def then(self) -> LakeAsOfAudit:
         """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
         them."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
-
-    def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
-        """The rows of `topics`."""
-        columns = ("topic_id", "topic", "seen_log_timestamp", "source")
-        rows = sorted(self.topic_names(progress).rows())
-        return pa.Table.from_batches([table_batch("topics", columns, rows, audit_id=self.audit_id)])
-
-
-def known_topics(names: TopicNames) -> Topics:
-    """The names for a shard. The id of a topic name is the cluster's, otherwise the one with the latest first
-    sighting."""
-    topics = Topics()
-    rows = names.rows()
-    for topic_id, topic, seen, source in sorted(rows, key=_learned_when):
-        topics.learn(topic_id, topic, seen, source)
-    return topics
-
-
-def _learned_when(sighting: Sighting) -> tuple[bool, int, str]:
-    topic_id, _, seen, source = sighting
-    return source == CLUSTER, -1 if seen is None else seen, topic_id

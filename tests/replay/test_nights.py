@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kgroups_spark.audit.work import known_topics
+from kgroups_spark.audit.known_names import known_topics
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay.checkpoint_rows import loaded, saved
 from kgroups_spark.replay.replay_shard import Night, ShardReplay

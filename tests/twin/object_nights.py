@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from kgroups_spark.audit.work import known_topics
+from kgroups_spark.audit.known_names import known_topics
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.topic_names import Sighting, TopicNames

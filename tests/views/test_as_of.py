@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.work import known_topics
+from kgroups_spark.audit.known_names import known_topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.decoding.topic_names import TopicNames
