@@ -154,7 +154,7 @@ def test_a_half_written_tail_is_normal_and_reported(dump, damaged):
 
 
 def test_a_last_batch_that_audits_hold_back_is_shown_with_a_mark(dump, tmp_path):
-    """Of 20 batches the last one says an offset 8 higher than it is."""
+    """The last one of 20 batches says an offset 8 higher than it is."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     batches = [batch(number if number < 19 else 27, [(KEY, None)]) for number in range(20)]

@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def screen(written: str) -> list[str]:
-    """What a terminal shows after this text: a slow twin of the three sequences that we write."""
+    """The lines of a terminal after this text: a slow twin of the three sequences that we write."""
     lines, row = [""], 0
     for part in re.findall(r"\x1b\[\d*[AJ]|\r|\n|[^\x1b\r\n]+", written):
         if part == "\n":
