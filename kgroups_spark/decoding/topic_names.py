@@ -65,14 +65,18 @@ class TopicNames:
         codes = np.flatnonzero(has_id(self._ids))
         if not len(codes):
             return
-        named = topics.take(pa.array(codes)).dictionary_encode()
-        pairs = np.column_stack([self._ids[codes], named.indices.to_numpy().astype(np.uint64)])
-        distinct, at = np.unique(pairs, axis=0, return_inverse=True)
+        names = topics.take(pa.array(codes)).dictionary_encode()
+        raw = pa.py_buffer(np.ascontiguousarray(self._ids[codes]))
+        ids = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(codes), [None, raw]).dictionary_encode()
+        # One number for a topic id with a name: NumPy's unique() costs five times as much over three columns.
+        pairs = ids.indices.to_numpy().astype(np.int64) * len(names.dictionary) + names.indices.to_numpy()
+        distinct, at = np.unique(pairs, return_inverse=True)
         earliest = np.full(len(distinct), NO_TIME)
-        np.minimum.at(earliest, at.ravel(), self._earliest[codes])
-        for (high, low, number), time in zip(distinct, earliest.tolist(), strict=True):
-            topic = named.dictionary[int(number)].as_py()
-            self.add(uuid_text(high.tobytes() + low.tobytes()), topic, time if time < NO_TIME else -1, COMMIT)
+        np.minimum.at(earliest, at, self._earliest[codes])
+        for pair, time in zip(distinct.tolist(), earliest.tolist(), strict=True):
+            id_, name = divmod(pair, len(names.dictionary))
+            topic_id, topic = uuid_text(ids.dictionary[id_].as_py()), names.dictionary[name].as_py()
+            self.add(topic_id, topic, time if time < NO_TIME else -1, COMMIT)
         self._ids, self._earliest = self._ids[:0], self._earliest[:0]
 
     def _grow(self, codes: int) -> None:
