@@ -21,16 +21,16 @@ from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.rows import constant, where
 from kgroups_spark.tables.schemas import arrow_schema
 
-# An entry of the saved state: an offset has the columns of STATE_OFFSET, anything else a payload.
+# An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
 ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
 OFFSET = "offset"
 OFFSET_COLUMNS = ("group_id", *state_entries.OFFSET_FIELDS)
-# Where older entries, and those of corrections, have -1 for none.
+# Columns in which older entries, and those of corrections, have -1 for none.
 _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
 
 def saved(state: ShardState) -> pa.Table:
-    """Rows of ENTRIES that `loaded` makes the same state of, MARK among them."""
+    """Rows of ENTRIES from which `loaded` restores the same state; MARK is among them."""
     return pa.concat_tables(
         [plain_entries([MARK, *_entries_without_offset(state)]), _offset_entries(state.offsets.offsets)]
     )
@@ -39,7 +39,7 @@ def saved(state: ShardState) -> pa.Table:
 def checkpoint_rows(
     entries: pa.Table, offsets_partition: int, log_offset: int, made: Mapping[str, int | str]
 ) -> pa.Table:
-    """Rows of checkpoints of these entries (ENTRIES), at a place in the log; `made`: see state_entries.made_by."""
+    """Entries (ENTRIES) as rows of `checkpoints`, at a log offset. `made`: see state_entries.made_by."""
     constants = {"offsets_partition": offsets_partition, "log": None, "log_offset": log_offset, **made}
     columns = [
         constant(constants[f.name], len(entries), f.type) if f.name in constants else entries.column(f.name)
@@ -67,7 +67,7 @@ def open_transactions(offsets: OffsetState) -> dict[int, tuple[Any, ...]]:
 
 
 def noted_producers(offsets: OffsetState) -> dict[str, set[int]]:
-    """The producers that are noted, by group."""
+    """The noted producers, by group."""
     found: dict[str, set[int]] = {}
     for group_id, producer in _tuples(offsets.noted):
         found.setdefault(group_id, set()).add(producer)
@@ -75,7 +75,7 @@ def noted_producers(offsets: OffsetState) -> dict[str, set[int]]:
 
 
 def offset_fields(offsets: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Rows of OFFSET_RECORDS as entries have them: OFFSET_COLUMNS, -1 where older entries have it for none."""
+    """Rows of OFFSET_RECORDS as entries: OFFSET_COLUMNS, with -1 for none as in older entries."""
     for name in _MINUS_ONE:
         at = offsets.schema.get_field_index(name)
         offsets = offsets.set_column(at, offsets.field(at), pc.fill_null(offsets.column(name), -1))
@@ -83,7 +83,7 @@ def offset_fields(offsets: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def plain_entries(entries: Sequence[tuple[str, str | None, str | None]]) -> pa.Table:
-    """Entries that are no offsets (type, group, payload), as ENTRIES."""
+    """Entries other than offsets (type, group, payload), as ENTRIES."""
     columns = list(zip(*entries, strict=True)) if entries else [()] * len(StateRow._fields)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, ENTRIES, strict=False)]
     nothing = [pa.nulls(len(entries), field.type) for field in STATE_OFFSET]
@@ -102,7 +102,7 @@ def _offset_entries(offsets: pa.Table) -> pa.Table:
 
 
 def _offsets_of_entries(entries: pa.Table) -> pa.Table:
-    """The inverse. When a record was appended nobody asks any more."""
+    """Offset entries (ENTRIES) as rows of OFFSET_RECORDS. The log timestamp is not kept, as no rule needs it."""
     rows = len(entries)
     columns = {
         "log_offset": entries.column("record_offset"),
@@ -115,15 +115,15 @@ def _offsets_of_entries(entries: pa.Table) -> pa.Table:
 
 
 def entries_of_night(rows: pa.Table, audit_id: int) -> pa.Table:
-    """The state that an audit left (ENTRIES), among rows of checkpoints: others may be in the same files."""
+    """The state that an audit left (ENTRIES), from rows of checkpoints; the same files may hold other audits' rows."""
     is_one = pc.and_(pc.equal(rows.column("audit_id"), audit_id), pc.equal(rows.column("reason"), NIGHT))
     rows = rows if pc.all(is_one).as_py() else rows.filter(is_one)
     return rows.select(ENTRIES.names)
 
 
 def loaded(entries: pa.Table, release: Release) -> ShardState:
-    """The state that the rows (ENTRIES) hold; their order does not matter. Rows `topics` are left out: the table has
-    them. States up to format 1 have the offsets in the payloads of their groups and producers."""
+    """The state from its entries (ENTRIES, in any order). Rows `topics` are left out, because the table has them.
+    States up to format 1 have the offsets in the payloads of their groups and producers."""
     is_offset = pc.equal(entries.column("entry_type"), OFFSET).to_numpy()
     offsets = _offsets_of_entries(where(entries, is_offset))
     plain = where(entries, ~is_offset).select(StateRow._fields).to_pylist()
@@ -163,7 +163,7 @@ def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release)
                 pass
             case _:
                 raise ValueError(f"a saved state has a row of type {row.entry_type!r}, which is unknown")
-    # The oldest removals are forgotten first.
+    # In order of removal, because the oldest removals are forgotten first.
     removed.sort(key=itemgetter(-1))
     offsets = OffsetState(
         pa.concat_tables([offsets, _offset_records(entries, producers)]),
@@ -179,8 +179,8 @@ def _transaction(producer: int, start: int, since: int | None, epoch: int, *rest
 
 
 def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:
-    """Offsets of entries, after their group, and the producers of pending ones -> OFFSET_RECORDS. When a record was
-    appended nobody asks any more."""
+    """Offsets of entries, which follow their group there, and the producers of pending ones -> OFFSET_RECORDS. The log
+    timestamp is not kept, as no rule needs it."""
     values = zip(*entries, strict=True) if entries else [()] * len(OFFSET_COLUMNS)
     columns = dict(zip(OFFSET_COLUMNS, values, strict=True))
     arrays = {name: _array(OFFSET_RECORDS.field(name).type, values) for name, values in columns.items()}
@@ -199,7 +199,7 @@ def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _lists(rows: pa.Table) -> list[list[Any]]:
-    """The columns as lists; dictionaries as their texts, which is three times as fast."""
+    """The columns as lists. Dictionaries are cast to plain texts first, which is three times as fast."""
     types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in rows.schema]
     return [column.cast(kind).to_pylist() for column, kind in zip(rows.columns, types, strict=True)]
 

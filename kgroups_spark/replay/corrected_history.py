@@ -1,9 +1,9 @@
-"""The replay of history in which the state was corrected: R6 left such places where an audit's log ended.
+"""The replay of a history in which audits corrected the state (R6), each at the end of the log that it had read.
 
     history up to 40 -> corrections before 40 -> history from 40 on -> ...
 
-Versions of what is corrected are at the offset before, without a time, in the place of those that the replay found
-there.
+Versions of a corrected group or member are at the offset before, without a time. They replace the versions that the
+replay found at that offset.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class CorrectedAt:
     corrections: Sequence[Correction]
 
     def found_in(self, _: ShardState) -> Sequence[Correction]:
-        """The corrections, whatever the state is."""
+        """The corrections; the state is ignored."""
         return self.corrections
 
 
 def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
     """The corrections among rows `reread` of an offsets partition, in log order.
 
-    Of several of the same entry at the same place the newest audit's counts. An entry of another state format is left
-    out: nobody can read it any more. Rows WAITING have changed nothing.
+    If several have the same entry at the same log offset, the newest audit's counts. An entry of another state format
+    is left out, because this release cannot read it. Rows WAITING have not changed the state and are left out.
     """
     rows = reread.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
     found = []
@@ -67,10 +67,10 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
 
 @dataclass(eq=False)
 class CorrectedPiece:
-    """A replay up to `log_offset`, and the state after it corrected. `changes`, `state` as of ShardReplay.
+    """A replay up to `log_offset`, whose state is then corrected. `changes` and `state` as in ShardReplay.
 
-    find          what to correct in the state that the replay leaves
-    is_corrected  whether it found anything, once all changes have been taken
+    find          state -> the corrections to make in it
+    is_corrected  whether there were any; set once all changes have been taken
     """
 
     replay: ShardReplay
@@ -83,7 +83,7 @@ class CorrectedPiece:
         return self._state
 
     def changes(self) -> Iterator[Output]:
-        """(table, rows); versions of what was corrected come last."""
+        """(table, rows); the versions of corrected groups come last."""
         night = self.replay.night
         last: list[Output] = []
         for name, rows in self.replay.changes():
@@ -107,10 +107,10 @@ class CorrectedPiece:
 
 @dataclass(eq=False)
 class HistoryReplay:
-    """The replay of an offsets partition, piece by piece where corrections stand. `changes`, `current`, `state`,
-    `failures` and `unreadable` as of ShardReplay.
+    """The replay of an offsets partition, in pieces that end where corrections are. `changes`, `current`, `state`,
+    `failures` and `unreadable` as in ShardReplay.
 
-    history_from  what is to be said begins there; versions before it are in history already
+    history_from  versions before this log offset are left out, because history has them already
     """
 
     offsets_partition: int
@@ -133,7 +133,7 @@ class HistoryReplay:
 
     @property
     def mixed(self) -> Sequence[Mixed]:
-        """As of ShardReplay, of the history after the last correction."""
+        """As in ShardReplay, for the history after the last correction."""
         return self._last.mixed
 
     def outputs(self) -> Iterator[Output]:
@@ -142,7 +142,7 @@ class HistoryReplay:
         yield from self.current()
 
     def changes(self) -> Iterator[Output]:
-        """(table, rows) of versions, events, markers and what a load would fail at."""
+        """(table, rows) of versions, events, markers and records at which a load would fail."""
         state, start = self.saved, None
         for each in self.corrections:
             replay = self._piece(state, start, each.log_offset)
@@ -170,14 +170,14 @@ class HistoryReplay:
 
 
 def _without(rows: pa.Table | pa.RecordBatch, versions: Sequence[PlainVersion]) -> pa.Table | pa.RecordBatch:
-    """The rows without those in whose place other versions stand."""
+    """The rows except those that these versions replace (same group and member)."""
     keys = {(version.group_id, _member_of(version)) for version in versions}
     stays = [(row["group_id"], row.get("member_id")) not in keys for row in rows.to_pylist()]
     return rows.filter(pa.array(np.array(stays, np.bool_)))
 
 
 def _plain(versions: Iterable[Version]) -> Iterator[PlainVersion]:
-    """The rows one by one. A group that was put right comes with its members: those on demand have all left."""
+    """The versions as single rows. MemberVersions become removals: a corrected group has plain rows for the others."""
     for version in versions:
         yield from version.removed() if isinstance(version, MemberVersions) else [version]
 

@@ -1,10 +1,10 @@
 """The differences between a state that was carried from audit to audit and the log as it is now.
 
-Tombstones and markers may be compacted away between two audits: what they ended then lives on in the carried state,
-and a replay of the log from its start does not know it. Both are states of one log at one offset; what the log says
-is right.
+The cleaner may compact tombstones and markers away between two audits. The carried state then still has what they
+ended, while a replay of the log from its start does not. Both are states of one log at one offset, and the log is
+right.
 
-Differences are those of substance. Where a group is the same but for where and since when the log said it
+Only differences in substance count. If a group differs only in the log offset and the time of its record
 (`log_offset`, `state_since`), the carried group stays: it has seen records that the log no longer has.
 """
 
@@ -39,8 +39,8 @@ from kgroups_spark.replay.shard_state import ShardState
 
 
 class Correction(NamedTuple):
-    """An entry of the carried state that is to be another, or (`payload` None) to go. A producer's payload says which
-    one; without transaction and pending offsets it is gone."""
+    """An entry that replaces one of the carried state; `payload` None removes it. A producer's payload has its id;
+    without transaction and pending offsets the producer is removed."""
 
     entry_type: str
     group_id: str | None
@@ -48,27 +48,27 @@ class Correction(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the log has nothing of the entry."""
+        """Whether the log no longer has the entry."""
         if self.entry_type == "producer":
             return "transaction" not in orjson.loads(self.payload or "{}")
         return self.payload is None
 
     @property
     def producer_id(self) -> int | None:
-        """The producer whose entry it is."""
+        """The producer of the entry; None: it is not a producer's."""
         is_of_producer = self.entry_type == "producer"
         return orjson.loads(self.payload or "{}").get("producer_id") if is_of_producer else None
 
     @property
     def entry(self) -> tuple[str, str | None, int | None]:
-        """Which entry it is of: its type, its group, its producer."""
+        """The key of the entry: its type, group and producer."""
         return self.entry_type, self.group_id, self.producer_id
 
 
 def corrections(carried: ShardState, reported: ShardState, waiting: Collection[str] = ()) -> Iterator[Correction]:
-    """The changes that make the carried state that of the log, in an order of its own.
+    """The corrections that turn the carried state into that of the log, in no particular order.
 
-    Groups in `waiting` stay as they are; their offsets are corrected all the same.
+    Groups in `waiting` are not corrected, but their offsets are.
     """
     names = [*OFFSET_COLUMNS, "producer_id"]
     offsets = pa.concat_tables(unmatched(*(each.offsets.offsets.select(names) for each in (carried, reported))))
@@ -80,7 +80,7 @@ def corrections(carried: ShardState, reported: ShardState, waiting: Collection[s
 
 
 def corrected(state: ShardState, found: Sequence[Correction], release: Release) -> ShardState:
-    """The state with these entries in the place of its own."""
+    """The state with these entries in place of its own."""
     groups = {each.group_id for each in found if each.entry_type == "group"}
     noted_groups = {each.group_id for each in found if each.entry_type == "noted"}
     producers = {each.producer_id for each in found if each.entry_type == "producer"}
@@ -107,7 +107,7 @@ def corrected(state: ShardState, found: Sequence[Correction], release: Release) 
 
 
 def versions(found: Sequence[Correction], was: ShardState, now: ShardState, place: Place) -> Iterator[Version]:
-    """Versions of the groups that the corrections made different."""
+    """Versions of the groups that the corrections changed."""
     for each in found:
         if each.entry_type == "group" and each.group_id is not None:
             start = before(was.groups.get(each.group_id), None)
@@ -119,7 +119,7 @@ def _without(rows: pa.Table, column: str, owners: Collection[Any]) -> pa.Table:
 
 
 def _is_one(rows: pa.Table, column: str, owners: Collection[Any]) -> pa.ChunkedArray:
-    """Whether the row is of one of these groups or producers."""
+    """Whether each row belongs to one of these groups or producers."""
     values = rows[column].cast(pa.string()) if column == "group_id" else rows[column]
     return pc.is_in(values, pa.array(sorted(owners), values.type))
 
@@ -166,7 +166,7 @@ def _of_noted_producers(carried: dict[str, set[int]], reported: dict[str, set[in
 
 
 def _by_owner(offsets: pa.Table, column: str, owners: Collection[Any]) -> dict[Any, list[tuple[Any, ...]]]:
-    """The offsets of some groups or producers."""
+    """The offsets of these groups or producers, by group or producer."""
     offsets = offsets.filter(_is_one(offsets, column, owners))
     found: dict[Any, list[tuple[Any, ...]]] = {}
     for owner, fields in zip(offsets[column].to_pylist(), offset_fields(offsets), strict=True):
@@ -175,17 +175,17 @@ def _by_owner(offsets: pa.Table, column: str, owners: Collection[Any]) -> dict[A
 
 
 def _is_same(one: Group | None, other: Group | None) -> bool:
-    """Whether the groups are the same in substance."""
+    """Whether the groups are equal in substance."""
     if one is None or other is None:
         return one is other
     if isinstance(one, ClassicGroup) and isinstance(other, ClassicGroup):
-        # A classic group is one record of the log, or none.
+        # A classic group is one record of the log, or none, so an equal log offset is enough.
         return one.log_offset == other.log_offset or _facts(one) == _facts(other)
     return type(one) is type(other) and _facts(one) == _facts(other)
 
 
 def _facts(group: Group) -> tuple[Any, ...]:
-    """All that the log says of the group, but not where and since when."""
+    """All fields of the group except the log offset and time of its record."""
     group = saved_and_loaded(group)
     if isinstance(group, ClassicGroup):
         return group.value, group.value_version

@@ -1,6 +1,6 @@
 """Rows of `group_events`: events of acts (coordinator/group_events.py), and events at values and markers.
 
-The latter are moves of offsets, and the groups that a value creates or a marker removes.
+Events at values and markers are moves of offsets, and groups that a value creates or a marker removes.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
 
 
 def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, **constants: Any) -> pa.Table:
-    """Moves (MOVES, in any order) and events of groups at values and markers as rows of `group_events`, numbered at
-    each log offset: by group, topic and partition, a group before its offsets.
+    """Moves (MOVES, in any order) and events of groups at values and markers, as rows of `group_events`. They are
+    numbered from 0 at each log offset: by group, topic and partition, a group before its offsets.
 
-    `times`: what groups were. A marker's moves come before the groups that it takes.
+    `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
     """
     rows = pa.concat_tables([_with_facts(moves, times), _of_groups(of_groups)])
     order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
@@ -75,7 +75,7 @@ def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: Gro
 
 
 def _sort_keys(rows: pa.Table) -> pa.Table:
-    """_ORDER of the rows, without nulls: where these stand differs between pyarrow's releases."""
+    """_ORDER of the rows, without nulls, because pyarrow's releases sort nulls differently."""
     topic = rows.column("topic").cast(pa.string())
     return pa.table(
         [
@@ -107,7 +107,7 @@ def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
     by_marker = flags(moves, "by_marker")
     at = column(moves, "log_offset") - by_marker
     facts = times.at(moves.column("group_id").to_pylist(), at)
-    # A value says first that its topic is another one; what a marker does comes by the events' names.
+    # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
     is_renamed = pc.equal(moves.column("event"), "topic_recreated").to_numpy()
     causes = [
         None if again else cause or _cause(of)

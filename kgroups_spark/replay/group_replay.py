@@ -1,4 +1,4 @@
-"""Group records, and what of offsets matters to groups, through the coordinator's groups in log order."""
+"""Group records, and the offsets that matter to groups, replayed through the coordinator's groups in log order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kgroups_spark.replay.shard_history import PlacedRecord
 
 @dataclass(eq=False)
 class GroupReplay:
-    """Replays into groups, which have their saved state already. `failures`: records at which a coordinator's load
-    would have failed."""
+    """A replay into groups that were loaded from their saved state. `failures`: records at which a coordinator's load
+    would have failed, with the reason."""
 
     groups: Groups
     events: GroupEvents
@@ -29,7 +29,7 @@ class GroupReplay:
     failures: list[tuple[PlacedRecord, str]] = field(default_factory=list)
 
     def run(self, records: Iterable[PlacedRecord], steps: Iterable[OffsetStep]) -> Iterator[None]:
-        """Replays both; comes back after each of them."""
+        """Replays both in log order; yields after each of them. A record that fails goes to `failures`."""
         for step in heapq.merge(records, steps, key=itemgetter(0)):
             self.held.at(step.log_offset)
             if isinstance(step, PlacedRecord):

@@ -1,4 +1,4 @@
-"""A group's type and state at each place in the log, as far as moves of its offsets depend on it."""
+"""A group's type and state at each log offset, as far as moves of its offsets depend on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_GROUP = GroupFacts(None, False, False)
 
 
 def facts_of(group: Group | None) -> GroupFacts:
-    """The facts of a group as it is; None: there is none."""
+    """The facts of a group in its present state; None: the group does not exist."""
     if group is None:
         return NO_GROUP
     has_members = member_count(group) > 0
@@ -33,7 +33,7 @@ def facts_of(group: Group | None) -> GroupFacts:
 
 
 class GroupTimes:
-    """The facts of the groups of a partition by log offset: what changed after which record.
+    """The facts of a partition's groups by log offset: after which record they changed.
 
     GroupTimes({"g": stable}); changed("g", 12, empty); changed("g", 15, None)
         at(["g", "g", "h"], [11, 14, 20])  ->  stable, empty, NO_GROUP
@@ -50,7 +50,7 @@ class GroupTimes:
             self.changed(group_id, -1, group)
 
     def changed(self, group_id: str, log_offset: int, group: Group | None) -> None:
-        """The group may be another one after the record there. Log offsets ascend."""
+        """Notes the group after the record at `log_offset`; None: it does not exist. Log offsets must ascend."""
         facts = facts_of(group)
         if self._newest.get(group_id, NO_GROUP) != facts:
             self._newest[group_id] = facts
@@ -64,7 +64,7 @@ class GroupTimes:
         return any(facts.is_emptied for facts in self._facts)
 
     def at(self, group_ids: Sequence[str], log_offset: I64) -> list[GroupFacts]:
-        """The facts of groups after the records at these log offsets."""
+        """The facts of each group after the record at its log offset; NO_GROUP if there is no group."""
         if not self._group:
             return [NO_GROUP] * len(group_ids)
         group = np.array([self._numbers.get(name, len(self._numbers)) for name in group_ids], np.int64)
@@ -77,7 +77,7 @@ class GroupTimes:
         return [self._facts[row] if known else NO_GROUP for row, known in zip(rows, is_known.tolist(), strict=True)]
 
     def quiet(self, groups: Sequence[str]) -> Quiet:
-        """Times in which the groups, numbered by their place in the list, were emptied."""
+        """The spans of log offsets in which each group was emptied; groups are numbered by their place in the list."""
         asked = {self._numbers[name]: number for number, name in enumerate(groups) if name in self._numbers}
         own, since, order = self._rows()
         until = np.full(len(own), NEVER)
@@ -90,7 +90,7 @@ class GroupTimes:
         return Quiet(number[order], since[some][order], until[some][order])
 
     def _rows(self) -> tuple[I64, I64, I64]:
-        """Group and log offset of the changes by both, and where each of them is in the lists."""
+        """Group number and log offset of each change, sorted by both, and its index in the lists."""
         own, since = np.array(self._group, np.int64), np.array(self._since, np.int64)
         order = np.lexsort((since, own))
         return own[order], since[order], order

@@ -1,4 +1,4 @@
-"""Which groups hold offsets at a place in the log, asked of columns (coordinator.groups.HeldOffsets)."""
+"""Which groups hold offsets at a log offset, looked up in columns (coordinator.groups.HeldOffsets)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kgroups_spark.offsets.records import codes, column, flags
 
 
 class HeldByColumns:
-    """Answers for the place that `at` has named last. `holdings`: rows of HOLDINGS, by group and log offset."""
+    """Whether groups hold offsets at the log offset last given to `at`. `holdings`: rows of HOLDINGS, sorted by group
+    and log offset."""
 
     def __init__(self, holdings: pa.Table) -> None:
         holdings = holdings.unify_dictionaries()
@@ -25,7 +26,7 @@ class HeldByColumns:
         self._place = -1
 
     def at(self, log_offset: int) -> None:
-        """From now on the question is what is held after the record there."""
+        """Moves to the state after the record at `log_offset`."""
         self._place = log_offset
 
     def has_committed(self, group_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of history: rows of one table in a file, or, where tasks cannot reach the store, the rows themselves."""
+"""Parts of history: rows of one table in a file; if tasks cannot reach the store, the rows themselves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskSh
 from kgroups_spark.tables.rows import no_rows, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
-# Files that a reader keeps open.
+# The number of files that a reader keeps open.
 FILES_KEPT = 64
-# Files of which a reader keeps the last row group: the next range of groups, or the next offsets partition, often
-# begins in it.
+# The number of files of which a reader keeps the last row group: the next range of groups, or the next offsets
+# partition, often begins in it.
 ROW_GROUPS_KEPT = 16
 _COLUMNS: dict[str, list[str] | None] = {
     "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
@@ -34,23 +34,23 @@ _COLUMNS: dict[str, list[str] | None] = {
     "group_records": None,
     "quarantine": None,
     "group_traffic": None,
-    # The entries of saved states, and whose they are.
+    # The entries of saved states, with their audit and partition.
     CHECKPOINTS: ["audit_id", "offsets_partition", "reason", *ENTRIES.names],
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }
-# Commits of parts that are folded at once. Each lot reads the row groups at its borders again: with half as many a
-# replay takes a quarter more CPU seconds, with four times as many twice the memory.
+# The number of commits from parts that are folded together. Each lot reads the row groups at its borders again: with
+# half as many a replay takes a quarter more CPU seconds, with four times as many twice the memory.
 COMMITS_AT_ONCE = 500_000
-# Packed commits of fewer bytes are one range, and nobody counts them.
+# If packed commits have fewer bytes they are one range, without a count.
 SMALL_BYTES = 8 << 20
 
 
 class HistoryPart(NamedTuple):
     """Rows of a table.
 
-    place     URI of a Parquet file, of which each offsets partition takes its own, or the rows of one as Arrow's stream
-    is_again  they are of records that were read before, and no table gets them
+    place     URI of a Parquet file with rows of any offsets partitions, or one partition's rows as an Arrow stream
+    is_again  the records were read before, so their rows go into no table
     """
 
     table: str
@@ -59,7 +59,7 @@ class HistoryPart(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """A row group of a file, with the least and the greatest value of two columns; None: the file does not say them."""
+    """A row group of a file, with the least and the greatest value of two columns; None: without statistics."""
 
     number: int
     rows: int
@@ -67,7 +67,7 @@ class RowGroup(NamedTuple):
     group_ids: tuple[str, str] | None
 
     def may_have(self, offsets_partition: int, groups: GroupRange | None = None) -> bool:
-        """Whether rows of the offsets partition, and of these groups, may be in it."""
+        """Whether the row group may have rows of the offsets partition, and of these groups."""
         if self.offsets_partitions is not None:
             lowest, highest = self.offsets_partitions
             if not lowest <= offsets_partition <= highest:
@@ -91,14 +91,14 @@ class PartFile:
         self.row_groups = [_row_group(metadata.row_group(n), n, places) for n in range(metadata.num_row_groups)]
 
     def read(self, number: int) -> pa.Table:
-        """The rows of a row group."""
+        """The rows of row group `number`, with the columns of `part_schema`."""
         rows = self._file.read_row_group(number, columns=self._columns)
         rows = _completed(rows, part_schema(self._table))
         return rows if self._table in DICTIONARIES else _of_schema(rows, part_schema(self._table))
 
 
 def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the schema's columns, in their order; null where a file of an older layout has none."""
+    """The rows with the schema's columns, in its order; null where a file of an older layout lacks a column."""
     if rows.column_names == schema.names:
         return rows
     there = {*rows.column_names}
@@ -121,17 +121,17 @@ def _row_group(metadata: pq.RowGroupMetaData, number: int, places: dict[str, int
 
 
 class PartReader:
-    """Reads parts and stored tables; one in each task. Shards are asked for in ascending order."""
+    """Reads parts and stored tables; each task has one. Shards must be asked for in ascending order."""
 
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
-        # By table and URI: the number and the rows of a row group, the file that was read last at the end.
+        # By table and URI: the number and the rows of a row group; the file read last is at the end.
         self._last: dict[tuple[str, str], tuple[int, pa.Table]] = {}
         # By stored table: the shards that were read last, and their rows.
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
     def _read(self, table: str, uri: str, number: int) -> pa.Table:
-        """The rows of a row group."""
+        """The rows of a row group, which are kept until other files replace them."""
         last = self._last.pop((table, uri), None)
         if last is None or last[0] != number:
             last = number, self._file(table, uri).read(number)
@@ -141,7 +141,7 @@ class PartReader:
         return last[1]
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
-        """The history that the parts hold of an offsets partition."""
+        """The history of an offsets partition in the parts."""
 
         def rows(table: str, groups: GroupRange | None = None) -> pa.Table:
             return self.rows([part for part in parts if part.table == table], table, offsets_partition, groups)
@@ -156,7 +156,7 @@ class PartReader:
     def rows(
         self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange | None = None
     ) -> pa.Table:
-        """Rows of a table that the parts hold of an offsets partition, and of a range of groups."""
+        """Rows of a table and an offsets partition in the parts; `groups` None: of all groups."""
         found = [
             some if groups is None else groups.of(some)
             for part in parts
@@ -165,7 +165,7 @@ class PartReader:
         return pa.concat_tables(found) if found else encoded(no_rows(part_schema(table)), table)
 
     def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange | None) -> Iterator[pa.Table]:
-        """The part's rows of an offsets partition, of these groups and maybe of others."""
+        """The part's rows of an offsets partition, with the given groups and maybe others."""
         if isinstance(part.place, bytes):
             yield encoded(pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names), part.table)
             return
@@ -175,7 +175,7 @@ class PartReader:
                 yield where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
-        """Ranges of groups with some COMMITS_AT_ONCE commits each, as far as the parts' row groups say."""
+        """Ranges of groups with about COMMITS_AT_ONCE commits each, estimated from the parts' row groups."""
         sizes: Counter[str] = Counter()
         commits = [part for part in parts if part.table == "offset_commits"]
         packed = [part.place for part in commits if isinstance(part.place, bytes)]
@@ -186,7 +186,7 @@ class PartReader:
             if isinstance(part.place, str):
                 for row_group in self._file(part.table, part.place).row_groups:
                     if row_group.group_ids is not None and row_group.may_have(offsets_partition):
-                        # Half of them at each end: nobody knows how many rows each group between has.
+                        # Half of them at each end: the statistics do not count the rows of the groups between.
                         lowest, highest = row_group.group_ids
                         sizes[lowest] += row_group.rows // 2
                         sizes[highest] += row_group.rows - row_group.rows // 2
@@ -200,8 +200,8 @@ class PartReader:
         offsets_partition: int,
         groups: GroupRange | None = None,
     ) -> pa.Table:
-        """Rows of a stored table of an offsets partition, and of a range of groups; where they come packed they are
-        among the parts."""
+        """Rows of a stored table and an offsets partition; `groups` None: of all groups. Packed rows come from the
+        parts."""
         if table.files is None:
             packed = list(_packed_in(table, parts))
             found = pa.concat_tables(packed) if packed else encoded(no_rows(table.schema), table.name)
@@ -214,14 +214,14 @@ class PartReader:
 
     def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> dict[int, pa.Table]:
         if table.label not in self._together or self._together[table.label][0] != lot:
-            self._together.pop(table.label, None)  # before the next ones are read
+            self._together.pop(table.label, None)  # frees the memory before the next lot is read
             self._together[table.label] = (lot, by_shard(table.of_shards(lot)))
         return self._together[table.label][1]
 
     def ranges_of_stored(
         self, commits: StoredTable, tasks: TaskShards, parts: Sequence[HistoryPart], offsets_partition: int
     ) -> list[GroupRange]:
-        """Ranges of groups with some ROWS_AT_ONCE stored commits each."""
+        """Ranges of groups with about ROWS_AT_ONCE stored commits each."""
         sizes: Counter[str] = Counter()
         if tasks.is_large(offsets_partition) and commits.files is None:
             for rows in _packed_in(commits, parts):
@@ -232,7 +232,7 @@ class PartReader:
 
 
 def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:
-    """The rows of each offsets partition, or of what the column `shard` says."""
+    """The rows by the value of the column `shard`."""
     in_order = rows.take(pc.sort_indices(rows.column(shard)))
     numbers = in_order.column(shard).to_numpy()
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if len(numbers) else []
@@ -249,7 +249,7 @@ def _packed_in(table: StoredTable, parts: Sequence[HistoryPart]) -> Iterator[pa.
 
 
 def borders_of(sizes: Mapping[str, int], at_once: int) -> list[GroupRange]:
-    """Ranges of groups with some `at_once` rows each, of how many rows groups have."""
+    """Ranges of groups with about `at_once` rows each. `sizes`: the number of rows by group."""
     borders, rows = [], 0
     for group_id in sorted(sizes):
         if rows and rows + sizes[group_id] > at_once:
@@ -260,25 +260,25 @@ def borders_of(sizes: Mapping[str, int], at_once: int) -> list[GroupRange]:
 
 
 def _commits_by_group(packed: bytes) -> dict[str, int]:
-    """How many packed commits there are of each group."""
+    """The number of packed commits by group."""
     schema = pa.ipc.open_stream(packed).schema
     only = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index("group_id")])
     return rows_by_group(pa.ipc.open_stream(packed, options=only).read_all().column(0))
 
 
 def rows_by_group(group_ids: pa.ChunkedArray) -> dict[str, int]:
-    """The rows of each group in a column of group ids."""
+    """The number of rows by group, from a column of group ids."""
     return {each["values"]: each["counts"] for each in group_ids.unify_dictionaries().value_counts().to_pylist()}
 
 
 def part_schema(table: str) -> pa.Schema:
-    """The columns of a table that are read of its parts."""
+    """The columns of a table that are read from its parts."""
     columns = _COLUMNS[table]
     return arrow_schema(table) if columns is None else pa.schema(map(arrow_schema(table).field, columns))
 
 
 def encoded(rows: pa.Table, table: str) -> pa.Table:
-    """The rows with dictionaries where those of files have them."""
+    """The rows with dictionary columns where rows from files have them."""
     for name in set(DICTIONARIES.get(table, ())).intersection(rows.column_names):
         at, texts = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
         rows = rows.set_column(at, rows.field(at).with_type(texts.type), texts)

@@ -1,4 +1,4 @@
-"""Rows of `group_member_versions` and `group_members` of classic groups, made by columns of member blocks."""
+"""Rows of `group_member_versions` and `group_members` of classic groups, built from columns of member blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kgroups_spark.messages.snapshot_columns import ASSIGNED
 from kgroups_spark.tables.rows import column, constant
 from kgroups_spark.tables.schemas import arrow_schema
 
-# Members' columns that go into the tables unchanged.
+# Member columns that go into the tables unchanged.
 _AS_IT_STANDS = (
     "member_id",
     "group_instance_id",
@@ -33,13 +33,13 @@ _AS_IT_STANDS = (
 
 
 class Block(Protocol):
-    """Members of many values in columns."""
+    """The members of many values, as columns."""
 
     members: pa.RecordBatch
 
 
 class MembersInBlock(Protocol):
-    """Members of one value, of which the first is at row `first` of its block."""
+    """The members of one value; the first is row `first` of its block."""
 
     block: Block
     first: int
@@ -48,7 +48,7 @@ class MembersInBlock(Protocol):
 def member_version_batches(
     versions: Sequence[MemberVersions], release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `group_member_versions`, in one batch per block and one for all members that are gone."""
+    """Rows of `group_member_versions`: one batch for each block, and one for all members that are gone."""
     by_block: dict[Block, list[MemberVersions]] = {}
     for version in versions:
         if version.numbers:
@@ -68,7 +68,7 @@ def member_version_batches(
 def member_batches(
     groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `group_members`, in one batch per block; ids of topics as far as `topics` knows them."""
+    """Rows of `group_members`, one batch for each block. A topic id is null if `topics` lacks the topic."""
     by_block: dict[Block, list[ClassicGroup]] = {}
     for group in groups:
         by_block.setdefault(_members(group).block, []).append(group)
@@ -95,7 +95,7 @@ def _members(group: ClassicGroup | None) -> MembersInBlock:
 def _rows(
     chosen: Iterable[tuple[MembersInBlock, list[int]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each chosen member its row in the block, and which of the `chosen` it is of."""
+    """For each chosen member, its row in the block and the index of its entry in `chosen`."""
     rows: list[int] = []
     counts = []
     first = []
@@ -108,14 +108,14 @@ def _rows(
 
 
 def _taken(members: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
-    """These rows. Where they are most rows and all in a run, as where every member is new, nothing is copied."""
+    """These rows. If they are most rows and consecutive, for example when every member is new, they are not copied."""
     if 2 * len(rows) > members.num_rows and (np.diff(rows) == 1).all():
         return members.slice(rows[0], len(rows))
     return members.take(pa.array(rows))
 
 
 def _user_data(user_data: pa.Array) -> pa.Array:
-    """Bytes of base64."""
+    """The bytes of base64 texts."""
     encoded = user_data.dictionary_encode()
     decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
     return decoded.take(encoded.indices)
@@ -135,7 +135,7 @@ def _places(
 
 
 def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
-    """The columns that both tables have of members."""
+    """The member columns that both tables have."""
     return {
         **{name: taken.column(name) for name in _AS_IT_STANDS},
         "rebalance_timeout_ms": _rebalance_timeout(taken, release),
@@ -144,7 +144,7 @@ def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
 
 
 def _rebalance_timeout(taken: pa.RecordBatch, release: Release) -> pa.Array:
-    """Where it is unset (T8) the session timeout, or null: as ClassicGroup has it."""
+    """The rebalance timeout in ms. If it is unset (T8), the session timeout or null, as in ClassicGroup."""
     rebalance, session = taken.column("rebalance_timeout_ms"), taken.column("session_timeout_ms")
     default = session
     if not release.unset_rebalance_timeout_is_session_timeout:
@@ -153,7 +153,7 @@ def _rebalance_timeout(taken: pa.RecordBatch, release: Release) -> pa.Array:
 
 
 def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
-    """The partitions with the ids of their topics' names."""
+    """The partitions with the topic ids of their topics."""
     elements = assigned.flatten()
     topic, _, partition, epoch = elements.flatten()
     names = topic.dictionary_encode()

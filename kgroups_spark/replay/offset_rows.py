@@ -1,6 +1,6 @@
-"""Rows of the lake's tables from what a replay of offsets gave, columns as in tables/current.py and tables/history.py.
+"""Rows of the lake's tables from a replay of offsets, with the columns of tables/current.py and tables/history.py.
 
-`audit_id` and `offsets_partition` are the same in all rows. The nearest TIMESTAMP stands for a time that none can hold.
+`audit_id` and `offsets_partition` are the same in all rows. A time outside TIMESTAMP's range becomes the nearest one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 
 
 def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
-    """Rows of `committed_offsets`, by slot. `groups`: those that exist; offsets of others are orphans."""
+    """Rows of `committed_offsets`, by slot. `groups`: the existing ones; offsets of other groups are orphans."""
     rows = where(replayed.state.offsets, ~replayed.is_pending)
     known = pa.array(list(groups), pa.string())
     return _rows("committed_offsets", rows, {"is_orphan": pc.invert(pc.is_in(_texts(rows), known))}, constants)

@@ -1,6 +1,6 @@
 """Steps of offsets that matter to groups, in log order.
 
-Values make groups, tombstones remove offsets, and in Scala a marker may take the last offset of a group.
+Values create groups, tombstones remove offsets, and in the Scala coordinator a marker may remove a group's last offset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_times
 
 
 class ValueStep(NamedTuple):
-    """A value that may make a simple group exist."""
+    """A value that may create a simple group."""
 
     log_offset: int
     log_timestamp: int | None
@@ -30,8 +30,8 @@ class ValueStep(NamedTuple):
 
 
 class TombstoneStep(NamedTuple):
-    """A tombstone. `removed` None: it removed nothing that is not known to be gone. `takes_last`: the group holds no
-    offset any more."""
+    """A tombstone. `removed` None: the removal is not reported. `takes_last`: the group holds no more offsets after
+    it."""
 
     log_offset: int
     log_timestamp: int | None
@@ -42,7 +42,7 @@ class TombstoneStep(NamedTuple):
 
 
 class MarkerStep(NamedTuple):
-    """A marker after which groups hold no offset any more."""
+    """A marker after which groups hold no more offsets."""
 
     log_offset: int
     log_timestamp: int | None
@@ -53,8 +53,8 @@ OffsetStep = ValueStep | TombstoneStep | MarkerStep
 
 
 def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets: bool) -> Iterator[OffsetStep]:
-    """The steps in log order. `follow_offsets`: groups without metadata are there exactly as long as they hold offsets
-    (Scala); else a group's first values are all that counts."""
+    """The steps in log order. `follow_offsets`: groups without metadata exist exactly as long as they hold offsets
+    (Scala coordinator); otherwise only a group's first values count."""
     emptied = _emptied(replayed.holdings) if follow_offsets else {}
     steps: list[OffsetStep] = [*_value_steps(replayed.turns)]
     steps += _tombstone_steps(replayed.tombstones, emptied)
@@ -68,7 +68,8 @@ def _value_steps(turns: pa.Table) -> Iterator[ValueStep]:
 
 
 def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
-    """Scala: tombstones inside a transaction that took the last of a group, an offset of that transaction."""
+    """Scala coordinator: tombstones in a transaction that removed a group's last offset, one pending in the same
+    transaction."""
     turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
     is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
     for log_offset, log_timestamp, group_id in zip(*_columns(turns.filter(pc.invert(is_plain))), strict=True):
@@ -119,7 +120,7 @@ def _marker_steps(markers: Markers, emptied: dict[int, list[str]]) -> Iterator[M
 
 
 def _emptied(holdings: pa.Table) -> dict[int, list[str]]:
-    """By log offset the groups that hold nothing any more from there on."""
+    """The groups that hold no more offsets from a log offset on, by that offset."""
     has_any = flags(holdings, "has_committed") | flags(holdings, "has_pending")
     found: dict[int, list[str]] = {}
     gone = holdings.filter(pa.array(~has_any))

@@ -1,7 +1,7 @@
-"""R6: an offsets partition whose log was read again from its start corrects the state that was carried on.
+"""R6: an offsets partition whose log was read again from its start corrects the state carried from audit to audit.
 
-Tombstones and markers that nobody read may be gone by now, and what they ended lives on in the carried state. The log,
-read from its start, is right.
+The cleaner may have removed tombstones and markers before an audit read them. The carried state then still has what
+they ended. The log, read from its start, is right.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 
 @dataclass(frozen=True)
 class ReadAgain:
-    """An offsets partition whose log was read again from its start: it says what the saved state may have missed.
+    """An offsets partition whose log was read again from its start, to correct the saved state.
 
-    `end_offset`: up to where it was read. `waiting`: groups that have versions at the offset before that in history
-    already; no second one may be there, so that they are corrected when the partition is read again after more has
-    come.
+    `end_offset`: it was read up to there. `waiting`: groups that already have versions in history at the offset before
+    that. A second version is not allowed there, so they are corrected when the partition is read again after more
+    records have arrived.
     """
 
     end_offset: int
@@ -38,7 +38,7 @@ class ReadAgain:
 
 
 class CorrectedReplay:
-    """A replay, corrected by what was read again. `outputs` and `state` as of ShardReplay."""
+    """A replay, corrected by a replay of the log read again. `outputs` and `state` as in ShardReplay."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class CorrectedReplay:
 
     @property
     def mixed(self) -> Sequence[Mixed]:
-        """As of ShardReplay, of what is new."""
+        """As in ShardReplay, for the new history."""
         return self._carried.replay.mixed
 
     def outputs(self) -> Iterator[Output]:
-        """(table, rows); rows of `checkpoints` hold the corrected entries."""
+        """(table, rows); rows of `checkpoints` are the corrections."""
         yield from self._carried.changes()
         if self._found:
             yield CHECKPOINTS, self._correction_rows()

@@ -1,4 +1,4 @@
-"""Which audit read each place of the log: the audit_id of rows that are rebuilt from history."""
+"""Which audit read each log offset: the audit_id of rows that are rebuilt from history."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Corrected = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class ReadBy:
-    """The ledger's spans, as plain arrays that travel to tasks.
+    """The ledger's spans, as plain arrays that can be sent to tasks.
 
-    `corrected`: the audit by (offsets_partition, log_offset, group_id), where a correction left versions after
-    everything that its audit read. Those versions have no log timestamp.
+    `corrected`: the audit by (offsets_partition, log_offset, group_id), if a correction left versions at the end of the
+    log without new records in its audit. Those versions have no log timestamp.
     """
 
     _ends: dict[int, NDArray[np.int64]]
@@ -27,7 +27,7 @@ class ReadBy:
 
     @classmethod
     def of(cls, read: pa.Table) -> ReadBy:
-        """From what finished audits read (ledger_rows.what_was_read)."""
+        """From the spans that finished audits read (ledger_rows.what_was_read)."""
         columns = [read[name].to_numpy() for name in ("offsets_partition", "audit_id", "start_offset", "end_offset")]
         numbers, audit_ids, starts, ends = columns
         in_order = np.lexsort((audit_ids, numbers))
@@ -41,11 +41,11 @@ class ReadBy:
         )
 
     def has_read(self, audit_id: int, offsets_partition: int) -> bool:
-        """Whether something of the partition was new to the audit."""
+        """Whether the audit read new records of the partition."""
         return audit_id in self._audit_ids.get(offsets_partition, ())
 
     def and_corrected(self, corrections: pa.Table) -> ReadBy:
-        """With the audits of these rows of checkpoints that left versions behind all that had been read."""
+        """With the corrections among these rows of checkpoints whose audits read no new records of the partition."""
         groups = corrections.filter(pc.field("entry_type") == "group")
         columns = ("offsets_partition", "log_offset", "group_id", "audit_id")
         rows = zip(*(groups.column(name).to_pylist() for name in columns), strict=True)
@@ -53,7 +53,7 @@ class ReadBy:
         return replace(self, corrected=found)
 
     def with_audit_ids(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
-        """Rows of one offsets partition and of a table by place in the log, with the audits that read them."""
+        """Rows of one table and one offsets partition, with the audits that read them as audit_id."""
         if not rows.num_rows:
             return rows
         number = int(rows.column("offsets_partition")[0].as_py())
@@ -65,7 +65,7 @@ class ReadBy:
 
     def _at(self, number: int, log_offset: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = self._ends[number]
-        # Offsets that were gone before anybody came belong to nobody; after the last end nothing was read.
+        # An offset in a gap counts with the span after it, one after the last end with the last span.
         at = np.minimum(np.searchsorted(ends, log_offset, side="right"), len(ends) - 1)
         return self._audit_ids[number][at].copy()
 

@@ -1,7 +1,7 @@
-"""One offsets partition through its coordinator shard: history in, rows of the tables and the new state out.
+"""The replay of one offsets partition through its coordinator shard: history in, rows of the tables and new state out.
 
-This is what a Spark engineer knows from mapGroupsWithState: a key (the offsets partition), its values in log order, a
-state that goes in and comes out. It is pure: no Spark, no files, no clock.
+It has the form of Spark's mapGroupsWithState: a key (the offsets partition), its values in log order, a state that goes
+in and a state that is returned. It is pure: no Spark, no files, no clock.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import table_batch
 
-# Versions and events leave in lots of the changes that so many records made.
+# Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
 ROWS_AT_ONCE = 16384
 HELD_GROUPS_COLUMNS = columns_needed(HELD_GROUPS).names
 
-# Log offset at which an audit ended and its retention in ms, by offsets partition, ascending.
+# By offsets partition: the log offset at which each audit ended and its retention in ms, ascending.
 AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
 Output = tuple[str, pa.RecordBatch | pa.Table]
-# A group record at which a coordinator's load fails, and why.
+# A group record at which a coordinator's load fails, and the reason.
 Failure = tuple[PlacedRecord, str]
 
 
@@ -60,12 +60,12 @@ Failure = tuple[PlacedRecord, str]
 class Night:
     """The settings of a replay, besides state and history.
 
-    offsets_partitions     how many there are, to tell which groups are misplaced; None: not known
-    topics                 names of topic ids, as far as the log of any partition says them
-    audits, retention_ms   what decides the causes of removals (EventRules): in a rebuild the end and the retention of
-                           every audit by offsets partition, in an audit its own retention (None: the release's default)
+    offsets_partitions     the partition count, which shows which groups are misplaced; None: not known
+    topics                 names of topic ids, from the logs of all partitions
+    audits, retention_ms   decide the causes of removals (EventRules). In a rebuild: the end and the retention of every
+                           audit by offsets partition. In an audit: its own retention (None: the release's default)
     tried                  rules of no release, which a comparison tries; None: those of the release
-    clean_up               what decides what expires; None: nothing is decided
+    clean_up               decides which offsets and groups expire; None: no decisions
     """
 
     audit_id: int
@@ -98,11 +98,11 @@ class ShardReplay:
 
     replay = ShardReplay(17, night, state, history)
     for table, rows in replay.outputs(): ...
-    replay.state    where the next replay goes on
+    replay.state    the state from which the next replay goes on
 
-    state, failures (group records at which a load fails), unreadable (commits of versions that the release does not
-    read, OFFSET_RECORDS) and mixed (groups that the history commits in transactions and without) are there once all
-    changes have been taken.
+    Four attributes are set once all changes have been taken: state, failures (group records at which a load fails),
+    unreadable (commits of versions that the release does not read, OFFSET_RECORDS) and mixed (groups that the history
+    commits both in transactions and outside them).
     """
 
     def __init__(
@@ -143,12 +143,12 @@ class ShardReplay:
         return self._offsets, self._replayed_groups
 
     def outputs(self) -> Iterator[Output]:
-        """(table, rows): changes, then the current tables, then what expires."""
+        """(table, rows): changes, then the current tables, then the decisions on expiry."""
         yield from self.changes()
         yield from self.current()
 
     def changes(self) -> Iterator[Output]:
-        """(table, rows): versions and events as they come, then markers and what a load would fail at."""
+        """(table, rows): versions and events in lots, then markers and records at which a load would fail."""
         history = self._history.offsets()
         offsets = replay_offsets(self._saved.offsets, history, self._release, self._ranges)
         groups = yield from self._groups(offsets, history)
@@ -176,12 +176,12 @@ class ShardReplay:
             yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)
         self.failures = replay.failures
         yield from self._failures(offsets)
-        # They refer to each other, and tasks run without the collector of cycles: the shard would stay.
+        # They refer to each other, and tasks run without Python's cycle collector, so the shard would never be freed.
         groups.events = None
         return groups
 
     def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
-        """Moves forward while groups had no members. Each of several ranges is folded again."""
+        """Moves forward while a group had no members. If there are several ranges, each is folded again."""
         if not times.has_quiet:
             return
         for groups in self._ranges:
@@ -207,7 +207,7 @@ class ShardReplay:
             yield "group_events", batch
 
     def _markers(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Iterator[Output]:
-        """The markers of the history, with what they ended."""
+        """The markers of the history, with the transactions that they ended."""
         markers = self._history.markers
         if len(markers):
             ended = offset_rows.ended_columns(offsets.transactions, history.markers)
@@ -235,15 +235,15 @@ class ShardReplay:
             yield "quarantine", table_batch("quarantine", MISREAD_COLUMNS, rows, **self._constants, **LOAD_WOULD_FAIL)
 
     def current(self) -> Iterator[Output]:
-        """(table, rows) of the current tables, once all changes have been taken; then what expires, if the night says
-        when."""
+        """(table, rows) of the current tables, once all changes have been taken; then the decisions on expiry, if the
+        night has a clean-up."""
         clean_up = self.night.clean_up
         if clean_up is None:
             return self._tables()
         return clean_up.behind(itertools.chain(self._held_groups(), self._tables()))
 
     def _held_groups(self) -> Iterator[Output]:
-        """The groups for which producers are noted."""
+        """The groups that have noted producers."""
         groups = self._replayed[0].state.noted.column("group_id").unique()
         yield HELD_GROUPS, pa.table([pa.repeat(self.offsets_partition, len(groups)), groups], HELD_GROUPS_COLUMNS)
 
@@ -269,7 +269,7 @@ class ShardReplay:
 
 
 def in_lots(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """The rows, some at a time."""
+    """The rows in lists of a limited length."""
     rows = iter(rows)
     while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
         yield some

@@ -1,4 +1,4 @@
-"""The log of an offsets partition after its saved state: rows of the four tables that are the log."""
+"""The log of an offsets partition after its saved state: rows of the four tables that hold the log."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 
-# Group records that become objects at once.
+# The number of group records that become objects together.
 ROWS_AT_ONCE = 4096
 
 
 class PlacedRecord(NamedTuple):
-    """A record of types 2 to 23 and where it is; the time in ms, None: none."""
+    """A record of types 2 to 23 with its log offset; the time is in epoch ms, None: none."""
 
     log_offset: int
     log_timestamp: int | None
@@ -57,7 +57,7 @@ class ShardHistory:
         return cls.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
 
     def offsets(self) -> OffsetHistory:
-        """The part that the replay of offsets takes."""
+        """The part that a replay of offsets needs."""
         return OffsetHistory(
             self.commits,
             markers_of(self.markers),
@@ -77,7 +77,7 @@ class ShardHistory:
             yield from map(PlacedRecord, offsets.to_pylist(), times, batches, producers, decoded)
 
     def between(self, start: int | None, end: int | None) -> ShardHistory:
-        """The rows from one log offset on and below another; None: from the first one, up to the last one."""
+        """The rows with start <= log offset < end; None: without that bound."""
 
         def some(rows: pa.Table) -> pa.Table:
             offsets = rows.column("log_offset")
@@ -92,7 +92,7 @@ class ShardHistory:
         )
 
     def behind(self, earlier: ShardHistory) -> ShardHistory:
-        """The rows of both."""
+        """The rows of both, those of `earlier` first; markers are sorted by log offset."""
         return ShardHistory(
             lambda groups: pa.concat_tables([earlier.commits(groups), self.commits(groups)]),
             pa.concat_tables([earlier.group_records, self.group_records]),

@@ -1,4 +1,4 @@
-"""The saved state of an offsets partition: where a replay begins and what it leaves."""
+"""The saved state of an offsets partition: a replay begins with one and ends with the next."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kgroups_spark.offsets.state import OffsetState
 
 @dataclass(frozen=True, eq=False)
 class ShardState:
-    """The state of an offsets partition at a place in its log.
+    """The state of an offsets partition at a log offset.
 
-    removed_groups  groups that are remembered to be gone, by the log offset of their removal, the oldest first
+    removed_groups  groups known to be removed -> the log offset of their removal, the oldest first
     """
 
     offsets: OffsetState = field(default_factory=OffsetState.empty)

@@ -1,7 +1,7 @@
 """The history that a lake has stored, as a replay takes it: which rows of which files count.
 
-A rebuild, a state to keep and a comparison of releases replay it. It is plain data: the driver says what counts, the
-task that replays a shard reads the files and leaves the other rows out.
+A rebuild, the keeping of states and a comparison of releases replay it. It is plain data: the driver decides which rows
+count, and the task that replays a shard reads the files and drops the other rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OF_GROUPS = ("offset_commits", "group_records")
 
 
 class Checkpoint(NamedTuple):
-    """The state of an offsets partition before `log_offset` that audit `audit_id` kept."""
+    """The state of an offsets partition before `log_offset`, kept by audit `audit_id`."""
 
     log_offset: int
     audit_id: int
@@ -42,13 +42,14 @@ class StoredHistory:
     """The rows to be replayed.
 
     tables       LOG_TABLES and checkpoints
-    newest_audit the newest audit whose rows count; None: all do
-    decoded_by   the audit whose commits and group records count, too: it decoded them again
-    replaced     rows that the log no longer bears out
-    begins       by offsets partition where its replay begins; others begin at their first record
-    horizons     by offsets partition where its replay ends; of others nothing counts. None: all ends with the history
-    groups       by offsets partition the groups whose records count; None: all
-    decoded      by offsets partition the places of records that `decoded_by` took out of quarantine
+    newest_audit the newest audit whose rows count; None: rows of all audits do
+    decoded_by   an audit that decoded commits and group records again; its rows of them count, too
+    replaced     rows that are no longer in the log
+    begins       by offsets partition, the kept state with which its replay begins; others begin at their first record
+    horizons     by offsets partition, the log offset at which its replay ends; rows of other partitions do not count.
+                 None: every replay ends with the history
+    groups       by offsets partition, the groups whose records count; None: all
+    decoded      by offsets partition, log offsets of the records that `decoded_by` took out of quarantine
     """
 
     tables: Mapping[str, StoredTable]
@@ -62,17 +63,17 @@ class StoredHistory:
     decoded: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     def shard(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> StoredShard:
-        """All that counts of an offsets partition; `parts`: where rows that come packed are."""
+        """The rows of an offsets partition that count. `parts`: contain the packed rows, if there are any."""
         return StoredShard(self, reader, offsets_partition, parts)
 
     def is_decoded(self, quarantine: pa.Table, offsets_partition: int) -> pa.ChunkedArray:
-        """Which rows of quarantine of an offsets partition are records that were decoded again."""
+        """For each row of quarantine of an offsets partition, whether the record was decoded again."""
         places = pa.array(self.decoded.get(offsets_partition, ()), pa.int64())
         is_record = pc.greater(quarantine.column("record_count"), 0)
         return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
     def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
-        """The rows of a table that count, of rows of an offsets partition."""
+        """The rows of a table that count, from rows of one offsets partition."""
         masks = [*self._of_audits(name, rows), *self._of_place(name, rows, offsets_partition)]
         if self.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
             group_id, groups = rows.column("group_id"), self.groups.get(offsets_partition, ())
@@ -96,7 +97,7 @@ class StoredHistory:
         place, begin = rows.column("log_offset"), self.begins.get(offsets_partition)
         horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
         if name == CHECKPOINTS:
-            # An audit corrects the state where its log ends: the correction belongs to the records before.
+            # An audit corrects the state at the end of its log, so the correction belongs to the records before.
             yield pc.equal(rows.column("reason"), REREAD)
             if begin is not None:
                 later = pc.greater(rows.column("audit_id"), begin.audit_id)
@@ -121,7 +122,7 @@ class StoredShard:
     parts: Sequence[HistoryPart]
 
     def history(self) -> ShardHistory:
-        """Its history; of quarantine what does not decode to this day."""
+        """Its history; of quarantine, only records that still cannot be decoded."""
         quarantine = self.rows("quarantine")
         is_resolved = pc.is_valid(quarantine.column("resolved_by"))
         is_resolved = pc.or_(is_resolved, self.stored.is_decoded(quarantine, self.offsets_partition))
@@ -139,15 +140,15 @@ class StoredShard:
         return 0 if begin is None else begin.log_offset
 
     def rows(self, name: str, groups: GroupRange | None = None) -> pa.Table:
-        """The rows of a table, and of a range of groups."""
+        """The rows of a table; `groups` None: of all groups."""
         return self.stored.counting(name, self._all(name, groups), self.offsets_partition)
 
     def corrections(self) -> list[CorrectedAt]:
-        """The corrections of its state since the replay begins."""
+        """The corrections of its state after the replay begins."""
         return corrections_of(self.rows(CHECKPOINTS))
 
     def state(self) -> pa.Table:
-        """The state (ENTRIES) where the replay begins: nothing, or a kept one."""
+        """The state (ENTRIES) with which the replay begins: empty, or a kept one."""
         begin, horizons = self.stored.begins.get(self.offsets_partition), self.stored.horizons
         if begin is None or (horizons is not None and begin.log_offset > horizons.get(self.offsets_partition, -1)):
             return no_rows(ENTRIES)
@@ -157,7 +158,7 @@ class StoredShard:
         return self._all(CHECKPOINTS).filter(is_of_it).select(ENTRIES.names)
 
     def ranges(self) -> list[GroupRange]:
-        """Ranges of groups that are folded at once."""
+        """Ranges of groups that are folded together."""
         commits = self.stored.tables["offset_commits"]
         return self.reader.ranges_of_stored(commits, self.stored.tasks, self.parts, self.offsets_partition)
 

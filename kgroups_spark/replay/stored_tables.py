@@ -1,6 +1,6 @@
-"""Tables of a lake as tasks read them: the files of a version, of which each shard takes its own rows.
+"""Tables of a lake as tasks read them: the files of a version, from which each shard takes its own rows.
 
-Where tasks cannot reach the store, the same rows come packed in their frame.
+If tasks cannot reach the store, the same rows come packed in their frame.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.tables.schemas import arrow_schema
 
-# Stored commits of a shard that are folded at once, some 90 bytes each and three times as many again while they are.
-# For each lot all files are opened again, those of every night.
+# The number of stored commits of a shard that are folded together: some 90 bytes each, and three times as many again
+# during the fold. Each lot opens all files again, those of every night.
 ROWS_AT_ONCE = 2_000_000
-# Records of neighbouring shards whose rows a task reads together.
+# The number of records of neighbouring shards whose rows a task reads together.
 RECORDS_AT_ONCE = 1_000_000
 SHARD = "offsets_partition"
-# A task has one core; storage that answers late is asked for several files at a time.
+# A task has one core. Several files are requested at a time, because storage may answer late.
 _SCAN = {"use_threads": False, "fragment_readahead": 16}
 
 
 class StoredFile(NamedTuple):
-    """A file of a table, with its least and its greatest offsets partition; None: the table's log does not say them."""
+    """A file of a table, with its least and its greatest offsets partition; None: the Delta log has no statistics."""
 
     path: str
     offsets_partitions: tuple[int, int] | None
 
     def may_have(self, numbers: Collection[int]) -> bool:
-        """Whether rows of any of these offsets partitions may be in it."""
+        """Whether the file may have rows of any of these offsets partitions."""
         if self.offsets_partitions is None:
             return True
         lowest, highest = self.offsets_partitions
@@ -42,7 +42,7 @@ class StoredFile(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A version of a table. `label` tells versions of one table apart; `files` None: the rows come packed."""
+    """A version of a table. `label` distinguishes versions of one table; `files` None: the rows come packed."""
 
     label: str
     name: str
@@ -55,14 +55,14 @@ class StoredTable:
         return pa.schema(map(arrow_schema(self.name).field, self.columns))
 
     def of_shards(self, numbers: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of some offsets partitions in its files."""
+        """The rows of these offsets partitions in its files; `columns` None: all columns."""
         paths = [file.path for file in self.files or () if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
         wanted = pc.field(SHARD).isin(sorted(numbers))
         return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
 
     def of_groups(self, number: int, groups: GroupRange) -> pa.Table:
-        """The rows of some groups of an offsets partition in its files."""
+        """The rows of these groups of an offsets partition in its files."""
         paths = [file.path for file in self.files or () if file.may_have([number])]
         wanted = pc.field(SHARD) == number
         if groups.low is not None:
@@ -76,17 +76,17 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class TaskShards:
-    """The shards of each task, in lots that are read together, and how many records each has.
+    """The shards of each task, in lots that are read together, and the number of records in each.
 
-    A lake of many nights has as many files, each with rows of most shards: to open them for every shard would cost more
-    than all else.
+    A lake of many nights has as many files, each with rows of most shards. Opening them for every shard would cost more
+    than everything else.
     """
 
     shards: tuple[tuple[int, ...], ...]
     records: Mapping[int, int]
 
     def lot_of(self, offsets_partition: int) -> tuple[int, ...]:
-        """The shards that are read together with this one, in order."""
+        """The shards that are read together with this one, this one included, ascending."""
         of_task = next(of_task for of_task in self.shards if offsets_partition in of_task)
         lot: list[int] = []
         records = 0
@@ -100,5 +100,5 @@ class TaskShards:
         return tuple(lot)
 
     def is_large(self, offsets_partition: int) -> bool:
-        """Whether the commits of a shard may be too many to be read at once."""
+        """Whether the shard may have too many commits to be read together."""
         return self.records[offsets_partition] > ROWS_AT_ONCE
