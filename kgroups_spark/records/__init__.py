@@ -1,1 +1,1 @@
-"""Kafka log segments read as columns: batches, records, and what cannot be read. Knows nothing of Spark."""
+"""Kafka log segments as columns: batches, records, and bytes that cannot be read. Without Spark."""

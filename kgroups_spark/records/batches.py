@@ -1,4 +1,4 @@
-"""Records of magic-2 batches as columns: sizes checked, compressed batches opened, records framed."""
+"""Records of magic-2 batches as columns: sizes checked, compressed batches decompressed, records framed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColu
 from kgroups_spark.records.framing import SMALLEST_RECORD, frame_records
 from kgroups_spark.records.headers import HEADER_BYTES, PADDING
 
-# Bytes of records opened at once: what a chunk of compressed batches may become before it is handed on in pieces.
+# Bytes of records decompressed together. A chunk of compressed batches that becomes larger is returned in pieces.
 OPENED_BYTES = 32 << 20
 
 
-# No coordinator writes more records in one batch: ten times message.max.bytes as it is by default (1,048,588), and 21
-# bytes a record, the smallest of an offset: 7 around it, a key with the type, two names of one letter and a partition,
-# and no value. Kafka fills a batch by its size before compression (CoordinatorRuntime.java 4.3.1, maxBatchSize).
+# No coordinator writes more records in one batch: ten times the default of message.max.bytes (1,048,588), at 21 bytes a
+# record. The smallest record is that of an offset: 7 bytes around it, a key with the type, two names of one letter and
+# a partition, and no value. Kafka limits a batch before compression (CoordinatorRuntime.java 4.3.1, maxBatchSize).
 MOST_RECORDS = 10 * 1_048_588 // 21
 
 
 class BadBatches(Exception):
-    """Some batches hold no sound records: `details` says which (index into the batches) and why."""
+    """Some batches hold no sound records. `details`: (index into the batches, reason)."""
 
     def __init__(self, details: dict[int, str]) -> None:
         super().__init__(f"{len(details)} batches cannot be read")
@@ -32,7 +32,7 @@ class BadBatches(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Bodies:
-    """Uncompressed records of m batches, first[i] .. end[i] of `data`, which is padded."""
+    """Uncompressed records of m batches: those of batch i are first[i] .. end[i] of `data`, which is padded."""
 
     data: NDArray[np.uint8]
     first: NDArray[np.int64]
@@ -43,22 +43,23 @@ class Bodies:
 
 
 def require_believable_counts(batches: BatchColumns) -> None:
-    """Raises BadBatches for batches that claim more records than MOST_RECORDS, before anything of them is opened."""
+    """Raises BadBatches for batches that claim more than MOST_RECORDS records, before any is decompressed."""
     wrong = np.flatnonzero(batches.record_count > MOST_RECORDS)
     if wrong.size:
         raise BadBatches({i: too_many(int(batches.record_count[i])) for i in wrong.tolist()})
 
 
 def too_many(count: int) -> str:
-    """Why a batch of so many records is not read."""
+    """The reason why a batch of so many records is not read."""
     return f"the header claims {count} records, more than the {MOST_RECORDS} that a coordinator ever writes at once"
 
 
 def require_order(batches: BatchColumns, above: int) -> None:
-    """Raises BadBatches for batches that begin at or below an offset that was read before, the last one being `above`.
+    """Raises BadBatches for batches that begin at or below an offset that was read before. `above`: the last offset
+    before the first batch.
 
-    By their headers they are in order already; where a compressed message of magic 0 or 1 begins shows when it is
-    opened.
+    The headers are in order already. But the first offset of a compressed message of magic 0 or 1 is known only after
+    decompression.
     """
     before = np.maximum.accumulate(np.concatenate([[above], batches.last_offset[:-1]]))
     wrong = np.flatnonzero(batches.base_offset <= before)
@@ -74,7 +75,7 @@ def require_order(batches: BatchColumns, above: int) -> None:
 def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:
     """The records of the batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer.
 
-    The new buffer ends after OPENED_BYTES: it may hold fewer batches, at least one. Raises BadBatches.
+    The new buffer ends after OPENED_BYTES, so it may hold fewer batches, but at least one. Raises BadBatches.
     """
     bodies = Bodies(data, edges[:-1] + HEADER_BYTES, edges[1:])
     return _decompressed(bodies, batches) if (batches.attributes & CODEC_MASK).any() else bodies
@@ -106,7 +107,7 @@ def _decompressed(bodies: Bodies, batches: BatchColumns) -> Bodies:
 
 
 def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArray[np.int64]) -> RecordColumns:
-    """The records of batches of magic 2; raises BadBatches if any is unsound."""
+    """The records of batches of magic 2. Raises BadBatches if any batch is unsound."""
     data, first, end = bodies.data, bodies.first, bodies.end
     counts = batches.record_count.astype(np.int64)
     wrong = (counts < 0) | (counts * SMALLEST_RECORD > end - first)
@@ -148,7 +149,7 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
 
 
 def check_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns) -> None:
-    """Raises BadBatches unless offsets increase within each batch's claimed range. Batches are in order already."""
+    """Raises BadBatches unless offsets increase within each batch's claimed range. The batches must be in order."""
     is_bad = offset < batches.base_offset[batch]
     is_bad |= offset > batches.last_offset[batch]
     is_bad[1:] |= (offset[1:] <= offset[:-1]) & (batch[1:] == batch[:-1])

@@ -1,20 +1,20 @@
-"""Where the batches of a segment can be, and which last batch of a log is not to be believed yet.
+"""Where the batches of a segment can be, and when the last batch of a log is not believed yet.
 
 A batch's CRC covers neither its base offset nor its leader epoch (magic 0 and 1: not the offset). Between two batches a
-wrong offset shows by the order. After the last one there is nothing, so it is bounded by other things:
+wrong offset shows in the order. The last batch has none after it, so other rules bound it:
 
-- It begins at its segment's name or behind, ends before the next segment's name, and at most 2^31 - 1 offsets after
-  its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). A batch that does not is corrupt.
-- A broker never cleans the segment that it writes to, so no offset is missing there. After 16 batches without a gap, a
-  gap before the last one is odd; after two, a gap of more than 64 offsets. A smaller one is normal where the cleaned
-  segments of a log were copied without the active one. In a segment with gaps, or with one batch before its last one, a
-  gap is odd if it is larger than a million offsets and than all of the segment before it. The next audit finds a wrong
-  offset that was believed: the batch is in the log elsewhere then (plan/misread.py).
-- A leader epoch goes up by one with each leader. More than a hundred leaders between two neighbouring batches are odd.
-  One that goes back is not: no record is replayed by its epoch, and the next audit knows the batch by its CRC.
+- It begins at its segment's name or later, ends before the next segment's name, and at most 2^31 - 1 offsets after
+  its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). Any other batch is corrupt.
+- A broker never cleans the segment that it writes to, so no offset is missing there. After 16 batches without a gap,
+  any gap before the last one is odd; after two, a gap of more than 64 offsets. A smaller one is normal if the cleaned
+  segments of a log were copied without the active one. In a segment with gaps, or with one batch before its last one,
+  a gap is odd if it is larger than a million offsets and than the whole segment before it. If a wrong offset was
+  believed, the next audit finds it, because the batch is elsewhere in the log then (plan/misread.py).
+- A leader epoch increases by one with each leader. More than a hundred leaders between two neighbouring batches are
+  odd. A lower epoch is not: no record is replayed by its epoch, and the next audit identifies the batch by its CRC.
 
-An odd batch is held back until a sound batch after it confirms it, or shows that it was wrong. Only the last batch of
-the last segment is held back: all others have one after them.
+An odd batch is held back until a later sound batch confirms or refutes it. Only the last batch of the last segment is
+held back, because all others have one after them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True)
 class Bounds:
-    """The facts of a segment besides its bytes, at the place where its reading begins.
+    """The facts of a segment besides its bytes, at the offset where its reading begins.
 
-    No batch begins below `floor`, all end below `below` (None: not known). `segment_start`: the segment's name.
-    `leader_epoch`: of the batch before (-1: not known). `whole_batches`: so many are between the segment's name and
-    `floor`, and no offset is missing there (None: one is). `ends_log`: nothing after the segment can confirm
-    its last batch.
+    No batch begins below `floor`, and all end below `below` (None: not known). `segment_start`: the offset that names
+    the segment. `leader_epoch`: that of the batch before (-1: not known). `whole_batches`: the number of batches from
+    the segment's start to `floor`, if no offset is missing there (None: one is). `ends_log`: nothing after the segment
+    can confirm its last batch.
     """
 
     floor: int = 0
@@ -52,7 +52,7 @@ class Bounds:
     ends_log: bool = False
 
     def behind(self, batches: BatchColumns) -> Bounds:
-        """The same for what follows these batches, which are sound and in order."""
+        """The bounds after these batches, which are sound and in order."""
         if not len(batches):
             return self
         follows = np.append(self.floor, batches.last_offset[:-1] + 1) == batches.base_offset
@@ -66,11 +66,11 @@ class Bounds:
         )
 
     def behind_damage(self) -> Bounds:
-        """The same where damaged batches may have had the next offsets."""
+        """The bounds after damaged batches, which may have had the next offsets."""
         return replace(self, whole_batches=None)
 
     def odd(self, batches: BatchColumns) -> str | None:
-        """Why the first of the batches is not to be believed before another one follows; None: it is."""
+        """The reason why the first of the batches is not believed until another follows; None: it is believed."""
         base_offset, epoch = int(batches.base_offset[0]), int(batches.leader_epoch[0])
         gap = base_offset - self.floor
         is_message_set = batches.magic[0] < 2 and bool(batches.attributes[0] & CODEC_MASK)  # has its last offset only

@@ -1,12 +1,13 @@
-"""Checksums of batches in a file that is read forward, at a cost that stays linear whatever lengths headers claim.
+"""Checksums of batches in a file that is read forward, at a cost that stays linear, however large claimed lengths are.
 
-Sound batches are summed once, each by itself. In a damaged file thousands of headers may claim the same megabytes, so
-beyond a few times what the file gave so far, sums come from checkpoints: sums of the file's bytes up to every 1024th.
-The sum of a stretch a .. b follows from those up to a and up to b, for a CRC is linear (zlib's crc32_combine):
+Sound batches are summed once, each by itself. In a damaged file, thousands of headers may claim the same megabytes.
+Beyond a few times the bytes that the file gave so far, sums therefore come from checkpoints: sums of the file's bytes
+up to every 1024th. The sum of bytes a .. b follows from those up to a and up to b, because a CRC is linear (zlib's
+crc32_combine):
 
     sum(a .. b) = sum(0 .. b) xor shifted(sum(0 .. a), b - a)
 
-where `shifted` appends zero bytes: a 32 x 32 matrix of bits for each power of two of them. A stretch then costs at most
+Here `shifted` appends zero bytes: a 32 x 32 matrix of bits for each power of two of them. The sum then costs at most
 2 KiB of summing and 27 table look-ups.
 """
 
@@ -31,7 +32,7 @@ CRC_FROM = 21  # of a batch of magic 2: its attributes
 
 
 class Bytes(Protocol):
-    """The bytes that are summed: a window (window.py), or a buffer that stays as it is."""
+    """The bytes that are summed: a window (window.py), or a buffer that does not change."""
 
     position: int
     held: int
@@ -44,7 +45,7 @@ class Bytes(Protocol):
 
 
 class Buffer:
-    """Bytes that stay as they are."""
+    """Bytes that do not change."""
 
     position = lead = 0
 
@@ -59,7 +60,7 @@ Shift = tuple[list[int], list[int], list[int], list[int]]
 
 
 class Checksums:
-    """Sums of stretches of the window, by the magic that a batch claims. `summed`: bytes summed so far."""
+    """Sums of byte ranges of the window, by the magic that a batch claims. `summed`: bytes summed so far."""
 
     def __init__(self, window: Bytes) -> None:
         self._window = window
@@ -67,7 +68,7 @@ class Checksums:
         self._prefixes = {2: _Prefixes(window, crc32c), 0: _Prefixes(window, zlib.crc32)}
 
     def of(self, start: int, end: int) -> int:
-        """The checksum of the bytes start .. end of the window as a batch; -1, which none claims, if the magic is
+        """The checksum of the bytes start .. end of the window as a batch; -1, which no batch claims, if the magic is
         unknown or the header is cut."""
         magic = self._window.view[start + 16]
         if magic > 2 or (magic == 2 and end - start < HEADER_BYTES):
@@ -82,7 +83,7 @@ class Checksums:
         return found
 
     def match(self, edges: NDArray[np.int64], batches: BatchColumns) -> NDArray[np.bool_]:
-        """Whether each of the batches between the edges has a known magic, room for its header and the checksum it
+        """For each batch between the edges, whether it has a known magic, room for its header and the checksum that it
         claims."""
         edge, size = edges.tolist(), int(edges[-1] - edges[0])
         is_usual = (batches.magic == 2).all() and (batches.size >= HEADER_BYTES).all()
@@ -100,7 +101,7 @@ class Checksums:
 
 
 class _Prefixes:
-    """Sums of the file's bytes from where it was first asked up to every STEPth, by place in the file."""
+    """Sums of the file's bytes from the first position that was requested, up to every STEPth byte."""
 
     def __init__(self, window: Bytes, crc: Callable[..., int]) -> None:
         self._window, self._crc = window, crc
@@ -133,7 +134,7 @@ class _Prefixes:
 
 
 def shifted(found: int, zeros: int, is_crc32c: bool) -> int:
-    """The share that bytes with the sum `found` have in the sum of them and of as many bytes after them."""
+    """The sum `found` after so many zero bytes: its share in the sum of its bytes and as many bytes after them."""
     power = 0
     while zeros:
         if zeros & 1:
@@ -152,7 +153,7 @@ def _shift(power: int, is_crc32c: bool) -> Shift:
         columns = [_apply(half, _apply(half, 1 << bit)) for bit in range(32)]
     else:
         crc = crc32c if is_crc32c else zlib.crc32
-        # A sum goes on from `found` over one zero byte; what that byte itself adds is taken off again.
+        # The sum continues from `found` over one zero byte; the share of that byte itself is removed again.
         columns = [crc(b"\0", 1 << bit) ^ crc(b"\0", 0) for bit in range(32)]
     numbers = np.arange(256)
     tables = []

@@ -1,11 +1,11 @@
-"""Compressed records, opened with a bound on what may come out.
+"""Decompression of records, with a bound on the result.
 
 Codec ids (Kafka: CompressionType.java 4.3.1): 1 gzip, 2 snappy, 3 lz4, 4 zstd (magic 2 only).
 
 - snappy: xerial's stream, 8 bytes magic | version i32 | compatible version i32 | { length i32 | raw block }; clients
   that are not written in Java may send one raw block alone.
-- lz4: one frame. In magic 0 the checksum of the frame's header was computed over its 4 magic bytes, too, by mistake
-  (KAFKA-3160); as Kafka's own reader does there, we do not look at it.
+- lz4: one frame. In magic 0 the checksum of the frame's header covers its 4 magic bytes, too, by mistake (KAFKA-3160).
+  It is not checked there, as in Kafka's own reader.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import pyarrow as pa
 import zstandard
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-# A decompressed batch's limit. Brokers take about a megabyte before compression; this stops a bomb.
+# The most bytes of a decompressed batch. Brokers take about a megabyte before compression; this stops a bomb.
 LARGEST_BODY = 64 << 20
-ZSTD_STEP = LARGEST_BODY >> 15  # a zstd block of 4 bytes can stand for 128 KiB, so a step gives LARGEST_BODY at most
-LZ4_RATIO = 255  # the most that one byte can stand for
+ZSTD_STEP = LARGEST_BODY >> 15  # a zstd block of 4 bytes can become 128 KiB, so a step gives LARGEST_BODY at most
+LZ4_RATIO = 255  # one byte becomes at most so many
 SNAPPY_RATIO = 64  # a copy of 64 bytes takes at least 2
 GZIP_HEADER = 16 + zlib.MAX_WBITS
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -30,13 +30,13 @@ LZ4_DICTIONARY = 0x01
 
 
 class Undecompressable(Exception):
-    """Bytes that are not what their codec id says, or that would become too many."""
+    """Bytes that do not match their codec id, or that would become more than LARGEST_BODY."""
 
 
 def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
-    """The records in `data`, LARGEST_BODY bytes at most. Raises Undecompressable, and nothing else.
+    """The decompressed records, LARGEST_BODY bytes at most. Raises Undecompressable, and nothing else.
 
-    Bytes after the end of the compressed stream are ignored, as Kafka does.
+    Bytes after the end of the compressed stream are ignored, as in Kafka.
     """
     try:
         if codec == GZIP:
@@ -77,7 +77,7 @@ def _zstd() -> zstandard.ZstdDecompressor:
 
 
 def _unlz4(data: bytes | memoryview) -> bytes:
-    # The one-shot call is many times faster, but believes a claimed size and knows no bound.
+    # The one-shot call is many times faster, but it believes a claimed size and has no bound.
     if len(data) > 4 and len(data) * LZ4_RATIO <= LARGEST_BODY and not data[4] & LZ4_CONTENT_SIZE:
         body: bytes = lz4.frame.decompress(data)
         return body
@@ -128,8 +128,8 @@ def _snappy() -> pa.Codec:
 
 
 def with_right_lz4_header(frame: bytes | memoryview) -> bytes:
-    """The frame with the checksum of its header made right: magic 4 bytes | flags | block size | [size] |
-    [dictionary] | checksum."""
+    """The frame with the right checksum of its header: magic 4 bytes | flags | block size | [size] | [dictionary] |
+    checksum."""
     if len(frame) < 7:
         raise ValueError(f"{len(frame)} bytes are too few for an lz4 frame")
     size = 2 + (8 if frame[4] & LZ4_CONTENT_SIZE else 0) + (4 if frame[4] & LZ4_DICTIONARY else 0)
@@ -138,7 +138,7 @@ def with_right_lz4_header(frame: bytes | memoryview) -> bytes:
 
 
 def xxhash32(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes, as in the specification github.com/Cyan4973/xxHash."""
+    """xxHash32 with seed 0 of less than 16 bytes (specification: github.com/Cyan4973/xxHash)."""
     prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
     words = len(data) // 4 * 4

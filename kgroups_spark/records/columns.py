@@ -1,6 +1,6 @@
 """The result of reading a log: columns of batches, columns of records, and corrupt batches.
 
-Arrays of one object run in log order and have one element per batch (m) or per record (n).
+Arrays of one object are in log order and have one element for each batch (m) or record (n).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ DELETE_HORIZON = 0x40
 
 @dataclass(frozen=True, eq=False)
 class BatchColumns:
-    """Headers of m batches. A message of the old formats (magic 0 and 1) that is not compressed is a batch of its
-    own."""
+    """Headers of m batches. An uncompressed message of the old formats (magic 0 and 1) is a batch of its own."""
 
     base_offset: NDArray[np.int64]  # magic 0 and 1: the first message's offset; -1: not known
     last_offset: NDArray[np.int64]  # base offset + lastOffsetDelta, survives compaction; the next offset is one more
@@ -33,7 +32,7 @@ class BatchColumns:
     producer_id: NDArray[np.int64]  # -1: none
     producer_epoch: NDArray[np.int16]  # -1: none
     record_count: NDArray[np.int32]  # magic 2: the header's; else the messages inside
-    position: NDArray[np.int64]  # of the batch's first byte in its file
+    position: NDArray[np.int64]  # bytes, of the batch's first byte in its file
     size: NDArray[np.int64]  # bytes, with offset and length field
 
     def __len__(self) -> int:
@@ -44,7 +43,7 @@ class BatchColumns:
 
     @staticmethod
     def concat(parts: list[BatchColumns]) -> BatchColumns:
-        """All parts as one, in their order."""
+        """All parts as one, in the given order."""
         parts = parts or [BatchColumns.empty()]
         return BatchColumns(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(BatchColumns)))
 
@@ -75,7 +74,7 @@ class BatchColumns:
 class RecordColumns:
     """Records of whole batches. Keys and values are slices of `data`: data[start : start + length].
 
-    `data` may be reused: it is valid until the next columns are asked for.
+    `data` may be reused: it is valid until the next columns are requested.
     """
 
     data: NDArray[np.uint8]  # padded: 32 bytes after any start are readable
@@ -92,7 +91,7 @@ class RecordColumns:
         return len(self.offset)
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> RecordColumns:
-        """These records only; the batches stay all."""
+        """These records only; `batches` keeps all batches."""
         columns = (getattr(self, f.name)[rows] for f in fields(self)[2:])
         return RecordColumns(self.data, self.batches, *columns)
 
@@ -112,7 +111,7 @@ class RecordColumns:
 
     @property
     def offset_delta(self) -> NDArray[np.int32]:
-        """Each record's offset minus its batch's base offset; -1: not known, or a message of format 0 or 1, which may
+        """Each record's offset minus its batch's base offset; -1: not known, or a message of magic 0 or 1, which may
         be one of a set."""
         batches = self.batches
         is_known = (batches.magic >= 2) & (batches.base_offset >= 0)
@@ -137,15 +136,15 @@ class RecordColumns:
 
 @dataclass(frozen=True)
 class CorruptBatch:
-    """Bytes that cannot be read as a batch. No record of them comes out; reading goes on after them."""
+    """Bytes that cannot be read as a batch. None of their records is returned; reading goes on after them."""
 
     position: int  # in the file
     size: int  # bytes
-    base_offset: int | None  # None: not believable
+    base_offset: int | None  # None: the header is not believable
     last_offset: int | None
     record_count: int  # the header's claim if believable, else 1
-    detail: str  # what was read, found and expected
-    raw: bytes  # at most 1 MiB
+    detail: str  # the values read, found and expected
+    raw: bytes  # the first bytes, at most 1 MiB
 
 
 def _slice(data: NDArray[np.uint8], start: int, length: int) -> bytes | None:

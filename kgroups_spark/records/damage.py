@@ -1,8 +1,8 @@
-"""Where sound batches are among damaged ones.
+"""The search for sound batches among damaged ones.
 
-A batch's CRC covers neither its place, its length, its offset nor its leader epoch. So three questions are asked of
-a stretch of a log: is the offset in order, where does the next sound batch start, and what can still be believed of
-a damaged header.
+A batch's CRC covers neither its position, its length, its offset nor its leader epoch. This module therefore answers
+three questions about bytes of a log: is the offset in order, where does the next sound batch start, and which fields of
+a damaged header can be believed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kgroups_spark.records.headers import (
     big_endian,
 )
 
-FIRST_SEARCH_BYTES = 1 << 14  # positions looked at in the first step: the next batch is mostly near; each step doubles
+FIRST_SEARCH_BYTES = 1 << 14  # positions searched in the first step: the next batch is mostly near; each step doubles
 LARGEST_SEARCH_BYTES = 1 << 20
 
 
@@ -46,11 +46,11 @@ class Claim(NamedTuple):
 
 
 def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> NDArray[np.bool_]:
-    """Which batches stay if offsets have to increase, the first one above `before`.
+    """Which batches stay if offsets have to increase, and the first one has to be above `before`.
 
-    The odd one of two batches in the wrong order goes: the later, if the batch after it fits after the earlier;
-    else the earlier. Where only the earlier one leaves room for its own offsets when it goes, it goes, too: in a
-    log without gaps that tells which of the two was damaged.
+    If two batches are in the wrong order, the odd one is dropped: the later one if the batch after them fits after the
+    earlier one, otherwise the earlier one. If only the removal of the earlier one leaves a gap that the removed offsets
+    fit into, the earlier one is dropped in any case: in a log without gaps that is the damaged one.
     """
     stays = np.ones(len(first), np.bool_)
     if not len(first) or (first[0] > before and (first[1:] > last[:-1]).all() and (last >= first).all()):
@@ -81,7 +81,7 @@ def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> 
 
 
 def read_claim(buffer: memoryview, pos: int, filled: int, above: int) -> Claim | None:
-    """The header at `pos`, or None if no batch with offsets above `above` has such a header. The CRC is not checked."""
+    """The header at `pos`; None if no batch with offsets above `above` has such a header. The CRC is not checked."""
     if pos + MAGIC_END > filled:
         return None
     offset, length = _unpack_offset_and_length(buffer, pos)
@@ -116,7 +116,7 @@ def _read_legacy_claim(buffer: memoryview, pos: int, filled: int, magic: int, si
 
 
 def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksums | None = None) -> str:
-    """Why the bytes start .. end are not a sound batch with offsets above `above`, in one sentence."""
+    """The reason why the bytes start .. end are not a sound batch with offsets above `above`, in one sentence."""
     if end - start < MAGIC_END:
         return f"{end - start} bytes are too few for a batch"
     offset, length = _unpack_offset_and_length(buffer, start)
@@ -144,10 +144,10 @@ class Found(NamedTuple):
 def find_batch(
     data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums | None = None
 ) -> Found | None:
-    """The first position from `start` of a batch with the right CRC and offsets above `above`.
+    """The first position from `start` of a batch with the right CRC and offsets above `above`, or of one that would
+    need more data, unless the file ends with the buffer (`at_end`). None: there is none.
 
-    Or of one that would need more data, unless the file ends with the buffer. The cost is linear in what is searched,
-    over all searches with the same `sums` (None: of this one).
+    The cost is linear in the bytes searched, over all searches with the same `sums` (None: over this search).
     """
     return next(find_batches(data, start, filled, above, at_end=at_end, sums=sums), None)
 
@@ -162,7 +162,7 @@ def find_batches(
     before: int | None = None,
     sums: Checksums | None = None,
 ) -> Iterator[Found]:
-    """All such positions below `before` (None: all), ascending, whether or not they lie inside each other; one that
+    """All such positions below `before` (None: all), ascending, even if they are inside each other. A position that
     needs more data is the last."""
     buffer = data.data
     sums = sums or Checksums(Buffer(buffer))

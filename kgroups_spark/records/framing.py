@@ -4,9 +4,9 @@
              | keyLength varint (-1 null) | key | valueLength varint (-1 null) | value
              | headerCount varint | headers { keyLength varint | key | valueLength varint (-1 null) | value }
 
-Kafka: DefaultRecord.java 4.3.1; all varints are zigzag, `length` counts the bytes after itself, at least 6.
-A record can only be found from the one before it. So the batches go in lock-step: the first record of every batch,
-then the second of every batch that has one, and so on; each step is a handful of NumPy operations over all batches.
+Kafka: DefaultRecord.java 4.3.1. All varints are zigzag. `length` counts the bytes after itself, at least 6.
+A record can only be found from the one before it. The batches therefore go in lock-step: the first record of every
+batch, then the second of every batch that has one, and so on. Each step is a few NumPy operations over all batches.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from kgroups_spark.records.varint import INT_BYTES, LONG_BYTES, read_varint, read_varints
 
-SMALLEST_RECORD = 7  # bytes, with its length
+SMALLEST_RECORD = 7  # bytes, length included
 FEW_BATCHES = 12  # below this a plain loop over the rest of a batch is faster than lock-step
 
 
 @dataclass(frozen=True, eq=False)
 class Framed:
-    """n records; `is_bad` has one element per batch: records of a bad batch mean nothing."""
+    """n records. `is_bad` has one element for each batch; records of a bad batch are meaningless."""
 
     batch: NDArray[np.int32]
     offset_delta: NDArray[np.int64]
@@ -41,9 +41,8 @@ def frame_records(
 ) -> Framed:
     """The records between first[i] and end[i], counts[i] of them, for every batch i.
 
-    `data` needs 32 readable bytes after the last end. A batch is bad unless exactly `counts` records fill it
-    exactly; every count must be believable (0 <= 7 * count <= bytes), which the caller checks because it bounds the
-    memory.
+    `data` needs 32 readable bytes after the last end. A batch is bad unless exactly `counts` records fill it exactly.
+    The caller must check that every count is believable (0 <= 7 * count <= bytes), because that bounds the memory.
     """
     start, stop, is_bad = find_records(data, first, end, counts)
     batch = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -53,7 +52,7 @@ def frame_records(
     pos = np.minimum(key_start + np.maximum(key_length, 0), stop)
     value_length, value_start, endless_d = read_varints(data, pos, INT_BYTES)
     pos = np.minimum(value_start + np.maximum(value_length, 0), stop)
-    # One zero byte is left where there are no headers: all of a coordinator's records. The others are read one by one.
+    # Without headers, as in all records of a coordinator, one zero byte is left. The others are read one by one.
     unusual = [np.flatnonzero((pos + 1 != stop) | (data[pos] != 0)), endless_a, endless_b, endless_c, endless_d]
     view = data.data
     for row in np.unique(np.concatenate(unusual)).tolist():
@@ -92,7 +91,7 @@ def find_records(
         behind = body + length
         wrong = (behind > limit[:k]) | (length < 0)
         wrong[endless] = True
-        if wrong.any():  # such a batch stays at its end, where whatever is read is wrong again
+        if wrong.any():  # such a batch stays at its end, where every next read is wrong, too
             is_bad[by_count[:k][wrong]] = True
             body, behind = np.where(wrong, limit[:k], body), np.where(wrong, limit[:k], behind)
         at = slot[:k] + step
@@ -111,7 +110,7 @@ def find_records(
 def _find_rest(
     data: memoryview, pos: int, limit: int, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[int, bool]:
-    """Fills start and stop of one batch's remaining records; the position after them and whether they were all
+    """Fills start and stop of one batch's remaining records. Returns the position after them and whether all were
     there."""
     starts, stops = [], []
     try:
@@ -134,8 +133,7 @@ def _find_rest(
 
 
 def is_whole_record(data: memoryview, start: int, stop: int) -> bool:
-    """Whether the bytes behind a record's length are one record with its headers, nothing missing, nothing left
-    over."""
+    """Whether the bytes after a record's length are exactly one record with its headers."""
     try:
         pos = read_varint(data, start + 1, stop, LONG_BYTES)[1]
         pos = read_varint(data, pos, stop)[1]

@@ -1,4 +1,4 @@
-"""Batches in a buffer: where they are, their headers, their checksums.
+"""Batches in a buffer: their positions, headers and checksums.
 
     every magic:  baseOffset i64 | batchLength i32, the bytes after it | ... | magic i8 at byte 16
     magic 2:      0 baseOffset i64 | 8 batchLength i32 | 12 partitionLeaderEpoch i32 | 16 magic i8 | 17 crc u32
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from kgroups_spark.records.columns import BatchColumns
 
 PADDING = 64  # bytes after the data of a buffer, so that wide reads need no bounds
-LENGTH_END = 12  # a batch has 12 + batchLength bytes
+LENGTH_END = 12  # bytes up to batchLength; a batch has 12 + batchLength bytes
 SMALLEST_LENGTH = 14  # an empty message of magic 0
 MAGIC_END = 17
 MARK_BYTES = 21  # up to the CRC
@@ -55,8 +55,8 @@ LEGACY_HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )
-# Longer lengths are damage. Brokers take batches of about 1 MiB, and must be set to take more; the bound is one
-# of memory.
+# A longer length is damage: brokers take batches of about 1 MiB unless they are configured for more. The bound limits
+# the memory.
 LARGEST_BATCH = 64 << 20
 
 _read_length = struct.Struct(">i").unpack_from
@@ -65,7 +65,7 @@ _read_length = struct.Struct(">i").unpack_from
 def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.int64], bool]:
     """Edges of the whole batches from `start`: m + 1 positions, the last one after the last batch.
 
-    And whether the bytes there can still become a batch with more data: false if its length is impossible.
+    Also whether the bytes there can still become a batch with more data: false if their length is impossible.
     """
     edges: list[int] = []
     add, pos, may_go_on = edges.append, start, True
@@ -84,25 +84,25 @@ def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.in
 
 
 def gather(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """One packed struct of the given type per position: a single gather, many times cheaper than one per field."""
+    """One packed struct of the given type per position: a single gather is many times cheaper than one per field."""
     width = dtype.itemsize
     windows = np.ndarray((data.size - width + 1,), f"V{width}", data, strides=(1,))
     return windows[at].view(dtype)
 
 
 def big_endian(data: NDArray[np.uint8], dtype: str) -> NDArray[np.int64]:
-    """A view whose element i is the number of the given type at byte i: for a few rows, or one field."""
+    """A view whose element i is the number of the given type at byte i. Use it for a few rows, or for one field."""
     return np.ndarray((data.size - np.dtype(dtype).itemsize + 1,), dtype, data, strides=(1,))
 
 
 def read_headers(
     data: NDArray[np.uint8], edges: NDArray[np.int64], position: int
 ) -> tuple[BatchColumns, NDArray[np.int64]]:
-    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's place in the
+    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's position in the
     file.
 
-    A compressed message of magic 0 or 1 tells neither its first offset nor its count here: base offset and count are
-    those of its last message.
+    The header of a compressed message of magic 0 or 1 has neither its first offset nor its count. Base offset and count
+    are those of its last message then.
     """
     starts = edges[:-1]
     header = gather(data, starts, HEADER)
@@ -129,7 +129,7 @@ def read_headers(
 
 
 class BatchMark(NamedTuple):
-    """The facts that tell a batch from another in its place."""
+    """The facts that distinguish a batch from another at the same position."""
 
     base_offset: int  # magic 0 and 1: the last message's offset
     leader_epoch: int  # -1: none
@@ -137,12 +137,12 @@ class BatchMark(NamedTuple):
 
     @classmethod
     def of(cls, batches: BatchColumns, row: int) -> BatchMark:
-        """That of one of the batches."""
+        """The mark of one of the batches."""
         return cls(int(batches.base_offset[row]), int(batches.leader_epoch[row]), int(batches.crc[row]))
 
     @classmethod
     def read(cls, header: bytes) -> BatchMark | None:
-        """That of the batch that begins with these bytes; None: they are too few."""
+        """The mark of the batch that begins with these bytes; None: they are too few."""
         if len(header) < MARK_BYTES:
             return None
         base_offset, _, leader_epoch, magic, crc = struct.unpack_from(">qiibI", header)
@@ -162,7 +162,7 @@ def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDAr
 
 
 def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
-    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) is after
+    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) the end is after
     `filled`."""
     if pos + MAGIC_END > filled:
         return None

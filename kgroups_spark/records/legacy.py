@@ -4,8 +4,8 @@
               | keyLength i32 (-1 null) | key | valueLength i32 (-1 null) | value
 
 A compressed message holds messages in its value and has the offset of the last one. Their offsets are absolute in
-magic 0; in magic 1 they count from 0, unless the cleaner took some, and the last one stands for the wrapper's
-offset. A wrapper with log append time gives its timestamp to all. Kafka:
+magic 0. In magic 1 they count from 0, unless the cleaner removed some, and the last one has the wrapper's offset. A
+wrapper with log append time gives its timestamp to all its messages. Kafka:
 AbstractLegacyRecordBatch.DeepRecordsIterator 3.9.
 """
 
@@ -22,12 +22,12 @@ from kgroups_spark.records.codecs import Undecompressable, decompress
 from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns
 from kgroups_spark.records.headers import LEGACY_HEADER, PADDING, big_endian, gather, walk
 
-KEY_AT = (18, 26)  # where the key's length stands, by magic
+KEY_AT = (18, 26)  # position of the key's length, by magic
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """Messages that are not compressed, start[i] .. stop[i] of `data`; batch[i] is the outer message they came in."""
+    """Uncompressed messages: start[i] .. stop[i] of `data`; batch[i] is the outer message that contained them."""
 
     data: NDArray[np.uint8]
     start: NDArray[np.int64]
@@ -38,8 +38,8 @@ class Messages:
 def decode_legacy(
     data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns
 ) -> tuple[RecordColumns, int]:
-    """The records of outer messages at edges[i] .. edges[i + 1], and of how many: compressed ones stop after
-    OPENED_BYTES.
+    """The records of outer messages at edges[i] .. edges[i + 1], and the number of those messages: compressed ones stop
+    after OPENED_BYTES.
 
     Raises BadBatches if any is unsound.
     """
@@ -49,7 +49,7 @@ def decode_legacy(
 
 
 def open_messages(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Messages:
-    """Compressed messages opened. In place if there are none, else all in a new buffer."""
+    """The messages, decompressed: in place if none is compressed, else all in a new buffer."""
     is_compressed = batches.attributes & CODEC_MASK != 0
     if not is_compressed.any():
         return Messages(data, edges[:-1], edges[1:], np.arange(len(batches), dtype=np.int32))
@@ -85,7 +85,7 @@ def open_messages(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Ba
 
 
 def wrapped(view: memoryview, start: int, stop: int) -> memoryview:
-    """The value of a compressed message; raises ValueError if it has none."""
+    """The value of a compressed message. Raises ValueError if it has none."""
     pos = start + KEY_AT[view[start + 16]]
     for _ in ("key", "value"):
         length = int.from_bytes(view[pos : pos + 4], "big", signed=True)
@@ -99,7 +99,7 @@ def wrapped(view: memoryview, start: int, stop: int) -> memoryview:
 
 
 def inner_edges(body: bytes | memoryview) -> NDArray[np.int64]:
-    """Where the messages of a compressed one begin, and the end; raises ValueError unless they fill it."""
+    """Where the messages in a compressed one begin, and the end. Raises ValueError unless they fill it."""
     edges, _ = walk(memoryview(body), len(body))
     if len(edges) > MOST_RECORDS:
         raise ValueError(too_many(len(edges) - 1))
@@ -109,7 +109,7 @@ def inner_edges(body: bytes | memoryview) -> NDArray[np.int64]:
 
 
 def decode_messages(messages: Messages, batches: BatchColumns) -> RecordColumns:
-    """The records; raises BadBatches if a message is unsound, compressed once more, or out of order."""
+    """The records. Raises BadBatches if a message is unsound, compressed twice, or out of order."""
     data, start, stop, batch = messages.data, messages.start, messages.stop, messages.batch
     header = gather(data, start, LEGACY_HEADER)
     magic = header["magic"]
@@ -149,11 +149,11 @@ def decode_messages(messages: Messages, batches: BatchColumns) -> RecordColumns:
 def with_inner_offsets(
     batches: BatchColumns, batch: NDArray[np.int32], offset: NDArray[np.int64]
 ) -> tuple[BatchColumns, NDArray[np.int64]]:
-    """Batches with their first offset and number of messages; absolute offsets of the messages."""
+    """Batches with their first offset and number of messages, and the absolute offsets of the messages."""
     counts = np.bincount(batch, minlength=len(batches))
     last = np.cumsum(counts) - 1
     is_relative = (batches.magic == 1) & (batches.attributes & CODEC_MASK != 0)
-    # Some librdkafka sent 0 as the wrapper's offset: then the messages' own are meant.
+    # Some releases of librdkafka sent 0 as the wrapper's offset: then the messages' own offsets count.
     base = np.where(is_relative & (batches.last_offset != 0), batches.last_offset - offset[last], 0)
     offset = offset + base[batch]
     opened = replace(

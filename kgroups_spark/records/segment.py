@@ -1,9 +1,9 @@
-"""A log segment read from front to back: its records, and what of it cannot be read.
+"""A log segment read from front to back: its records, and the bytes that cannot be read.
 
-The file comes in chunks of whole batches. Every batch is checked (length, magic, CRC, order of offsets, records that
-fill it exactly); one that fails comes out as CorruptBatch, never in part, and reading goes on at the next sound
-batch: at the damaged one's own end if a sound batch starts there, else at the first place where one does. Reading
-always ends and never raises because of content.
+The file is read in chunks of whole batches. Every batch is checked: length, magic, CRC, order of offsets, and that its
+records fill it exactly. A batch that fails is returned as CorruptBatch, never in part. Reading goes on at the next
+sound batch: at the damaged one's own end if a sound batch starts there, else at the first position where one does.
+Reading always ends, and never raises because of the content.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from kgroups_spark.records.window import BinaryFile, Window
 
 CHUNK_BYTES = 16 << 20
 SMALLEST_CHUNK = 1 << 8
-RAW_BYTES = 1 << 20  # of a corrupt batch that are kept
-# The most records handed on at once, whatever batches hold: one that cannot be decoded may cost a kilobyte.
+RAW_BYTES = 1 << 20  # of a corrupt batch are kept at most
+# The most records returned together, however many a batch holds: one that cannot be decoded may cost a kilobyte.
 RECORDS_AT_ONCE = 1 << 17
-# So many damaged batches in a row are reported one by one if their lengths lead to a sound one.
+# As many damaged batches in a row, or fewer, are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
 ANYWHERE = Bounds()
-LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those after it
+LOOK_AHEAD = 2  # batches held back, because the next ones show whether their offsets are in order
 
 
 def read_segment(
@@ -65,11 +65,10 @@ def read_segment(
     """The records of a segment from byte `position` (a batch border) to byte `end`, in chunks, and its corrupt
     batches, in log order.
 
-    Records below from_offset are left out, as are corrupt batches that lie wholly below it. Reading ends before the
-    first sound batch that does not lie wholly below end_offset. `bounds`: where its batches can
-    stand. `verify=False` skips the CRC. The data of each
-    RecordColumns is valid until the next is asked for. A half-written or zero-filled tail ends the reading: see
-    `stopped`.
+    Records below from_offset are left out, as are corrupt batches wholly below it. Reading ends before the first sound
+    batch that is not wholly below end_offset. `bounds`: where its batches can be. `verify=False` skips the CRC. The
+    data of each RecordColumns is valid until the next is requested. A half-written or zero-filled tail ends the
+    reading: see `stopped`.
     """
     return SegmentReader(file, position, end, from_offset, chunk_bytes, verify, end_offset, bounds)
 
@@ -83,15 +82,15 @@ def scan_batches(
     chunk_bytes: int = CHUNK_BYTES,
     verify: bool = True,
 ) -> BatchColumns:
-    """Headers of all sound batches; records are not looked at. Compressed messages of magic 0 and 1 are not opened:
-    their base offset and count are those of the last message in them."""
+    """Headers of all sound batches, without their records. Compressed messages of magic 0 and 1 are not decompressed:
+    their base offset and count are those of their last message."""
     reader = SegmentReader(file, position, end, 0, chunk_bytes, verify, None, bounds)
     return BatchColumns.concat([run.batches for run in reader.runs() if isinstance(run, Run)])
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Sound batches in a row at edges[i] .. edges[i + 1] of the buffer; records not looked at yet."""
+    """Consecutive sound batches at edges[i] .. edges[i + 1] of the buffer; their records are not read yet."""
 
     data: NDArray[np.uint8]
     edges: NDArray[np.int64]
@@ -107,8 +106,8 @@ class Run:
 
 
 def _before_long_damage(is_good: NDArray[np.bool_], take: int) -> int:
-    """How many of the first `take` batches come before more than MOST_UNLINKED damaged ones in a row that a sound one
-    ends: their lengths alone do not tell batches."""
+    """How many of the first `take` batches come before more than MOST_UNLINKED damaged ones in a row that end at a
+    sound one: lengths alone do not show batches."""
     changes = np.flatnonzero(np.diff(is_good[:take])) + 1
     for start, stop in pairwise([0, *changes.tolist()]):
         if not is_good[start] and stop - start > MOST_UNLINKED:
@@ -117,7 +116,7 @@ def _before_long_damage(is_good: NDArray[np.bool_], take: int) -> int:
 
 
 class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
-    """Reads once, forward. After the last item `position` is where reading stopped, `stopped` why."""
+    """Reads once, forward. After the last item, `position` is where reading stopped, and `stopped` the reason."""
 
     def __init__(
         self,
@@ -132,23 +131,23 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
     ) -> None:
         # "end", "partial batch", "zeros", "end offset" or "unconfirmed"; None while reading
         self.stopped: str | None = None
-        self.why_unconfirmed: str | None = None  # what is odd about the last batch, which is held back
+        self.why_unconfirmed: str | None = None  # the reason why the last batch is held back
         self._bounds = bounds
         self._end_offset = end_offset
         self._from_offset = from_offset
         self._verify = verify
         self._last_offset = self._decoded_to = bounds.floor - 1
-        self._raw = b""  # the first bytes of the damage that is being searched
+        self._raw = b""  # the first bytes of the damage through which the search goes
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
         self._sums = Checksums(self._window)
-        # Damaged batches in a row that led from one to the next, up to here, and the last one's last offset.
+        # Damaged batches in a row whose lengths led from one to the next so far, and the last one's last offset.
         self._links_before, self._linked_to = 0, -1
         self._items = self._read()
 
     @property
     def position(self) -> int:
-        """Where the first byte stands that is not dealt with yet."""
+        """The position in the file of the first byte that is not finished."""
         return self._window.position - self._zeros
 
     def __next__(self) -> RecordColumns | CorruptBatch:
@@ -167,7 +166,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 yield run
 
     def _below_end(self, run: Run) -> int:
-        """How many of the batches end below end_offset; where one does not, reading stops."""
+        """The number of batches that end below end_offset; reading stops at the first one that does not."""
         if self._end_offset is None:
             return len(run)
         count = int(np.searchsorted(run.batches.last_offset, self._end_offset))
@@ -176,7 +175,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return count
 
     def runs(self) -> Iterator[Run | CorruptBatch]:
-        """Sound batches, as many in a row as there are, and corrupt ones, in log order."""
+        """Runs of consecutive sound batches, as long as possible, and corrupt batches, in log order."""
         window = self._window
         while self.stopped is None:
             edges, may_go_on = walk(window.view, window.filled)
@@ -199,13 +198,13 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 yield from self._damage(run, is_good, may_go_on)
 
     def _dealt_with(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Iterator[Run | CorruptBatch]:
-        """The first batches of the run, which leave the window."""
+        """Yields the first batches of the run and drops them from the window."""
         consumed = yield from self._take(run, is_good, take)
         self._window.got_on(consumed)
         self._window.drop(consumed)
 
     def _damage(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> Iterator[Run | CorruptBatch]:
-        """The window starts with damage, and no sound batch follows where that ends by its own header."""
+        """The window starts with damage, and no sound batch follows at the end that its header claims."""
         window, end = self._window, int(run.edges[-1])
         damaged = int(np.argmax(is_good)) if is_good.any() else len(run)
         may_show_more = may_go_on and not window.at_end and self._may_go_on_at(end)
@@ -213,7 +212,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             window.grow()
             return
         links = self._links(run.edges[: damaged + 1])
-        # Two in a row can be chance, and the last one's end is not confirmed.
+        # Two in a row can be chance, and the end of the last one is not confirmed.
         if links + self._links_before > LOOK_AHEAD and links > 1:
             self._links_before += links - 1
             self._linked_to = self._linked_end(run, links - 1)
@@ -223,10 +222,11 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             yield from self._search()
 
     def _links(self, edges: NDArray[np.int64]) -> int:
-        """How many damaged batches the window starts with whose headers still lead from one to the next, offsets in
-        order.
+        """The number of damaged batches at the window's start whose headers still lead from one to the next, with
+        offsets in order.
 
-        A log whose batches are all damaged, for instance because somebody changed their content, comes out one by one.
+        A log whose batches are all damaged, for example because their content was edited, is thus reported one batch at
+        a time.
         """
         window, links = self._window, 0
         above = self._linked_to if self._links_before else self._last_offset
@@ -243,7 +243,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return claim.last_offset if claim else self._last_offset
 
     def _judge(self, run: Run) -> NDArray[np.bool_]:
-        """Which batches have a known magic, the right CRC, and offsets in order."""
+        """For each batch, whether it has a known magic, the right CRC and an offset in order."""
         batches = run.batches
         if self._verify:
             is_good = self._sums.match(run.edges, batches)
@@ -256,7 +256,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return is_good
 
     def _settled(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> int:
-        """How many batches can be dealt with now: those whose end is certain because a good batch or the file's end
+        """The number of batches that can be finished now: their end is certain, because a sound batch or the file's end
         follows."""
         window, count, end = self._window, len(run), int(run.edges[-1])
         if window.at_end and end == window.filled:
@@ -269,8 +269,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return int(held_back[0]) if held_back.size else count
 
     def _confirmed(self, run: Run, is_good: NDArray[np.bool_], take: int) -> int:
-        """How many of the first `take` batches of the run, with which the file's sound batches end, can be believed;
-        none, if the first is the odd last one. Where a sound batch is after damage, it confirms that one or not.
+        """The number of the first `take` batches, the file's last ones, that can be believed; 0 if the odd last batch
+        is the first. If a sound batch follows after damage, it confirms or refutes the odd one.
         """
         good = np.flatnonzero(is_good[:take])
         if not good.size or is_good[take:].any():
@@ -292,15 +292,15 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return last
 
     def _may_go_on_at(self, pos: int) -> bool:
-        """Whether a batch can start at `pos` that is not wholly shown: by its length and magic alone, for only the
-        whole batch tells whether it is sound."""
+        """Whether a batch that the window does not show completely can start at `pos`, by its length and magic alone:
+        only a whole batch can be checked."""
         window = self._window
         if pos + MAGIC_END > window.filled:
             return True
         return window.view[pos + 16] <= 2 and next_batch(window.view, pos, window.filled, whole=False) is not None
 
     def _take(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Generator[Run | CorruptBatch, None, int]:
-        """Notes the first batches of the run; returns the bytes dealt with."""
+        """Yields the first batches of the run; returns the number of bytes that are finished."""
         changes = np.flatnonzero(np.diff(is_good[:take])) + 1
         for start, stop in pairwise([0, *changes.tolist(), take]):
             part = run[start:stop]
@@ -321,10 +321,10 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return int(run.edges[take])
 
     def _swallowed(self, start: int, end: int, stretch_end: int, leads_to_edge: dict[int, bool]) -> int | None:
-        """Where sound batches begin inside a damaged one whose length reaches too far, or whose bytes went missing.
+        """Where sound batches begin inside a damaged one whose length is too large, or which lost bytes; None: nowhere.
 
-        They have to lead to where a batch of the damaged stretch ends, or else bytes that somebody stored in a record
-        could pass as batches. That need not be this one's end: what is there can look like a header by chance.
+        They have to lead to the end of a batch in the damaged stretch. Otherwise bytes that a client stored in a record
+        could pass as batches. The end may be another batch's, because the bytes there can look like a header by chance.
         """
         data, above = self._window.data, self._last_offset
         for found in find_batches(data, start + 1, stretch_end, above, at_end=True, before=end, sums=self._sums):
@@ -333,8 +333,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return None
 
     def _leads_to(self, pos: int, end: int, known: dict[int, bool]) -> bool:
-        """Whether sound batches lead from `pos` to `end`. `known` keeps the answer for each place on the way, so that
-        none is looked at twice."""
+        """Whether sound batches lead from `pos` to `end`. `known` keeps the answer for each position on the way, so
+        that none is checked twice."""
         way: list[int] = []
         while pos not in known:
             way.append(pos)
@@ -366,7 +366,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 yield from self._tail()
                 return
             if window.position == begin and window.filled <= LARGEST_BATCH + LENGTH_END:
-                # Whether this is the file's tail, and what kind of one, shows in all of it.
+                # Only all of the bytes show whether this is the file's tail, and of which kind.
                 start = found.position if found else max(window.filled - HEADER_BYTES, start)
                 window.grow()
                 continue
@@ -382,13 +382,13 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             self._let_go(found.position if found else max(window.filled - HEADER_BYTES, 1))
             start = 0
         if size := self.position - begin:
-            # A damaged batch that ends where it says needs no word on its size.
+            # If a damaged batch ends where its header claims, the detail does not mention the size.
             what = first.detail if size == claimed else f"{size} bytes are not a batch: {first.detail}"
             yield replace(first, size=size, raw=self._raw[:size], detail=what)
 
     def _show_claim(self) -> None:
-        """Shows all of what the damage at the window's start claims to be, if the file has it: for what is said of
-        it."""
+        """Shows the whole batch that the damage at the window's start claims to be, if the file has it, for the
+        detail."""
         window = self._window
         while not window.at_end and next_batch(window.view, 0, window.filled, whole=False) is not None:
             if next_batch(window.view, 0, window.filled) is not None:
@@ -396,14 +396,14 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             window.grow()
 
     def _let_go(self, size: int) -> None:
-        """Drops bytes of damage: keeps the first ones of all, counts the zeros at the end."""
+        """Drops bytes of damage. Keeps the first bytes of the whole damage, and counts the zeros at its end."""
         self._raw += bytes(self._window.view[: min(size, RAW_BYTES - len(self._raw))])
         others = np.flatnonzero(self._window.data[:size])
         self._zeros = size - 1 - int(others[-1]) if others.size else self._zeros + size
         self._window.drop(size)
 
     def _tail(self) -> Iterator[CorruptBatch]:
-        """The window holds the rest of the file, and no sound batch is in it."""
+        """The window holds the rest of the file, without a sound batch."""
         window = self._window
         edges, _ = walk(window.view, window.filled)
         for pos, end in pairwise(edges.tolist()):
@@ -419,7 +419,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             self.stopped = "end"
 
     def _corrupt(self, start: int, end: int, next_offset: int | None = None, *, keeps_raw: bool = True) -> CorruptBatch:
-        """The bytes start .. end of the window as a corrupt batch, with what can be believed of its header."""
+        """The bytes start .. end of the window as a corrupt batch, with the believable fields of its header."""
         window = self._window
         claim = read_claim(window.view, start, window.filled, self._last_offset)
         if next_offset is None:
@@ -457,7 +457,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             run = run[count:]
 
     def _decode_some(self, run: Run) -> tuple[RecordColumns, int]:
-        """The records of the first batches of a run, and of how many."""
+        """The records of the first batches of a run, and the number of those batches."""
         require_believable_counts(run.batches)
         if run.batches.magic[0] < 2:
             records, count = decode_legacy(run.data, run.edges, run.batches)
@@ -488,6 +488,6 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
 
 
 def believable_count(batches: BatchColumns, i: int) -> int:
-    """The records a sound header claims, if its offsets have room for them; else 1."""
+    """The number of records that a sound header claims, if its offsets have room for them; else 1."""
     count = int(batches.record_count[i])
     return count if 0 <= count <= batches.last_offset[i] - batches.base_offset[i] + 1 else 1

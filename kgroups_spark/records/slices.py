@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from kgroups_spark.records.headers import gather
 
-INLINE = 12  # bytes: a view of at most so many holds them itself
+INLINE = 12  # bytes; a view of so many or fewer holds them itself
 
 
 def binary_array(data: NDArray[np.uint8], start: NDArray[np.int64], length: NDArray[np.int64]) -> pa.BinaryArray:
-    """data[start : start + length] per row, null where length is below 0; a copy. At most 2 GiB in all.
+    """data[start : start + length] of each row, copied; null if length is below 0. At most 2 GiB in all.
 
-    `data` needs 32 readable bytes after every start. Built as Arrow's binary views: length i32, then the bytes if
-    they are at most 12, else the first four, number of the buffer and start i32.
+    `data` needs 32 readable bytes after every start. The array is built from Arrow's binary views: length i32, then the
+    bytes if they are at most 12, else the first four, number of the buffer and start i32.
     """
     is_null = length < 0
     view = np.zeros((len(start), 4), np.int32)

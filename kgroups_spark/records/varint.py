@@ -39,7 +39,7 @@ def unzigzag(number: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def read_varint(data: memoryview, pos: int, end: int, max_bytes: int = INT_BYTES) -> tuple[int, int]:
-    """One number and the position after it; raises ValueError if it does not end before `end` or within max_bytes."""
+    """The number and the position after it. Raises ValueError if it does not end before `end` or within max_bytes."""
     number = shift = 0
     for at in range(pos, min(end, pos + max_bytes)):
         byte = data[at]

@@ -1,4 +1,4 @@
-"""A stretch of a file in one reused buffer that moves forward."""
+"""A part of a file in one reused buffer that moves forward."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from kgroups_spark.records.headers import PADDING
 
-# The least that is shown: whoever gets on slowly looks at no more at once.
+# The least that is shown. A reader that advances slowly sees only so much at a time.
 LEAST_SPAN = 1 << 12
-# The first look is no larger: most files end within it, and memory costs what is asked for, not what is filled.
+# The first read is no larger: most files end within it, and memory costs what is allocated, not what is filled.
 FIRST_ROOM = 1 << 16
-# So many bytes before `position` can still be asked for.
+# So many bytes before `position` remain readable.
 LEAD = 1 << 10
 
 
 class BinaryFile(Protocol):
-    """The methods asked of a file: Python's binary files and pyarrow's NativeFile have it."""
+    """The methods that a file must have; Python's binary files and pyarrow's NativeFile have them."""
 
     def seek(self, position: int, /) -> object: ...
 
@@ -28,8 +28,8 @@ class BinaryFile(Protocol):
 class Window:
     """The bytes `position` .. `position + filled` of a file as `data` (with padding after) and `view`.
 
-    It may show fewer than the `held` bytes (`span`), so that looking at what is shown never costs more than a few times
-    what is then dropped. Bytes are moved to the buffer's front only when half of it is free.
+    It may show fewer than the `held` bytes (`span`): a search through the shown bytes then costs no more than a few
+    times the bytes that are dropped after it. Bytes are moved to the buffer's front only when half of it is free.
     """
 
     def __init__(self, file: BinaryFile, position: int, end: int | None, size: int) -> None:
@@ -38,7 +38,7 @@ class Window:
         self.position = position
         self.filled = 0
         self.held = 0
-        self.at_end = False  # nothing is left behind what is shown
+        self.at_end = False  # the file has no bytes after the shown ones
         self._file_ended = False
         self._start = 0
         self._span: int | None = None
@@ -55,11 +55,11 @@ class Window:
 
     @property
     def lead(self) -> int:
-        """So many bytes before `position` are there."""
+        """The number of readable bytes before `position`."""
         return min(self._start, LEAD)
 
     def drop(self, size: int) -> None:
-        """Lets the first bytes go and reads on."""
+        """Drops the first bytes and reads on."""
         self.position += size
         self.held -= size
         self._start += size
@@ -69,7 +69,7 @@ class Window:
         self._show()
 
     def grow(self) -> None:
-        """Shows more: of what is held, of the file, or in a buffer of twice the size."""
+        """Shows more: of the held bytes, of the file, or in a buffer of twice the size."""
         if self._span is not None and self._span < self.held:
             self._span *= 2
         elif self._start > LEAD:
@@ -81,8 +81,8 @@ class Window:
         self._show()
 
     def got_on(self, size: int) -> None:
-        """Takes note of how much of what was shown was dealt with: little, and less is shown from now on; much, and
-        more is."""
+        """Adapts the span to the progress: after little of the shown bytes was finished, fewer are shown from now on;
+        after much of them, more."""
         if 4 * size < self.filled + size:
             self._span = max(LEAST_SPAN, 4 * size)
         elif self._span is not None:
