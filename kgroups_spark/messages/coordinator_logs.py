@@ -1,4 +1,4 @@
-"""The logs that Kafka's coordinators keep their state in: what differs between them, as data.
+"""The logs in which Kafka's coordinators keep their state: the differences between them, as data.
 
 | log | coordinator | a record belongs to the partition of |
 |---|---|---|
@@ -6,8 +6,8 @@
 | `__share_group_state` | share (ShareCoordinatorService.partitionFor, 4.0 to 4.4) | the text `groupId:topicId:partition` (SharePartitionKey.asCoordinatorKey) |
 | `__transaction_state` | transaction (TransactionStateManager.partitionFor, 0.11 to 4.4) | the transactional id |
 
-All three take Utils.abs(String.hashCode) modulo the topic's partition count. Keys of every record type of a log have the
-fields that its partition goes by.
+All three take Utils.abs(String.hashCode) modulo the topic's partition count. The keys of every record type of a log
+have the fields that determine its partition.
 """  # noqa: E501  a table's row is a line
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CoordinatorLog:
     coordinator: Literal["group", "share", "transaction"]
     record_types: Mapping[int, RecordType]
     partition_by: tuple[str, ...]
-    # `compact`: the cleaner drops what newer records replace. `delete`: DeleteRecords moves the log's start.
+    # `compact`: the cleaner drops records that newer ones replace. `delete`: DeleteRecords moves the log's start.
     clean_up_policy: Literal["compact", "delete"]
 
     def partition_key(self, key: Key) -> str:

@@ -22,7 +22,7 @@ from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, With
 
 @dataclass(slots=True)
 class CoordinatorRecord(WithContent):
-    """A decoded record of a coordinator's log, or a tombstone. Nothing in it may be changed."""
+    """A decoded record of a coordinator's log, or a tombstone. It must not be changed."""
 
     record_type: int
     record_name: str
@@ -41,14 +41,14 @@ class _Key:
 
 
 class CoordinatorRecordDecoder:
-    """Decodes records of one log one by one; remembers keys it has seen."""
+    """Decodes the records of one log one at a time; caches keys."""
 
     def __init__(self, log: CoordinatorLog) -> None:
         self.log = log
         self._keys = KnownKeys(self._read_key)
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | Undecodable:
-        """The record, its tombstone, or why it cannot be used."""
+        """The record, its tombstone, or the reason why it cannot be used."""
         known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
@@ -76,7 +76,7 @@ class CoordinatorRecordDecoder:
 
 
 def log_of_keys(keys: Iterable[bytes | None]) -> CoordinatorLog | None:
-    """The log that most keys are written for, to the last byte; None: none is, or as many for two logs."""
+    """The log that most keys fit, to the last byte; None: no key fits a log, or as many fit another."""
     fits = Counter(topic for key in keys if key is not None for topic in COORDINATOR_LOGS if _is_key_of(topic, key))
     most = fits.most_common(2)
     if not most or (len(most) == 2 and most[0][1] == most[1][1]):

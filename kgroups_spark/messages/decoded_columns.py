@@ -1,6 +1,6 @@
-"""Keys and values of records of any coordinator's log, as Arrow columns: what the public `decode` gives.
+"""Keys and values of records of any coordinator's log, as Arrow columns: the result of the public `decode`.
 
-Keys and values are JSON with Kafka's own field names, protocol blobs in values of groups parsed.
+Keys and values are JSON with Kafka's own field names. Protocol blobs in values of groups are parsed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _NOTHING: Decoded = (None,) * DECODED.num_fields
 
 
 class RecordsDecoder:
-    """Decodes records one by one, of all logs; remembers keys it has seen."""
+    """Decodes records of all logs one at a time; caches keys."""
 
     def __init__(self) -> None:
         self._of_log = {topic: CoordinatorRecordDecoder(log) for topic, log in COORDINATOR_LOGS.items()}
         self._group_records = GroupRecordDecoder()
 
     def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
-        """A row of DECODED for each record; all nulls where the topic is no coordinator's log, or null."""
+        """A row of DECODED for each record; all nulls if the topic is null, or not a coordinator's log."""
         records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
         rows = [
             self._row(COORDINATOR_LOGS[topic], key, value) if topic in COORDINATOR_LOGS else _NOTHING

@@ -1,10 +1,10 @@
 """Kafka's record layouts as data: the files in `definitions/`, one message each.
 
-The files have the form of Kafka's own message files (`group-coordinator/src/main/resources/common/message`, field for
-field those of 4.4, which reads every release since 0.9): name, type, validVersions, flexibleVersions, fields with
-versions, nullableVersions, tag, taggedVersions and default. Two keys are ours. `topic`: record types are numbered per
-topic. `layout`: the release whose early-access layout this is, where a later release took the same type and version
-for another one (3.7: KIP-848; 4.0: KIP-932).
+The files have the form of Kafka's own message files (`group-coordinator/src/main/resources/common/message`): name,
+type, validVersions, flexibleVersions, fields with versions, nullableVersions, tag, taggedVersions and default. Their
+fields are those of 4.4, which reads every release since 0.9. Two keys are ours. `topic`: record types are numbered per
+topic. `layout`: the release with this early-access layout, if a later release took the same type and version for
+another one (3.7: KIP-848; 4.0: KIP-932).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPEN = 1 << 15
 
 @dataclass(frozen=True)
 class Field:
-    """One field. `element` is the type without `[]`; `fields` are those of a struct, else empty."""
+    """One field. `element` is the type without `[]`; `fields` are those of a struct, otherwise empty."""
 
     name: str
     element: str
@@ -59,7 +59,7 @@ def parse_versions(text: str | None) -> range:
 
 
 def parse_definition(text: str) -> Definition:
-    """A message file's content."""
+    """The definition in the text of a message file."""
     message = json.loads(text)
     structs = {struct["name"]: struct["fields"] for struct in message.get("commonStructs", ())}
     return Definition(
@@ -85,7 +85,7 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
         name=field["name"][0].lower() + field["name"][1:],
         element=element,
         is_array=is_array,
-        # Kafka's files leave out the versions of a field that is a tag in all of them.
+        # Kafka's files leave out `versions` if the field is a tag in all of them.
         versions=parse_versions(field.get("versions", field.get("taggedVersions"))),
         nullable=parse_versions(field.get("nullableVersions")),
         tag=field.get("tag"),
@@ -96,10 +96,10 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
 
 
 def _default(field: dict[str, Any], is_array: bool, inner: tuple[Field, ...]) -> Any:
-    """The value of a field that is not there (MessageDataGenerator.fieldDefault, 4.3).
+    """The value of a field that is absent (MessageDataGenerator.fieldDefault, 4.3).
 
-    For a struct without a default one of defaults: so Kafka takes ClassicMemberMetadata, whose file says null without
-    the quotes (T59).
+    For a struct without a default, a struct of defaults. Kafka takes ClassicMemberMetadata that way, because its file
+    has null without the quotes (T59).
     """
     given = field.get("default")
     if given == "null":
@@ -123,7 +123,7 @@ def definition(name: str) -> Definition:
 
 @cache
 def all_definitions() -> tuple[Definition, ...]:
-    """Every definition there is, in the order of the file names."""
+    """All definitions, in the order of the file names."""
     folder = files(__package__) / "definitions"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
     return tuple(definition(name.removesuffix(".json")) for name in names)

@@ -1,9 +1,9 @@
-"""Protocol blobs inside group records: what clients tell each other, opaque to the coordinator.
+"""Protocol blobs in group records: messages between clients, opaque to the coordinator.
 
-A blob is an int16 version and a message that is never flexible. Readers take a version above the highest they know as
-the highest and ignore the rest; a negative version is an error (ConsumerProtocol.checkSubscriptionVersion 2.4+,
-IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, what later versions added is after the
-fields of version 0, the base; members of one group mostly have the same base.
+A blob is an int16 version and a message that is never flexible. Readers take a version above their highest known one as
+that one and ignore the rest. A negative version is an error (ConsumerProtocol.checkSubscriptionVersion 2.4+,
+IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, the fields of later versions are after those of
+version 0, the base. Members of one group mostly have the same base.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _CACHED_BYTES = 16 << 20
 
 @cache
 def _readers(name: str) -> list[tuple[MessageReader, MessageReader | None]]:
-    """By version, of the base and of what is after it. Compiled once a process: that takes as long as to read a
-    thousand blobs, and each range of a log has texts of its own."""
+    """By version, the readers of the base and of the fields after it (None: there are none). Compiled once a process:
+    that takes as long as reading a thousand blobs, and each range of a log has its own texts."""
     message = definition(name)
     base = [field for field in message.fields if 0 in field.versions]
     added = message.fields[len(base) :]
@@ -38,17 +38,18 @@ def _readers(name: str) -> list[tuple[MessageReader, MessageReader | None]]:
 
 
 class BlobTexts:
-    """JSON texts of one kind of blob by their bytes; forgets all when it holds too much."""
+    """Caches the JSON texts of one kind of blob by their bytes; starts again when it is too large."""
 
     def __init__(self, name: str) -> None:
         self._readers = _readers(name)
         self._texts: dict[bytes, bytes] = {}
-        self._notes: dict[bytes, list[str]] = {}  # of the few that have any
-        self._base = (b"?", b"")  # bytes and text of the base seen last, version included
+        self._notes: dict[bytes, list[str]] = {}  # only for blobs that have notes
+        self._base = (b"?", b"")  # bytes and text of the last base, version included
         self._size = 0
 
     def text(self, blob: bytes, notes: list[str]) -> bytes:
-        """The blob as a JSON object {"version": ..., its fields}; b'' if a client could not read it."""
+        """The blob as a JSON object {"version": ..., its fields}; b'' if a client could not read it. Adds to
+        `notes`."""
         text = self._texts.get(blob)
         if text is None:
             self._size += len(blob) + 256

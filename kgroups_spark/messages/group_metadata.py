@@ -1,9 +1,9 @@
-"""The value of a GroupMetadata record (type 2) as JSON text: the one that is big.
+"""The value of a GroupMetadata record (type 2), the largest one, as JSON text.
 
-Its members carry two protocol blobs each. They are parsed where the group's protocol type has a known protocol
-(embedded.py), else, or if a blob cannot be parsed, kept as base64 under the name with `Raw` added.
+Each of its members has two protocol blobs. They are parsed if the group's protocol type has a known protocol
+(embedded.py). Otherwise, or if a blob cannot be parsed, they are kept as base64 under their name with `Raw` added.
 
-Decoding makes sure that the bytes are a sound value. The text is made when asked for, and the value from the text.
+Decoding ensures that the bytes are a sound value. The text is made on request, and the value from the text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kgroups_spark.messages.schema import base64_text
 
 
 class ProtocolTexts:
-    """The texts of blobs of every protocol, and how they are in a record's fields."""
+    """The texts of blobs of every protocol, and their form in a record's fields."""
 
     def __init__(self) -> None:
         self._texts = {name: BlobTexts(name) for names in PROTOCOLS.values() for name in names}
 
     def group_metadata_json(self, fields: dict[str, Any], notes: list[str]) -> bytes:
-        """A GroupMetadataValue, whose blobs are bytes; changes its members."""
+        """The JSON text of a GroupMetadataValue, whose blobs are bytes. Changes its members."""
         subscription, assignment = PROTOCOLS.get(fields["protocolType"], (None, None))
         for member in fields["members"]:
             self.put(member, "subscription", subscription, notes)
@@ -31,14 +31,15 @@ class ProtocolTexts:
         return orjson.dumps(fields)
 
     def member_metadata_json(self, fields: dict[str, Any], notes: list[str]) -> bytes:
-        """A ConsumerGroupMemberMetadataValue: a member with the classic protocol brings consumer subscriptions."""
+        """The JSON text of a ConsumerGroupMemberMetadataValue. Members with the classic protocol have subscriptions of
+        the consumer protocol."""
         classic = fields["classicMemberMetadata"]
         for protocol in classic["supportedProtocols"] if classic else ():
             self.put(protocol, "metadata", "ConsumerProtocolSubscription", notes)
         return orjson.dumps(fields)
 
     def put(self, fields: dict[str, Any], field: str, name: str | None, notes: list[str]) -> None:
-        """Puts the parsed blob in the place of its bytes. `name` is its definition, None: no protocol known."""
+        """Replaces the bytes of a blob by the parsed one. `name`: its definition, None: no known protocol."""
         blob = fields[field]
         text = self._texts[name].text(blob, notes) if name else b""
         if text:
@@ -46,7 +47,7 @@ class ProtocolTexts:
             return
         after = list(fields.items())
         fields.clear()
-        for key, value in after:  # in the same place, under the other name
+        for key, value in after:  # keeps the order of the fields
             if key == field:
                 key, value = f"{field}Raw", base64_text(blob)
             fields[key] = value

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group belongs to."""
+"""The partition of `__consumer_offsets` that a group belongs to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def java_hash(text: str) -> int:
 
 
 def offsets_partition(group_id: str, partition_count: int) -> int:
-    """The group's partition. Utils.abs makes 0 of Integer.MIN_VALUE (T50; partitionFor, every release)."""
+    """The group's partition. Utils.abs turns Integer.MIN_VALUE into 0 (T50; partitionFor, every release)."""
     value = java_hash(group_id)
     return 0 if value == -_SIGN else abs(value) % partition_count

@@ -2,8 +2,9 @@
 
 Rules, in their order (semantics as in CoordinatorRecordSerde and GroupCoordinatorRecordSerde, 4.3):
 
-1. No key, or a key that cannot be read: undecodable. A type that no release had is unknown, tombstone or not (T41).
-2. A null value is a tombstone. The rules of values that are there are those of value_layouts.py.
+1. A record without a key, or with a key that cannot be read, is undecodable. A type that no release had is unknown,
+   tombstone or not (T41).
+2. A null value is a tombstone. For all other values the rules of value_layouts.py hold.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class GroupRecord(WithContent):
-    """A decoded record of a group, or its tombstone. Nothing in it may be changed: equal parts may be one object."""
+    """A decoded record of a group, or its tombstone. It must not be changed: equal parts may be one object."""
 
     record_type: int
     record_name: str
@@ -63,7 +64,7 @@ class GroupRecord(WithContent):
 
 
 class DecodedRecord(Protocol):
-    """A record of types 2 to 23, however it was decoded."""
+    """A record of types 2 to 23, from bytes or from the lake."""
 
     @property
     def record_type(self) -> int: ...
@@ -82,7 +83,7 @@ class DecodedRecord(Protocol):
 
 
 class JsonRecord(NamedTuple):
-    """A record of types 2 to 23 as `group_records` has it."""
+    """A record of types 2 to 23 as it is in `group_records`."""
 
     record_type: int
     group_id: str
@@ -101,13 +102,13 @@ class JsonRecord(NamedTuple):
 
 
 def value_from_json(record_type: int, text: str) -> dict[str, Any]:
-    """The value of which value_json() is the text, whatever the record type."""
+    """The value from its value_json(), for any record type."""
     value: dict[str, Any] = orjson.loads(text)
     return value
 
 
 def layout_from_json(record_type: int, text: str) -> str:
-    """The early-access layout of which value_json() made the text; "" for any other."""
+    """The early-access layout of the value from which value_json() made the text; "" for any other."""
     return layout_of_json(EARLY_ACCESS.get(record_type), text)
 
 
@@ -121,7 +122,7 @@ class _Key:
 
 
 class GroupRecordDecoder:
-    """Decodes group records one by one; remembers keys and protocol blobs it has seen."""
+    """Decodes group records one at a time; caches keys and protocol blobs."""
 
     def __init__(self) -> None:
         self._keys = KnownKeys(self._read_key)
@@ -131,7 +132,7 @@ class GroupRecordDecoder:
         self._to_json: dict[int, ToJson] = {2: protocols.group_metadata_json, 5: protocols.member_metadata_json}
 
     def decode(self, key: bytes | None, value: bytes | None) -> GroupRecord | Undecodable:
-        """The record. Raises ValueError for an offset commit: OffsetCommitDecoder decodes those."""
+        """The record, or why it cannot be used. Raises ValueError for an offset commit: see OffsetCommitDecoder."""
         known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
@@ -146,7 +147,7 @@ class GroupRecordDecoder:
         return _record(known, version, layout, Content(fields, notes, to_json))
 
     def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
-        """The same for records of a chunk, with the JSON texts of plain GroupMetadata values made at once."""
+        """The same for records of a chunk. The JSON texts of plain GroupMetadata values are made together."""
         texts: list[str | None] = [None] * len(rows)
         big = np.flatnonzero(_is_group_metadata(records, rows) & (records.value_length[rows] > 0))
         made = group_metadata_texts(
@@ -157,7 +158,7 @@ class GroupRecordDecoder:
         return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
 
     def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> GroupRecord | Undecodable:
-        """One record; `text`: its JSON if that has been made, of a value that is plain and so exact."""
+        """One record. `text`: the JSON of its value if that is plain, and therefore exact; else None."""
         key = records.key(row)
         if text is None:
             return self.decode(key, records.value(row))
@@ -183,7 +184,7 @@ class GroupRecordDecoder:
         return _Key(record_type, group_id, fields.get("memberId"), fields.get("regularExpression"), is_exact)
 
 
-# Readers are compiled, a tenth of a second for all: once per process, whoever makes a decoder.
+# Compiling all readers takes a tenth of a second, so each process does it once for all decoders.
 @cache
 def _key_reader(number: int) -> MessageReader:
     return MessageReader(CONSUMER_OFFSETS[number].key, 0)
@@ -197,7 +198,7 @@ def _is_group_metadata(records: RecordColumns, rows: NDArray[np.int64]) -> NDArr
 
 @cache
 def _layouts(number: int) -> dict[int, list[Layout]]:
-    """Value version -> layouts, the released one first. Protocol blobs stay bytes."""
+    """Value version -> layouts, the released one first. Protocol blobs remain bytes."""
     return value_layouts(CONSUMER_OFFSETS[number], bytes if number in (2, 5) else base64_text)
 
 

@@ -1,12 +1,12 @@
-"""GroupMetadata values of consumer groups as JSON texts, many at once: columns in place of objects.
+"""GroupMetadata values of consumer groups as JSON texts, many together: columns instead of objects.
 
-One snapshot of a group may hold hundreds of members, and each has a blob of topics and one of partitions; building
-Python objects for them costs more than everything else about the log. Here the i-th elements of all arrays are found
-in lock-step, and then all elements of one kind are read as one column and joined by Arrow, as the definitions say.
+One snapshot of a group may hold hundreds of members, each with a blob of topics and one of partitions. Building Python
+objects for them costs more than everything else about the log. Here the i-th elements of all arrays are found in
+lock-step. Then all elements of one kind are read as one column and joined by Arrow, according to the definitions.
 
-Only plain values are taken: versions 0 to 3, protocol type `consumer`, text of printable ASCII without quotes and
-backslashes, blobs that are read to their last byte, no bytes left over. The others come out as null, for the
-record-by-record readers, which give the same texts for the plain ones.
+Only plain values are read: versions 0 to 3, protocol type `consumer`, text of printable ASCII without quotes and
+backslashes, blobs that are read to their last byte, no bytes left over. The others are null in the result, for the
+record-by-record readers, which give the same texts for plain values.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
 
 
 def _plain_versions(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> NDArray[np.int64]:
-    """The version of each value that begins as a plain one, -1 of all others."""
+    """The version of each value that begins like a plain one; -1 for all others."""
     head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
     begins = (lengths >= 2 + len(PLAIN_START)) & (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 0] == 0)
     return np.where(begins & (head[:, 1] < len(PLAIN_VERSIONS)), head[:, 1].astype(np.int64), -1)
 
 
 def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.Array:
-    """The texts at their rows, each ascending; null at all others."""
+    """The texts at their rows (each list ascending); null in all other rows."""
     if not rows:
         return pa.nulls(count, pa.string())
-    if len(rows[-1]) == count:  # nothing is copied
+    if len(rows[-1]) == count:  # all rows: no copy is needed
         return texts[-1]
     place = np.full(count, -1, np.int64)
     all_rows = np.concatenate(rows)
@@ -70,7 +70,7 @@ class _Rows(LockStep):
     """Rows whose fields are read as JSON texts."""
 
     def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> pa.Array:
-        """The JSON object of the fields; moves the position after them."""
+        """The JSON object of the fields. Moves the position after them."""
         pieces: list[str | pa.Array] = [first]
         for field in fields:
             if field.name in _BLOBS:
@@ -101,7 +101,7 @@ class _Rows(LockStep):
         return [pc.if_else(pa.array(length < 0), "null", text) if (length < 0).any() else text]
 
     def _base64(self, length: Positions) -> pa.Array:
-        """Bytes of that length at the position as base64 in quotes; few values have any."""
+        """The bytes of that length at the position, as base64 in quotes. Few values have any."""
         raw = binary_slices(self.data, self.position, np.maximum(length, 0))
         self.advance(np.maximum(length, 0))
         encoded = raw.dictionary_encode()
@@ -109,7 +109,7 @@ class _Rows(LockStep):
         return texts.take(encoded.indices)
 
     def _array(self, field: Field, version: int) -> pa.Array:
-        """The elements, joined by commas."""
+        """The elements, joined by commas. Moves the position after them."""
         count = self.length("int32", is_nullable=False)
         if field.element in WIDTH:
             at, row = consecutive(self.position, count, WIDTH[field.element])
@@ -147,20 +147,20 @@ class _Rows(LockStep):
 
 
 def _number_texts(values: NDArray[np.int64]) -> pa.Array:
-    """Numbers as text. They repeat, and to print one costs ten times as much as to look it up."""
+    """Numbers as text. They repeat, and printing one costs ten times as much as looking it up."""
     encoded = pa.array(values).dictionary_encode()
     return encoded.dictionary.cast(pa.string()).take(encoded.indices)
 
 
 def _lists(texts: pa.Array, count: Positions) -> pa.Array:
-    """The texts joined by commas, `count` of them each."""
+    """Consecutive texts joined by commas, `count[i]` of them in row i."""
     offsets = np.zeros(len(count) + 1, np.int32)
     np.cumsum(count, out=offsets[1:])
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
 
 
 def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
-    """Pieces one after the other, neighbouring constants as one."""
+    """The pieces, one after the other in each row. Neighbouring constants become one."""
     merged: list[str | pa.Array] = []
     for piece in pieces:
         if merged and isinstance(piece, str) and isinstance(merged[-1], str):

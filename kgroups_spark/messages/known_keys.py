@@ -1,4 +1,4 @@
-"""Record keys that a decoder has read: most records of a log are about a key that was seen before."""
+"""Record keys that a decoder has read: most records of a log have a key that was seen before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroups_spark.messages.outcome import Undecodable
 
 K = TypeVar("K")
 
-# All are forgotten where they become more. Names may be long, so their bytes are bounded, too.
+# The cache is emptied when it exceeds either bound. Bytes are bounded, too, because names may be long.
 MOST_KEYS = 1 << 16
 MOST_BYTES = 16 << 20
 
@@ -17,7 +17,7 @@ _NO_KEY = Undecodable("null_key", "The record has no key, so nothing says what i
 
 
 class KnownKeys(Generic[K]):
-    """Keys by their bytes. `read` makes one of a record type and all of the key's bytes, type included."""
+    """Keys by their bytes. `read`: record type and all of the key's bytes, type included -> the key."""
 
     def __init__(self, read: Callable[[int, bytes], K | Undecodable]) -> None:
         self._read = read
@@ -25,7 +25,7 @@ class KnownKeys(Generic[K]):
         self._bytes = 0
 
     def of(self, key: bytes | None) -> K | Undecodable:
-        """The key, or why it says nothing."""
+        """The key, or the reason why it cannot be used."""
         if key is None:
             return _NO_KEY
         known = self._known.get(key)

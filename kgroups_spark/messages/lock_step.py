@@ -1,10 +1,11 @@
-"""Many values of one layout read at once: the i-th elements of all arrays are found in lock-step, then read as columns.
+"""Many values of one layout read together: the i-th elements of all arrays are found in lock-step, then read as
+columns.
 
-Building Python objects for hundreds of members costs more than everything else about a log. Here a position per row
-moves over one field of all rows at a time.
+Building Python objects for hundreds of members costs more than everything else about a log. Here each row has a
+position, and all of them move over one field at a time.
 
-Only plain rows are read: text of printable ASCII without quotes and backslashes (what JSON has as it is), lengths
-that can be, -1 for null. Equal plain bytes give equal results, and different ones differ somewhere.
+Only plain rows are read: text of printable ASCII without quotes and backslashes, which JSON does not escape, lengths
+that are possible, -1 for null. Equal plain bytes give equal results, and different ones give different results.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from kgroups_spark.messages.definition import Field
 from kgroups_spark.messages.slices import binary_slices, unaligned
 
 Positions = NDArray[np.int64]
-# Bytes of fixed width, then a length (its unpacker and its width) of items so wide.
+# Bytes of fixed width, then a length (its unpacker and its width), then that many items of a width.
 Step = tuple[int, Callable[..., tuple[int]], int, int]
 WIDTH = {"int16": 2, "int32": 4, "int64": 8}
 SPARE = 32  # bytes readable after any position
 _LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
-_FEW = 8  # so many rows or fewer are walked faster one by one
+_FEW = 8  # up to so many rows are faster one by one
 
 
 class LockStep:
-    """Rows that are read alike: where each has got to, where it ends, and whether it is plain so far.
+    """Rows of one layout: the position and the end of each, and whether it is plain so far.
 
-    The values read of a row that is not plain mean nothing; its position stays within the buffer.
+    Values read from a row that is not plain are meaningless; its position stays within the buffer.
     """
 
     def __init__(self, data: NDArray[np.uint8], position: Positions, end: Positions) -> None:
@@ -48,7 +49,8 @@ class LockStep:
         return value.astype(np.int64)
 
     def length(self, kind: str, is_nullable: bool) -> Positions:
-        """A length; one that cannot be makes the row not plain and is 0. -1 (null) only where that may be."""
+        """The lengths at the position. An impossible one becomes 0, and its row is not plain. -1 (null) only if
+        nullable."""
         length = self.integer(kind)
         is_wrong = (length > self.end - self.position) | (length < (-1 if is_nullable else 0))
         self.is_plain &= ~is_wrong
@@ -62,7 +64,7 @@ class LockStep:
             self.position = np.minimum(self.position, self.data.size - SPARE)
 
     def text(self, length: Positions) -> pa.Array:
-        """The text of that length at the position, without quotes."""
+        """The texts of these lengths at the position, without quotes. Moves the position after them."""
         raw = binary_slices(self.data, self.position, length)
         self.advance(length)
         offsets = np.frombuffer(raw.buffers()[1], np.int32)[: len(raw) + 1] if len(raw) else np.zeros(1, np.int32)
@@ -74,7 +76,7 @@ class LockStep:
         return raw.cast(pa.string())
 
     def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
-        """Where each element begins, and its row; moves the position after the last."""
+        """The position of each element, and its row. Moves the position after the last element."""
         first = np.cumsum(count) - count
         limit = self.data.size - SPARE
         at = np.full(int(count.sum()), limit, np.int64)
@@ -110,7 +112,7 @@ class LockStep:
 
 
 def _skip(data: NDArray[np.uint8], steps: list[Step], position: Positions, limit: int) -> Positions:
-    """The positions after one element each. A length that cannot be counts as 0: reading will find it."""
+    """The positions after one element each. An impossible length counts as 0: the reading will find it."""
     for skipped, _, width, scale in steps:
         position = np.minimum(position + skipped, limit)
         length = unaligned(data, f">i{width}")[position].astype(np.int64)
@@ -119,7 +121,7 @@ def _skip(data: NDArray[np.uint8], steps: list[Step], position: Positions, limit
 
 
 def _steps(field: Field, version: int) -> list[Step]:
-    """How to get over one element."""
+    """The steps over one element."""
     steps, fixed = [], 0
     for part in field.fields or (field,):
         if part.fields and part is not field:
@@ -139,13 +141,13 @@ def _steps(field: Field, version: int) -> list[Step]:
 
 
 def consecutive(start: Positions, count: Positions, width: int) -> tuple[Positions, Positions]:
-    """Positions of `count` items of one width from each start on, and the row of each."""
+    """Positions of `count` items of one width from each start, and the row of each."""
     row = np.repeat(np.arange(len(count)), count)
     number = np.arange(len(row)) - (np.cumsum(count) - count)[row]
     return start[row] + width * number, row
 
 
 def _odd_bytes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which bytes JSON would escape, or are not ASCII."""
+    """For each byte, whether JSON would escape it or it is not ASCII."""
     odd: NDArray[np.bool_] = (data - np.uint8(0x20) > 0x5E) | (data == 0x22) | (data == 0x5C)
     return odd

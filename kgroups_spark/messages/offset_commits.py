@@ -1,7 +1,7 @@
 """Records of types 0 and 1, the offset commits, by columns: no Python loop over records.
 
-Whatever is not plain (bytes left over, unknown tags, anything malformed) is found by the columns, read record by
-record with the compiled readers of schema.py, and put into the same columns or among the undecodable.
+A value that is not plain (bytes left over, unknown tags, anything malformed) is found by the columns. It is then read
+by itself with the compiled readers of schema.py, and added to the same columns or to the undecodable records.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def classify(records: RecordColumns) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 @dataclass
 class Texts:
-    """Texts of n rows, nearly all of them empty: those that are not, and their rows (ascending)."""
+    """Texts of n rows, nearly all empty: the texts that are not, and their rows (ascending)."""
 
     row_count: int
     rows: NDArray[np.int64]
     values: pa.StringArray
 
     def array(self) -> pa.StringArray:
-        """One text a row, '' for the rows not named."""
+        """One text per row; '' for all rows not in `rows`."""
         ends = np.frombuffer(self.values.buffers()[1], np.int32)
         lengths = np.diff(ends[self.values.offset : self.values.offset + len(self.values) + 1])
         offsets = np.zeros(self.row_count + 1, np.int32)
@@ -74,7 +74,7 @@ class Texts:
 class OffsetCommitColumns:
     """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code.
 
-    In a tombstone, all columns after value_version are as if absent: 0, -1, '' or zeros.
+    A tombstone has 0, -1, '' or zeros in all columns after value_version.
     """
 
     rows: NDArray[np.int64]  # indices into the records
@@ -108,13 +108,14 @@ class OffsetCommitColumns:
 
 
 class OffsetCommitDecoder:
-    """Decodes the offset commits of chunk after chunk; remembers their keys."""
+    """Decodes offset commits chunk by chunk; keeps their keys."""
 
     def __init__(self) -> None:
         self.keys = OffsetKeys()
 
     def decode(self, records: RecordColumns, rows: NDArray[np.int64]) -> OffsetCommitColumns:
-        """The records `rows`, whose keys begin with type 0 or 1 (see classify). Keeps nothing of their buffer."""
+        """The records `rows`, whose keys begin with type 0 or 1 (see classify). Does not keep a view of their
+        buffer."""
         starts, lengths = records.value_start[rows], records.value_length[rows]
         code = self.keys.encode(records.data, records.key_start[rows], records.key_length[rows])
         values = read_offset_values(records.data, starts, lengths)
@@ -125,7 +126,7 @@ class OffsetCommitDecoder:
         return columns
 
     def _read_irregular(self, records: RecordColumns, columns: OffsetCommitColumns, rows: NDArray[np.int64]) -> None:
-        """Reads what the columns could not: rows either get their fields or become undecodable."""
+        """Reads the rows that are irregular for the columns: each gets its fields or becomes undecodable."""
         if not rows.size:
             return
         keep = np.ones(len(columns), np.bool_)
@@ -144,7 +145,7 @@ class OffsetCommitDecoder:
             columns.filter(keep)
 
     def _read_one(self, records: RecordColumns, index: int, code: int) -> dict[str, Any] | Undecodable:
-        """The fields of one value, with `version` and `is_exact`."""
+        """The fields of one value, with `version` and `is_exact`; or why it cannot be decoded."""
         key, value = records.key(index), records.value(index)
         if code == BAD_KEY:
             return explain_bad_key(key or b"")
@@ -164,7 +165,7 @@ class OffsetCommitDecoder:
         return {**found, "version": version, "is_exact": end == len(value) and not notes}
 
     def _undecodable(self, code: int, reason: str, detail: str, version: int | None) -> Undecodable:
-        """Why a value cannot be decoded, with what its key says."""
+        """Why a value cannot be decoded, with the fields of its key."""
         keys = self.keys
         group_id, topic, partition = keys.group_id[code].as_py(), keys.topic[code].as_py(), int(keys.partition[code])
         kind = CONSUMER_OFFSETS[int(keys.record_type[code])]
@@ -203,7 +204,7 @@ def _columns(
 
 
 def _texts(data: NDArray[np.uint8], values: OffsetValues, keeps_raw: NDArray[np.bool_]) -> Texts:
-    """The metadata that is not empty; marks in keeps_raw what is not UTF-8."""
+    """The metadata that is not empty. Sets keeps_raw for texts that are not UTF-8."""
     rows = np.flatnonzero(values.metadata_length)
     raw = binary_slices(data, values.metadata_start[rows], values.metadata_length[rows])
     try:

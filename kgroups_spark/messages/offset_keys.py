@@ -20,8 +20,8 @@ _PADDING = bytes(16)
 
 
 class OffsetKeys:
-    """Codes 0, 1, ... of the keys seen, and what they say. Arrays have one element per code. `size_bytes`: of all keys
-    that it remembers, those that cannot be decoded included."""
+    """Codes 0, 1, ... of the keys seen, and their contents. Arrays have one element per code. `size_bytes`: of all
+    cached keys, including those that cannot be decoded."""
 
     def __init__(self) -> None:
         self._bad: set[bytes] = set()
@@ -51,12 +51,12 @@ class OffsetKeys:
 
     @property
     def group(self) -> NDArray[np.int32]:
-        """For each key: the index of its group in `groups`."""
+        """For each key, the index of its group in `groups`."""
         return self.merged().group
 
     @property
     def is_exact(self) -> NDArray[np.bool_]:
-        """Whether the decoded key says everything its bytes do."""
+        """For each key, whether its decoded fields give back all of its bytes."""
         return self.merged().is_exact
 
     @property
@@ -65,13 +65,13 @@ class OffsetKeys:
 
     @property
     def groups(self) -> list[str]:
-        """The group ids, each once, in the order in which they were seen."""
+        """The group ids, without repetition, in the order of their first key."""
         return list(self._groups)
 
     def encode(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> NDArray[np.int32]:
-        """The code of each key data[start : start + length]; BAD_KEY where it cannot be decoded."""
+        """The code of each key data[start : start + length]; BAD_KEY if it cannot be decoded."""
         if not len(starts):
             return np.zeros(0, np.int32)
         raw = binary_slices(data, starts, lengths)
@@ -84,7 +84,7 @@ class OffsetKeys:
         return codes
 
     def _look_up(self, keys: pa.BinaryArray) -> NDArray[np.int32]:
-        """The code of each key; BAD_KEY for those that have none, or none yet."""
+        """The code of each key; BAD_KEY if it has none, or none yet."""
         found = pc.index_in(keys, value_set=self.raw)
         codes: NDArray[np.int32] = found.fill_null(BAD_KEY).to_numpy(zero_copy_only=False)
         return codes if codes.flags.writeable else codes.copy()
@@ -97,7 +97,7 @@ class OffsetKeys:
         return self._merged
 
     def _add(self, keys: list[bytes]) -> None:
-        """Gives codes to keys not seen before; those that cannot be decoded are remembered, too."""
+        """Gives codes to new keys; those that cannot be decoded are cached, too."""
         self.size_bytes += sum(map(len, keys))
         regular, irregular = _decode_regular(keys)
         if regular is not None:
@@ -120,7 +120,7 @@ class OffsetKeys:
 
 
 class _Keys:
-    """Decoded keys as columns; `group` is filled in by OffsetKeys."""
+    """Decoded keys as columns. OffsetKeys sets `group`."""
 
     _ARROW = ("group_id", "topic", "raw")
     _NUMPY = ("partition", "record_type", "is_exact", "group")
@@ -161,13 +161,13 @@ class _Keys:
 
 
 def _taken(codes: list[int], encoded: pa.DictionaryArray) -> NDArray[np.int32]:
-    """The code of each element of a dictionary-encoded array, given those of its dictionary."""
+    """The code of each element of a dictionary-encoded array. `codes`: those of its dictionary."""
     taken: NDArray[np.int32] = np.array(codes, np.int32)[encoded.indices.to_numpy()]
     return taken
 
 
 def _decode_regular(keys: list[bytes]) -> tuple[_Keys | None, list[bytes]]:
-    """The keys whose lengths add up and whose text is UTF-8, all at once; and the others."""
+    """The keys whose lengths add up and whose text is UTF-8, decoded together; and the others."""
     raw = pa.array(keys, pa.binary())
     data = np.frombuffer(b"".join(keys) + _PADDING, np.uint8)
     ends = np.cumsum(np.array([len(key) for key in keys], np.int64))
@@ -183,7 +183,7 @@ def _decode_regular(keys: list[bytes]) -> tuple[_Keys | None, list[bytes]]:
     try:
         group_id = binary_slices(data, starts[at] + 4, group_length[at]).cast(pa.string())
         topic = binary_slices(data, topic_at[at] + 2, topic_length[at]).cast(pa.string())
-    except pa.ArrowInvalid:  # text that is not UTF-8 somewhere: one by one
+    except pa.ArrowInvalid:  # some text is not UTF-8: one by one
         return None, keys
     partition = int32[topic_at[at] + 2 + topic_length[at]].astype(np.int32)
     record_type = int16[starts[at]].astype(np.int16)

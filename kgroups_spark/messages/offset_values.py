@@ -1,4 +1,4 @@
-"""Values of offset commits, by columns. OffsetCommitValue after its int16 version, numbers are byte positions:
+"""Values of offset commits, by columns. OffsetCommitValue after its int16 version; numbers are byte positions:
 
     v0, v2   offset int64 @2, metadata int16 length @10 + text, commitTimestamp int64
     v1       the same, then expireTimestamp int64
@@ -6,9 +6,9 @@
     v4       offset @2, leaderEpoch @10, metadata uvarint(length + 1) @14 + text, commitTimestamp, tags
              (none: one byte 0; a topic id: 01 00 10 and 16 bytes)
 
-Nearly all values are v3 or v4 with empty metadata, and then everything is in the first 26 bytes: one gather of 26
-bytes a row, seen through a packed struct for each version. A row counts as read only if its layout fills the value to
-the last byte; all others (other tags, bytes left over, what is malformed) are `irregular` and are read one by one.
+Nearly all values are v3 or v4 with empty metadata, so everything is in their first 26 bytes: one gather of 26 bytes per
+row, viewed as a packed struct for each version. A row counts as read only if its layout fills the value to the last
+byte. All others (other tags, bytes left over, malformed values) are `irregular` and are read one by one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TOPIC_ID_BYTES = len(_TOPIC_ID_TAG) + 16
 
 @dataclass
 class OffsetValues:
-    """One element per row; meaningless where the row is a tombstone or irregular."""
+    """One element per row, meaningless if the row is a tombstone or irregular."""
 
     version: NDArray[np.int16]
     committed_offset: NDArray[np.int64]
@@ -62,7 +62,7 @@ class OffsetValues:
 
 
 def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> OffsetValues:
-    """The values data[start : start + length]; length -1 is a tombstone, and not irregular."""
+    """The values data[start : start + length]. Length -1 is a tombstone, which is not irregular."""
     safe = np.where(lengths < 0, 0, starts)
     heads = unaligned(data, f"V{HEAD_BYTES}")[safe]
     head = heads.view(_HEAD)
@@ -91,7 +91,7 @@ def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengt
 
 @dataclass
 class _Rows:
-    """Rows of one layout: their index, value and head."""
+    """Rows of one layout: index, value and head of each."""
 
     data: NDArray[np.uint8]
     index: NDArray[np.int64]
@@ -100,7 +100,7 @@ class _Rows:
     head: NDArray
 
     def gather(self, dtype: str, positions: NDArray[np.int64]) -> NDArray:
-        """The `dtype` at each position; something else where a wrong length led beyond the buffer."""
+        """The `dtype` at each position; any number if a wrong length led beyond the buffer."""
         view = unaligned(self.data, dtype)
         return view[np.clip(positions, 0, len(view) - 1)]
 
@@ -148,7 +148,7 @@ def _read_v4(values: OffsetValues, rows: _Rows) -> None:
 
 
 def _read_two_byte_lengths(rows: _Rows, length: NDArray[np.int64], start: NDArray[np.int64]) -> None:
-    """uvarints of two bytes, in place; longer ones (a text above 16 KB) become -1, which is irregular."""
+    """Replaces lengths by uvarints of two bytes; longer ones (a text above 16 KB) become -1, which is irregular."""
     long = np.flatnonzero(length >= 127)
     if long.size:
         second = rows.gather("u1", start[long]).astype(np.int64)
@@ -157,7 +157,7 @@ def _read_two_byte_lengths(rows: _Rows, length: NDArray[np.int64], start: NDArra
 
 
 def _read_times(rows: _Rows, length: NDArray[np.int64], start: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-    """The commit timestamps that are after a metadata that is not empty, in place."""
+    """Replaces the commit timestamps of rows with metadata, which they follow."""
     long = np.flatnonzero(length)
     if long.size:
         time[long] = rows.gather(">i8", start[long] + length[long])

@@ -9,10 +9,10 @@ REASONS = ("unknown_record_type", "unknown_value_version", "truncated", "empty_v
 
 @dataclass(frozen=True)
 class Undecodable:
-    """A record that cannot be used, and whatever of it could be read (else None)."""
+    """A record that cannot be used, and the fields of it that could be read (else None)."""
 
     reason: str  # one of REASONS
-    detail: str  # one sentence a person can act on
+    detail: str  # one sentence that a person can act on
     record_type: int | None = None
     record_name: str | None = None
     group_id: str | None = None

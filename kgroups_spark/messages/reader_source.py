@@ -1,11 +1,11 @@
 """Python source of readers: one flat function for one definition at one version.
 
-About three times as fast as closures over field objects. In the source, `b` is the bytes, `end` their length and `p`
-the position; every method here emits the lines that read one thing and returns the expression of its value.
+It is about three times as fast as closures over field objects. In the source, `b` is the bytes, `end` their length and
+`p` the position. Every method here emits the lines that read one thing, and returns the expression of its value.
 
-The careful reader tests every length before it is used, and takes text that is not UTF-8. The fast one does not: a
-length that leads beyond the bytes makes the next read fail, or is found by the one test at the end (positions never
-go back), and text that is not UTF-8 raises.
+The careful reader checks every length before using it, and accepts text that is not UTF-8. The fast one does not. After
+a length that leads beyond the bytes its next read fails, or the one check at the end does, because positions never go
+back. Text that is not UTF-8 raises.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FEW = 64
 
 
 class MalformedError(Exception):
-    """A null or a length that cannot be. The generated source raises it; it says what was found."""
+    """A null or a length that is not allowed. The generated source raises it with the value that it read."""
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint as Java's int (it may be negative) and the position after it (Kafka: ByteUtils)."""
+    """An unsigned varint as Java's int, which may be negative, and the position after it (Kafka: ByteUtils)."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -43,7 +43,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
 
 
 class ReaderSource:
-    """The growing source of one reader."""
+    """The source of one reader, built line by line."""
 
     def __init__(self, version: int, is_flexible: bool, is_careful: bool) -> None:
         self.version = version
@@ -94,7 +94,7 @@ class ReaderSource:
     def _run_with_length(
         self, depth: int, run: list[Field], path: str, values: dict[str, str], field: Field
     ) -> str | None:
-        """The run before `field`; where its length can come by the same unpack, the name of that."""
+        """Emits the run before `field`. Returns the name of the field's length if the same unpack can read it."""
         if self.is_flexible or self.is_careful or not (field.is_array or field.element in ("string", "bytes")):
             self._fixed_run(depth, run, path, values)
             return None
@@ -129,7 +129,7 @@ class ReaderSource:
         self._emit(depth, f"p += {layout.size}")
 
     def _value(self, depth: int, field: Field, length: str | None, in_tag: bool = False) -> str:
-        """One field that is not of a run. `length` names its length if that has been read."""
+        """One field that does not belong to a run. `length`: the name of its length if that has been read."""
         if field.is_array:
             return self._array(depth, field, length)
         if field.element in _FIXED:
@@ -141,7 +141,7 @@ class ReaderSource:
         return self._nested(depth, field, in_tag)
 
     def _length(self, depth: int, field: Field, known: str | None, is_nullable: bool) -> tuple[int, str, str]:
-        """The length of a field, null dealt with: the depth where it goes on, the length, the name of the value."""
+        """The length of a field, null handled: depth of the following lines, name of the length, name of the value."""
         name, value = known or self._name(), self._name()
         if known:
             pass
@@ -205,7 +205,7 @@ class ReaderSource:
         return self._text_or_bytes(depth, element, None, is_nullable=False)
 
     def _nested(self, depth: int, field: Field, in_tag: bool) -> str:
-        """A struct that is one field: with a byte, or in a tag a uvarint, in front that says whether it is there."""
+        """A struct that is one field, preceded by a byte, or in a tag a uvarint: whether it is present."""
         if self.version not in field.nullable:
             return self._struct(depth, field.fields, self._place + ".")
         value, presence = self._name(), self._name()
@@ -221,7 +221,7 @@ class ReaderSource:
         return value
 
     def _tags(self, depth: int, tagged: list[Field], path: str, values: dict[str, str]) -> None:
-        """The tag section. Tags come once, in ascending order, as long as their size says; else it is noted."""
+        """The tag section. A tag that is repeated, out of order or not of its stated size is noted."""
         for field in tagged:
             values[field.name] = self._name()
             self._emit(depth, f"{values[field.name]} = {field.default!r}")
@@ -252,10 +252,10 @@ class ReaderSource:
 
 @cache
 def _unpack_few(code: str) -> list[Callable[..., tuple[int, ...]]]:
-    """Unpackers of 0, 1, ... integers: a format that is compiled at each call costs a microsecond."""
+    """Unpackers of 0, 1, ... integers: compiling a format at each call costs a microsecond."""
     return [struct.Struct(f">{count}{code}").unpack_from for count in range(_FEW)]
 
 
 def _length_code(field: Field) -> str:
-    """How the length of a field is stored where messages are not flexible."""
+    """The format of a field's length where messages are not flexible."""
     return "h" if field.element == "string" and not field.is_array else "i"

@@ -20,7 +20,7 @@ class RecordType:
 
 
 def record_types(topic: str) -> dict[int, RecordType]:
-    """The record types of a topic by their number. Types 18 and 24 were never in a release: not here, so unknown."""
+    """The record types of a topic by number. Types 18 and 24 were in no release: they are missing, so unknown."""
     messages = [m for m in all_definitions() if m.topic == topic]
     keys = {m.api_key: m for m in messages if m.type == "coordinator-key" and m.api_key is not None}
     return {number: _record_type(number, key, messages) for number, key in sorted(keys.items())}

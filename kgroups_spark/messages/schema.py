@@ -1,21 +1,22 @@
 """Compiles a message definition, at one version, into a reader.
 
-A reader takes the bytes after the version prefix and gives a dict: names in Kafka's JSON spelling, every field of the
-definition present (with its default where the version has not got it), bytes as base64 text, uuids as Kafka prints
-them. It is as strict as Kafka's generated Java readers, and no stricter (MessageDataGenerator and ByteBufferAccessor,
-4.3):
+A reader takes the bytes after the version prefix and returns a dict. Names are in Kafka's JSON spelling, and every
+field of the definition is present (with its default if the version lacks it). Bytes are base64 text, uuids are as Kafka
+prints them. It is as strict as Kafka's generated Java readers, and no stricter (MessageDataGenerator and
+ByteBufferAccessor, 4.3):
 
 - not flexible: string int16 length, bytes int32, array int32 count; a negative length is null.
 - flexible: uvarint(length + 1), 0 is null; every struct ends with a tag section, `uvarint count`, then per tag
-  `uvarint tag, uvarint size, payload`. A known tag's size is not looked at, an unknown one is skipped by its size.
-- a struct that may be null is led by an int8, negative: null; inside a tag by a uvarint, 0: null.
-- null where the field may not be null, a length beyond the bytes, a text above 32767 bytes: the message is truncated.
+  `uvarint tag, uvarint size, payload`. A known tag's size is ignored, an unknown tag is skipped by its size.
+- a nullable struct begins with an int8, negative: null; inside a tag with a uvarint, 0: null.
+- null in a field that is not nullable, a length beyond the bytes, a text above 32767 bytes: the message is truncated.
 - text is never malformed (text.py). Bytes left over are not an error.
 
-`notes` take what was read and would not come back from the dict alone.
+`notes` list the bytes that were read but could not be restored from the dict.
 
-Each reader is compiled twice (reader_source.py). The fast one leaves out what only matters when something is wrong:
-it looks once, at the end, whether it ran beyond the bytes. If it fails, the careful one reads again and has the say.
+Each reader is compiled twice (reader_source.py). The fast one omits all checks that matter only for malformed bytes: it
+checks once, at the end, whether it ran beyond the bytes. If it fails, the careful one reads again and its result
+counts.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _PERHAPS_WRONG = (*_WRONG, UnicodeDecodeError)
 
 
 class Truncated(Exception):
-    """The bytes end too early, or a null or a length in them cannot be. The text says where."""
+    """The bytes end too early, or a null or a length in them is not allowed. The text has the position."""
 
 
 def base64_text(data: bytes) -> str:
@@ -55,7 +56,7 @@ def uuid_text(data: bytes) -> str:
 
 
 class MessageReader:
-    """Reads one message at one version; or a run of its fields, or of one of its structs, without a tag section."""
+    """Reads one message at one version, or a run of its fields or of one of its structs, without a tag section."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class MessageReader:
         return self._compiled(is_careful=True)
 
     def _compiled(self, is_careful: bool) -> tuple[ReadFields, dict[int, str]]:
-        """The function, and which line of its source reads which field."""
+        """The function, and the field that each line of its source reads."""
         source = ReaderSource(self.version, self.version in self.message.flexible, is_careful)
         source.function(self.message.fields if self._fields is None else self._fields, with_tags=self._fields is None)
         names: dict[str, Any] = {

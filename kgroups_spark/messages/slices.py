@@ -1,4 +1,4 @@
-"""Arrow arrays made and ordered whole: slices of one byte buffer, ranks of texts; no Python loop."""
+"""Arrow arrays built and sorted without a Python loop: slices of one byte buffer, ranks of texts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def unaligned(data: NDArray[np.uint8], dtype: str) -> NDArray:
 
 
 def ranks(texts: pa.DictionaryArray) -> NDArray[np.int64]:
-    """For each text its place among all different ones, by bytes; the dictionary has each once. ["b", "a", "b"] ->
-    [1, 0, 1]."""
+    """For each text, its index in the sorted list of all different texts, by bytes. The dictionary must have no
+    duplicates. ["b", "a", "b"] -> [1, 0, 1]."""
     places = np.empty(len(texts.dictionary), np.int64)
     places[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(places))
     of_texts: NDArray[np.int64] = places[texts.indices.to_numpy()]

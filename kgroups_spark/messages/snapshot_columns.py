@@ -1,8 +1,8 @@
 """GroupMetadata values of consumer groups as columns, from their JSON texts: one row per value, one per member.
 
-The texts are those of group_metadata.py, in `group_records.value`. A blob of no bytes says nothing: no topics are known
-then, and there are no partitions. Members with a blob that no client could read are left to whoever reads such a value
-by itself: the columns would not say what is in it.
+The texts are those of group_metadata.py, in `group_records.value`. A blob without bytes means that no topics are known
+and no partitions are assigned. Values with a blob that no client could read are left to readers of single values,
+because the columns have no place for its bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.messages.slices import ranks
 
-# How the texts begin.
+# The beginning of the texts.
 CONSUMER_GROUP = '{"protocolType":"consumer",'
 
 _TOPICS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
@@ -51,14 +51,14 @@ ASSIGNED = pa.list_(
         [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32()), ("assignment_epoch", pa.int32())]
     )
 )
-# The columns of members. Topics are sorted and there once; partitions are sorted by topic and number.
+# The columns of members. Topics are sorted and unique; partitions are sorted by topic and number.
 MEMBER_COLUMNS = pa.schema(
     [
         ("member_id", pa.string()),
         ("group_instance_id", pa.string()),
         ("client_id", pa.string()),
         ("client_host", pa.string()),
-        ("rebalance_timeout_ms", pa.int32()),  # -1: the version has none
+        ("rebalance_timeout_ms", pa.int32()),  # -1: the version lacks it
         ("session_timeout_ms", pa.int32()),
         ("value_version", pa.int16()),
         ("rack_id", pa.string()),
@@ -72,7 +72,7 @@ MEMBER_COLUMNS = pa.schema(
 class SnapshotColumns(NamedTuple):
     """n values and their members: those of value i are the rows first_member[i] to first_member[i] + member_count[i].
 
-    `is_readable` bool[n]: every blob in the value has no bytes or can be read. Members of the others mean nothing.
+    `is_readable` bool[n]: every blob in the value is empty or readable. Members of other values are meaningless.
     """
 
     is_readable: NDArray[np.bool_]
@@ -86,7 +86,7 @@ class SnapshotColumns(NamedTuple):
 
 
 def snapshot_columns(texts: pa.StringArray, value_versions: pa.Int16Array) -> SnapshotColumns:
-    """The values of these texts, all of consumer groups, and the versions they were written in."""
+    """The values of these texts, all of consumer groups, and of the versions in which they were written."""
     values = _read(texts)
     generation, protocol, leader, since, members = (column.combine_chunks() for column in values.columns)
     count = pc.list_value_length(members).to_numpy().astype(np.int64)
@@ -103,14 +103,14 @@ def _read(texts: pa.StringArray) -> pa.Table:
     lines = pc.binary_join(whole, "\n")[0].as_buffer()
     return pa.json.read_json(
         pa.BufferReader(lines),
-        # One block, because a value that goes over the end of a block and then over another one is refused.
+        # One block, because pyarrow rejects a value that spans more than two blocks.
         read_options=pa.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
         parse_options=pa.json.ParseOptions(explicit_schema=_VALUE, unexpected_field_behavior="ignore"),
     )
 
 
 def _can_be_read(found: dict[str, pa.Array]) -> pa.Array:
-    """For each member whether both blobs can be read or have no bytes."""
+    """For each member, whether both blobs are empty or readable."""
     subscription, assignment = (
         pc.or_(pc.is_valid(found[name]), pc.fill_null(pc.equal(found[f"{name}Raw"], ""), False))
         for name in ("subscription", "assignment")
@@ -128,7 +128,7 @@ def _members(found: dict[str, pa.Array], value_version: pa.Int16Array) -> pa.Rec
 
 
 def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
-    """Each list sorted, and what is in it twice once."""
+    """Each list sorted, without duplicates."""
     row, topic = pc.list_parent_indices(topics).to_numpy(), topics.flatten()
     rank = ranks(topic.dictionary_encode())
     if (np.diff(rank) > 0)[row[1:] == row[:-1]].all():
@@ -158,7 +158,7 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
 
 
 def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
-    """Where the list of each of the `rows` begins and the last one ends, of elements at these rows."""
+    """The list offsets for `rows` lists, from the row of each element (`row`): rows + 1 numbers."""
     offsets = np.zeros(rows + 1, np.int32)
     np.cumsum(np.bincount(row, minlength=rows), out=offsets[1:])
     return pa.array(offsets)

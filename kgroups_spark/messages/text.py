@@ -1,8 +1,8 @@
 """Text from bytes, as Java reads it.
 
 Kafka's generated readers call `new String(bytes, UTF_8)`, which never fails: malformed input becomes U+FFFD. Python's
-"replace" agrees (one U+FFFD for each maximal subpart of a well-formed sequence) but for the surrogates: Java takes a
-surrogate encoded in three bytes (ED A0..BF 80..BF, as in CESU-8) for one malformed character, Python for three.
+"replace" does the same (one U+FFFD for each maximal subpart of a well-formed sequence) except for surrogates. A
+surrogate encoded in three bytes (ED A0..BF 80..BF, as in CESU-8) is one malformed character in Java, three in Python.
 (java.lang.String.decodeUTF8_UTF16, JDK 17)
 """
 
@@ -14,7 +14,7 @@ _REPLACEMENT = "\ufffd"
 
 
 def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
-    """U+FFFD, and where decoding goes on."""
+    """U+FFFD, and the position where decoding continues."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start
@@ -31,7 +31,7 @@ codecs.register_error("kgroups_spark.java", _replace_like_java)
 
 
 def decode_text(data: bytes) -> tuple[str, bool]:
-    """The text Java sees, and whether the bytes are proper UTF-8 (if not, the text alone cannot give them back)."""
+    """The text as Java reads it, and whether the bytes are proper UTF-8; if not, the text cannot restore them."""
     try:
         return data.decode(), True
     except UnicodeDecodeError:

@@ -1,12 +1,12 @@
-"""Values of coordinator records: which layout of which version, and what cannot be read. The same for every log.
+"""Values of coordinator records: their version and layout, and why some cannot be read. The same for every log.
 
 Rules (as in CoordinatorRecordSerde, 4.3):
 
-- A null value is a tombstone; that is for the caller. A value of no bytes is not: it is an error (T42).
-- Versions a type never had are unknown.
-- A value is read in the released layout. Where an early-access release used the same version for another layout, that
-  one is taken if it reads all bytes, without unknown tags, and the released one does not read all (T58).
-- Bytes left over and unknown tags are no error, but the record keeps its raw bytes.
+- A null value is a tombstone, which the caller handles. A value of no bytes is not one: it is an error (T42).
+- Versions that a type never had are unknown.
+- A value is read in the released layout. If an early-access release used the same version for another layout, that one
+  is used if it reads all bytes, without unknown tags, and the released one does not read all (T58).
+- Bytes left over and unknown tags are not errors, but the record keeps its raw bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kgroups_spark.messages.definition import Definition
 from kgroups_spark.messages.record_types import RecordType
 from kgroups_spark.messages.schema import BytesValue, MessageReader, Truncated, base64_text
 
-# Each early-access layout: its name, its fields, and values for those that it lacks.
+# Each early-access layout: its name, its fields, and values for the fields that it lacks.
 EarlyAccess = list[tuple[str, list[str], dict[str, Any]]]
 
 
 class BadValue(Exception):
-    """A value that cannot be used: one of outcome.REASONS, a sentence, and the version if that could be read."""
+    """A value that cannot be used: one of outcome.REASONS, a sentence, and the version if that was readable."""
 
     def __init__(self, reason: str, detail: str, version: int | None) -> None:
         super().__init__(detail)
@@ -37,7 +37,7 @@ class BadValue(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout of one value version. `missing`: what the released layout has and this one has not."""
+    """One layout of one value version. `missing`: values for the released layout's fields that this one lacks."""
 
     name: str
     reader: MessageReader
@@ -53,12 +53,12 @@ class ReadValue(NamedTuple):
     notes: list[str]
 
 
-# Makes JSON of a value's fields, may change them, and notes what the text lacks.
+# A value's fields -> JSON. May change the fields, and notes what the text lacks.
 ToJson = Callable[[dict[str, Any], list[str]], bytes]
 
 
 class Content:
-    """A value whose bytes have been found sound. Protocol blobs in it are parsed when first asked for."""
+    """A value whose bytes are sound. Its protocol blobs are parsed on first access."""
 
     __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
 
@@ -79,7 +79,7 @@ class Content:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the value says everything the bytes do."""
+        """Whether the value has all the information of its bytes."""
         if self._to_json:
             self.json()
         return not self._notes
@@ -105,12 +105,12 @@ class WithContent:
 
     @property
     def value(self) -> dict[str, Any] | None:
-        """The decoded value; None: tombstone. Parsed when first asked for."""
+        """The decoded value; None: tombstone. Parsed on first access."""
         return None if self.content is None else self.content.value
 
     @property
     def keeps_raw(self) -> bool:
-        """Whether key and value bytes say more than this record: left-over bytes, unknown tags, improper UTF-8."""
+        """Whether key and value bytes have more than this record: left-over bytes, unknown tags, improper UTF-8."""
         return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
 
     def value_json(self) -> str | None:
@@ -119,7 +119,7 @@ class WithContent:
 
 
 def value_layouts(record_type: RecordType, bytes_value: BytesValue = base64_text) -> dict[int, list[Layout]]:
-    """Value version -> layouts, the released one first. `bytes_value`: what bytes of the released layout become."""
+    """Value version -> layouts, the released one first. `bytes_value`: converts bytes of the released layout."""
     found: dict[int, list[Layout]] = {}
     released = record_type.layouts[0]
     for message in record_type.layouts:
@@ -154,9 +154,9 @@ def early_access(record_types: Mapping[int, RecordType]) -> dict[int, EarlyAcces
 
 
 def layout_of_json(layouts: EarlyAccess | None, text: str) -> str:
-    """The early-access layout of which Content.json() made the text; "" for any other.
+    """The early-access layout of the value from which Content.json() made the text; "" for any other.
 
-    Fields that such a layout lacks are after those that it has, with the value that says so.
+    Fields that such a layout lacks come after its own, with the values of `_missing`.
     """
     if layouts is None:
         return ""
@@ -178,13 +178,13 @@ def _early_access(record_type: RecordType) -> EarlyAccess:
 
 
 def _missing(released: Definition, message: Definition) -> dict[str, Any]:
-    """The values for fields that another layout lacks: no elements of an array, else None (not known)."""
+    """The values for fields that another layout lacks: an empty array, else None (not known)."""
     names = {f.name for f in message.fields}
     return {f.name: [] if f.is_array else None for f in released.fields if f.name not in names}
 
 
 def _read_layouts(layouts: list[Layout], value: bytes) -> tuple[str, dict[str, Any], list[str]]:
-    """Layout name, fields and notes. Raises Truncated, about the released layout."""
+    """Layout name, fields and notes. Raises Truncated, with the released layout's error."""
     released, *early = layouts
     fits = [(layout, fields, notes) for layout in early for fields, notes in _read_wholly(layout, value)]
     notes: list[str] = []
@@ -203,9 +203,9 @@ def _read_layouts(layouts: list[Layout], value: bytes) -> tuple[str, dict[str, A
 
 
 def _read_wholly(layout: Layout, value: bytes) -> list[tuple[dict[str, Any], list[str]]]:
-    """Fields and notes if the layout reads the whole value and nothing in it is odd, else nothing.
+    """Fields and notes if the layout reads the whole value without notes; otherwise an empty list.
 
-    A tag section can swallow nearly anything as unknown tags, and no early-access release wrote any.
+    A tag section can contain nearly anything as unknown tags, and no early-access release wrote any.
     """
     notes: list[str] = []
     try:
