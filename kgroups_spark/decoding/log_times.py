@@ -1,27 +1,26 @@
-"""Which log times are plausible, and up to when a log reaches by them.
+"""Which log times are plausible, and the time up to which a log reaches according to them.
 
-Coordinators stamp their records with their own clock, so a log's newest time says when it was last written. But one
-record with a broken time (a flipped bit before the checksum was made, a broker whose clock ran wrong) would move
-everything that goes by it: `as_of`, expiry decisions, findings, delete.retention.ms. So a time counts only if something
-agrees with it. By batches, because one batch is stamped at once:
-
+Coordinators stamp their records with their own clock, so a log's newest time shows when it was last written. But one
+record with a broken time (a flipped bit before the checksum was made, a broker whose clock was wrong) would move
+everything that depends on it: `as_of`, expiry decisions, findings, delete.retention.ms. So a time counts only if
+another time agrees with it. The rules apply to batches, because all of a batch is stamped at once:
 1. A time outside the years 1970 to 9999 never counts.
 2. A time more than a day ahead of the audit's clock does not count (a wrong time zone makes up to 14 hours). If
-   nothing else counts and two batches within thirty days of each other lie ahead, then it is the audit's clock that
-   is wrong, and they count.
-3. The order of the log speaks, too. A batch among the last sixteen of its partition is contradicted if at least as
-   many of those after it are more than a day below it as are not, itself included. The log ends at the newest time of
-   these batches, of all partitions, that is not contradicted and passes rule 4. A time more than a day above that end
-   does not count: the log went on below it. Clocks that are corrected by less than a day contradict nothing, nor does
-   a pause: only a step back does.
+   nothing else counts and two batches within thirty days of each other are ahead, then the audit's clock is wrong, and
+   they count.
+3. The order of the log counts, too. Among the last sixteen batches of its partition, a batch is contradicted if those
+   after it that are more than a day below it are at least as many as those that are not, itself included. The log ends
+   at the newest time of these batches, of all partitions, that is not contradicted and passes rule 4. A time more than
+   a day above that end does not count, because the log went on below it. Only a step back contradicts a time: neither
+   a pause nor the correction of a clock by less than a day does.
 4. A time passes if the audit's clock is within thirty days of it, or if the next older batch is. If not, the next
-   older one is asked. Where none does, nothing speaks against the newest, and it counts: a log of one record, a log of
-   a batch a month.
-5. A time that counted in earlier audits goes on to count, unless the batches after it contradict it by rule 3. It
+   older one is tried. If none passes, nothing contradicts the newest, and it counts: a log of one record, a log with a
+   batch a month.
+5. A time that counted in earlier audits continues to count, unless the batches after it contradict it by rule 3. It
    weighs as two batches, so that one record cannot undo it.
 
-Times that are wrong alike are believed until as many batches follow them, at most eight. So is a wrong time of the last
-batch of a partition, if it passes rule 4: nothing tells it from a log that paused. So is one that is less than a day
+Equally wrong times are believed until as many batches follow them, at most eight. A wrong time of a partition's last
+batch is also believed, if it passes rule 4, because it looks like a log that paused. So is one that is less than a day
 ahead.
 """
 
@@ -42,18 +41,19 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.times import format_time_for_people
 
-# How far the audit's clock and a broker's may differ, and how far a log may jump without another batch beside it.
+# The greatest difference between the clocks of the audit and a broker, and the greatest jump of a log without a second
+# batch.
 CLOCKS_DIFFER_MS = UNITS_MS["d"]
 LONGEST_JUMP_MS = 30 * UNITS_MS["d"]
-# Each range remembers so many batches: its newest, and its last ones.
+# Each range keeps its NEWEST newest batches, and as many last ones.
 NEWEST = 16
-# A time that an earlier audit believed weighs as so many batches.
+# The weight of a time that an earlier audit believed, in batches.
 KNOWN_WEIGHS = 2
-# Clocks that differ by no more than this are taken for the same.
+# Clocks that differ by no more than this count as equal.
 CLOCKS_AGREE_MS = UNITS_MS["m"]
-# offsets.retention.check.interval.ms: no expiry is finer.
+# offsets.retention.check.interval.ms: expiry is no more exact than this.
 CHECK_MS = 10 * UNITS_MS["m"]
-# In place of an offset: the time is in the ledger, and was not read now.
+# In place of an offset: the time is from the ledger, not from this reading.
 NOT_READ = -1
 
 # (ms, log offset) of the newest record of a batch that counts.
@@ -62,11 +62,11 @@ BatchTime = tuple[int, int]
 
 @dataclass
 class LogTimes:
-    """The newest batches of one range by their log times, newest first, and the last ones in log order. All fields are
-    what JSON can hold.
+    """The newest batches of one range by their log times, newest first, and the last ones in log order. All fields have
+    types of JSON.
 
-    `latest_ms`: later times are `ahead`. `impossible`: the first record whose time no TIMESTAMP can hold, and how many
-    such records there are.
+    `latest_ms`: later times are `ahead`. `impossible`: the first record whose time is outside TIMESTAMP's range, and
+    the number of such records.
     """
 
     latest_ms: int = LAST_MS
@@ -78,7 +78,7 @@ class LogTimes:
     impossible_records: int = 0
 
     def add(self, records: RecordColumns) -> None:
-        """The records of a chunk."""
+        """Adds the records of a chunk."""
         if not len(records):
             return
         time = records.timestamp
@@ -101,7 +101,7 @@ class LogTimes:
 
 
 def log_times_from_json(payload: dict[str, Any]) -> LogTimes:
-    """The inverse of `vars`, after JSON, which knows no tuples."""
+    """The LogTimes from its `vars` after a trip through JSON, which has no tuples."""
     impossible = payload["impossible"]
     return LogTimes(
         **{
@@ -115,7 +115,7 @@ def log_times_from_json(payload: dict[str, Any]) -> LogTimes:
 
 
 class _Batches:
-    """The batches of these records by the newest of these times; times below 0 do not count.
+    """The batches of these records with the newest of these times in each; times below 0 do not count.
 
     The batches of six records, `batch` 0 0 1 1 1 2, start at rows 0, 2 and 5; their newest times are the
     maxima of rows 0..1, 2..4 and 5.
@@ -142,25 +142,25 @@ class _Batches:
 
 
 def believed_until_ms(newest_ms: int | None, started_ms: int) -> int:
-    """Log times above this one count nowhere: `newest_ms`, the newest log time that counts for the last finished audit
-    (None: none does), or a day after that audit began, if that is later.
+    """The time, in ms, above which log times count nowhere: `newest_ms`, the newest log time that counts for the last
+    finished audit (None: none does), or a day after that audit began, if that is later.
 
-    A record that is above both lies ahead of the clock by which it was read. A wrong time that is not ahead is
-    believed where history is asked, also one that did not count above: whoever looks back finds what the record says.
+    A record above both is ahead of the clock of the audit that read it. A wrong time that is not ahead is believed in
+    queries of the history, even if the rules above rejected it: such queries show the time in the record.
     """
     ahead = started_ms + CLOCKS_DIFFER_MS
     return ahead if newest_ms is None else max(newest_ms, ahead)
 
 
 class Newest(NamedTuple):
-    """The newest time that counts, ms (None: none does), and notes on what does not count and why."""
+    """The newest time that counts, ms (None: none does), and notes on times that do not count, with the reason."""
 
     ms: int | None
     notes: tuple[str, ...] = ()
 
 
 class Judged(NamedTuple):
-    """When an audit judges, ms, and notes on how the clocks were weighed."""
+    """The moment of an audit's decisions, ms, and notes on how the clocks were weighed."""
 
     ms: int
     notes: tuple[str, ...] = ()
@@ -169,10 +169,10 @@ class Judged(NamedTuple):
 def newest_plausible(
     times: Sequence[tuple[int, LogTimes]], clock_ms: int, known: Mapping[int, int] | None = None
 ) -> Newest:
-    """The newest time that counts, of the ranges' `times`, each with its offsets partition, and of `known` ones.
+    """The newest time that counts, from the ranges' `times`, each with its offsets partition, and from `known`.
 
-    `known`: by offsets partition what counted in earlier audits, ms; it is believed unless it is ahead of `clock_ms`,
-    the audit's clock, or the batches after it contradict it.
+    `known`: by offsets partition, the time that counted in earlier audits, ms. It is believed unless it is ahead of
+    `clock_ms`, the audit's clock, or the batches after it contradict it.
     """
     latest, known = clock_ms + CLOCKS_DIFFER_MS, known or {}
     before = {partition: ms for partition, ms in known.items() if ms <= latest}
@@ -210,7 +210,7 @@ def newest_plausible(
 
 
 def _ends(times: Sequence[tuple[int, LogTimes]], known: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """The last batches of each partition, and what was known of it before, without those that are contradicted."""
+    """The last batches of each partition and its known time, without those that are contradicted."""
     last: dict[int, list[BatchTime]] = {partition: [] for partition in known}
     for partition, each in times:
         last.setdefault(partition, []).extend(each.last)
@@ -226,15 +226,15 @@ def _ends(times: Sequence[tuple[int, LogTimes]], known: Mapping[int, int]) -> li
 
 
 def _is_contradicted(stamps: Sequence[int], at: int) -> bool:
-    """Whether at least as many of the later times are more than a day below this one as others, itself included, are
-    not."""
+    """Whether the later times that are more than a day below this one are at least as many as all times that are not,
+    itself included."""
     lowest = stamps[at] - CLOCKS_DIFFER_MS
     return sum(ms < lowest for ms in stamps[at + 1 :]) >= sum(ms >= lowest for ms in stamps)
 
 
 def _first_that_counts(newer: list[tuple[int, int, int]], floor: int | None, clock_ms: int) -> int | None:
-    """The first of these times, newest first, that is near to the clock or to the next older one; else the floor, else
-    the newest."""
+    """The first of these times, newest first, that is near the clock or the next older one; otherwise the floor, or the
+    newest if there is no floor."""
     older = [ms for ms, *_ in newer[1:]] + [floor]
     for (ms, *_), below in zip(newer, older, strict=False):
         if abs(clock_ms - ms) <= LONGEST_JUMP_MS or (below is not None and ms - below <= LONGEST_JUMP_MS):
@@ -243,15 +243,15 @@ def _first_that_counts(newer: list[tuple[int, int, int]], floor: int | None, clo
 
 
 def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, before_ms: int | None) -> Judged:
-    """When a live audit judges, ms. A broker's answers do not say what time it is; its records do.
+    """The moment of a live audit's decisions, ms. A broker's answers do not contain its time; its records do.
 
-    `clock_ms`: this machine's clock when the log ends were asked for. `newest_ms`: the newest plausible time in the
-    log. `appended_ms`: the newest time of what was appended since then; None: nothing was. `before_ms`: as_of of the
-    audit before.
+    `clock_ms`: this machine's clock when the log ends were requested. `newest_ms`: the newest plausible time in the
+    log. `appended_ms`: the newest time of the records appended since then; None: there are none. `before_ms`: as_of of
+    the previous audit.
 
-    The answer is never before `newest_ms`, and never before `before_ms` unless that is more than a day ahead of the
-    clock. It is not after `appended_ms`, for that was stamped later. An idle cluster says nothing: then this machine's
-    clock is believed, with a note where the log's newest time is more than ten minutes old.
+    The result is never before `newest_ms`, and never before `before_ms` unless that is more than a day ahead of the
+    clock. It is not after `appended_ms`, because that was stamped later. An idle cluster gives no time: then this
+    machine's clock is believed, with a note if the log's newest time is more than ten minutes old.
     """
     newest = clock_ms if newest_ms is None else newest_ms
     as_of, note = max(clock_ms, newest), None

@@ -1,6 +1,6 @@
-"""The plan of an audit: per offsets partition where to go on, and whether this still is the log we know (R8).
+"""The plan of an audit: where to go on in each offsets partition, and whether the log still is the lake's (R8).
 
-Nothing is written here, so that a wrong log is refused before anything is.
+Planning writes nothing, so a wrong log is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kgroups_spark.sources.partition_log import PartitionLog
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """One offsets partition: what is new in it. `read_again`: its whole log is read; `reread` is what lies before what
-    is new (None: nothing does)."""
+    """The plan of one offsets partition; `new` is None if it has no new records. `read_again`: its whole log is read;
+    `reread` is the part before the new records (None: there is none)."""
 
     log: PartitionLog
     log_start_offset: int
@@ -37,11 +37,11 @@ class PartitionPlan:
     lost_to: int | None = None
     before: PartitionProgress | None = None
     read_again: bool = False
-    # A sentence on why; None where nothing but the user asked for it.
+    # The reason, as a sentence; None: only the user asked for it.
     why_read_again: str | None = None
-    # `reread` is read only if offsets turn out to be missing in what is new.
+    # `reread` is needed only if offsets turn out to be missing in `new`.
     undecided: TooOld | None = None
-    # The log was cut back: from here on its rows are replaced.
+    # The log was cut back, and the lake's rows from there on are replaced; None: it was not.
     cut: CutBack | None = None
 
     @property
@@ -49,7 +49,7 @@ class PartitionPlan:
         return self.log.partition
 
     def decided(self, progress: Sequence[RangeProgress]) -> PartitionPlan:
-        """The same once it is known what was read of the partition."""
+        """The plan after the partition was read, without `undecided`."""
         mine = [each for each in progress if each.offsets_partition == self.offsets_partition]
         if self.undecided is None:
             return self
@@ -63,12 +63,12 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """All partitions that were given, by number."""
+    """The plans of all given partitions, by number."""
 
     partitions: list[PartitionPlan]
     cluster_id: str | None
     notes: list[str] = field(default_factory=list)
-    given_up: tuple[int, ...] = ()  # partitions that were planned, and could not be read to their ends
+    given_up: tuple[int, ...] = ()  # partitions that were planned, but not read to their ends
 
     @property
     def new_ranges(self) -> list[LogRange]:
@@ -80,7 +80,7 @@ class AuditPlan:
 
     @property
     def replaced(self) -> dict[int, CutBack]:
-        """By offsets partition where its log was cut back."""
+        """The partitions whose log was cut back, and where."""
         return {p.offsets_partition: p.cut for p in self.partitions if p.cut is not None}
 
     @property
@@ -88,8 +88,9 @@ class AuditPlan:
         return [p for p in self.partitions if p.read_again]
 
     def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:
-        """The plan as readers could follow it: without partitions that were given up, and decided where only reading
-        tells whether a partition has to be read again. Raises KgroupsError if all that was to be read was given up."""
+        """The plan that readers could carry out: without given-up partitions, and with a decision if only reading shows
+        whether a partition has to be read again. Raises KgroupsError if nothing could be read to its end, or if a
+        partition that was cut back was given up."""
         given_up = {p.offsets_partition: p.given_up for p in progress if p.given_up is not None}
         if not given_up and not any(p.undecided for p in self.partitions):
             return self
@@ -119,12 +120,12 @@ def plan_audit(
     delete_retention: DeleteRetention | None = None,
     readings: KnownReadings | None = None,
 ) -> AuditPlan:
-    """The new part of the logs since the last finished audit (None: the lake is empty).
+    """The new part of the logs since the last finished audit (`last`; None: the lake is empty).
 
-    A partition is read again from its start if all are (`full`), or where `delete_retention` has a reason.
-    `known_corrupt`: per offsets partition the file name and position of corrupt batches that are in quarantine
-    already. `readings`: by which a log that was cut back is known (None: it is refused). Raises AnotherLog with the
-    reason when the logs are not the lake's.
+    A partition is read again from its start if all are (`full`), or if `delete_retention` has a reason.
+    `known_corrupt`: by offsets partition, file name and position of the corrupt batches already in quarantine.
+    `readings`: they identify a log that was cut back (None: it is refused). Raises AnotherLog, with the reason, if the
+    logs are not the lake's.
     """
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
     if last is not None and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
@@ -207,7 +208,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
 def _repairable(
     wrong: CutBack, log: PartitionLog, before: PartitionProgress, readings: KnownReadings | None
 ) -> CutBack:
-    """The cut, if the lake can replace what it read there. Raises AnotherLog."""
+    """The cut, if the lake can replace its rows from there on. Raises AnotherLog if it cannot."""
     if readings is not None and not readings.is_reduced(wrong, before.offsets_partition):
         return wrong
     raise AnotherLog(
@@ -219,8 +220,8 @@ def _repairable(
 
 
 def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
-    """A log that was cut back is read whole once more: the cleaner may have taken from its new end what ended
-    something before."""
+    """A log that was cut back is read whole again, because the cleaner may already have removed the tombstones and
+    markers of its new end."""
     log_start = log.log_start_offset
     if cut.before is None:
         whole = _new_range(log, log_start)
@@ -233,7 +234,8 @@ def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
 def _why_read_again(
     log: PartitionLog, before: PartitionProgress, delete_retention: DeleteRetention | None
 ) -> tuple[str | None, TooOld | None]:
-    """A sentence, if that is decided; else what only reading can decide, if anything."""
+    """The reason to read the partition again, as a sentence (None: there is none, or not yet), and the question that
+    only reading can answer (None: there is none)."""
     if delete_retention is None:
         return None, None
     too_old = delete_retention.too_old(before, log.end_offset, log.newest_timestamp)
@@ -270,7 +272,8 @@ def _require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
 
 
 def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> None:
-    """A broker always keeps a segment: a folder without one is not the log that was read."""
+    """Raises AnotherLog if records were read before: a broker always keeps a segment, so a folder without one is not
+    the log that was read."""
     if before.last_batch_crc is not None:
         raise AnotherLog(
             f"{log.where} has no segments, the lake has read it up to {before.end_offset}: give its log again, or use "
@@ -279,8 +282,8 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 
 
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written again after
-    some offset, or has another last batch."""
+    """Raises AnotherLog if the log ends before the offset read last, has lower leader epochs, was rewritten from some
+    offset on, or has another last batch."""
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
         raise MaybeCutBack(
             f"this is another log, or one that was cut back: {log.where} ends at offset "
@@ -305,8 +308,8 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
 
 
 def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> PartitionProgress:
-    """The progress with the last batch's leader epoch as the log has it. That batch is known by its checksum, which
-    covers neither its offset nor its epoch: one of the two readings was damaged, and the log can be read again."""
+    """The progress with the last batch's leader epoch from the log. The batch is known by its checksum, which covers
+    neither its offset nor its epoch. One of the two readings was damaged, and the log can be read again."""
     if before.last_batch_offset is None or before.last_batch_crc is None or not log.is_there:
         return before
     found = log.headers_at(before.last_batch_offset)
@@ -321,11 +324,11 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
 
 
 def _require_not_rewritten(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
-    """Raises AnotherLog for a batch of a later leader epoch among those that were read: the log was cut back, and a
-    later leader has filled the gap. The cleaner keeps a batch's epoch."""
+    """Raises AnotherLog if a batch that was read has a later leader epoch: the log was cut back, and a later leader
+    filled the gap. The cleaner keeps a batch's epoch."""
     if before.last_leader_epoch is None:
         return
-    # An epoch that goes back behind a batch was damaged there.
+    # If the epoch is lower after a batch, the batch's header is damaged there.
     epochs = np.where(found.leader_epoch < 0, np.iinfo(np.int32).max, found.leader_epoch)
     epochs = np.minimum(found.leader_epoch, np.minimum.accumulate(epochs[::-1])[::-1])
     later = np.flatnonzero((found.base_offset < before.end_offset) & (epochs > before.last_leader_epoch))

@@ -1,7 +1,7 @@
-"""A last batch that the lake read under an offset beyond its own: its header was damaged when it was read.
+"""A last batch that the lake read under an offset beyond its own, because its header was damaged at that time.
 
-No checksum covers a batch's offset. The log has the batch at its true offset later, by the same checksum; what stands
-from there on was never read.
+No checksum covers a batch's offset. Later the log has the batch at its true offset, with the same checksum; the batches
+from that offset on were never read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kgroups_spark.sources.partition_log import PartitionLog
 
 
 def misread(log: PartitionLog, before: PartitionProgress, readings: KnownReadings | None) -> CutBack | None:
-    """The range to replace where the lake read the last batch under a wrong offset; None: it did not.
+    """The range to replace if the lake read the last batch under a wrong offset; None: it did not.
 
-    Offsets were missing before such a batch, as the audit that read it says; idle audits came after it, perhaps.
+    Before such a batch offsets were missing, according to the audit that read it. Idle audits may have followed.
     """
     offset, crc = before.last_batch_offset, before.last_batch_crc
     if offset is None or crc is None or not log.is_there:
@@ -41,7 +41,7 @@ def misread(log: PartitionLog, before: PartitionProgress, readings: KnownReading
 
 
 def _when_read(before: PartitionProgress, readings: KnownReadings | None) -> PartitionProgress:
-    """The entry of the audit that read the last batch; `before` itself if the last audits say nothing of it."""
+    """The entry of the audit that read the last batch; `before` itself if the last audits have none."""
     if _has_read(before) or readings is None:
         return before
     entries = (entry for _, entry in islice(readings.earlier(before.offsets_partition), MOST_LOOKED_FOR))
@@ -54,13 +54,13 @@ def _has_read(entry: PartitionProgress) -> bool:
 
 
 def _has_room(log: PartitionLog, before: PartitionProgress) -> bool:
-    """Whether offsets were missing before the last batch. An audit that found nothing new does not tell: after one the
-    log has to end before what was read."""
+    """Whether offsets were missing before the last batch. An audit without new records does not show that; after one,
+    the log has to end before the offset read last."""
     return before.offsets_missing > 0 if _has_read(before) else log.end_offset < before.end_offset
 
 
 def _back_from(log: PartitionLog, before: PartitionProgress) -> Iterator[BatchColumns]:
-    """The headers of what the last audit read, where the batch can be, the newest lot first."""
+    """The headers of the part that the last audit read, as far back as the batch can be, the newest lot first."""
     offset = before.last_batch_offset or 0
     first = max(before.start_offset, offset - before.offsets_missing)
     for headers in log.headers_back_from(offset):
@@ -70,9 +70,10 @@ def _back_from(log: PartitionLog, before: PartitionProgress) -> Iterator[BatchCo
 
 
 def _may_be(headers: BatchColumns, before: PartitionProgress) -> np.typing.NDArray[np.bool_]:
-    """Which batches have the checksum and the span of the last one, and lie so far before it as offsets were missing.
+    """For each batch, whether it has the checksum and the span of the last one, and is no further before it than
+    offsets were missing.
 
-    The room rules out a chance hit: a batch that was read for itself leaves none.
+    The missing offsets rule out a chance match: a batch that was read under its own offset leaves none.
     """
     offset = before.last_batch_offset or 0
     is_same: np.typing.NDArray[np.bool_] = (headers.crc == before.last_batch_crc) & (headers.base_offset < offset)
@@ -84,7 +85,7 @@ def _may_be(headers: BatchColumns, before: PartitionProgress) -> np.typing.NDArr
 
 
 def _read_to(headers: BatchColumns, row: int, before: PartitionProgress) -> PartitionProgress:
-    """How far the log was read rightly: up to the batch, and the one before it."""
+    """The progress up to this batch, which ends with the batch before it."""
     end = int(headers.base_offset[row])
     if not row:
         return replace(before, end_offset=end, last_batch_offset=None, last_batch_crc=None, last_leader_epoch=None)

@@ -1,6 +1,6 @@
 """The definition of a table's column: name, type, comment, and whether it may be null.
 
-As Arrow's fields, so that readers of a lake need no Spark; spark_types.py makes Spark's types from them.
+They are Arrow's fields, so that readers of a lake need no Spark; spark_types.py converts them to Spark's types.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _NAMES = {
 
 
 # Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so everything inside is nullable by
-# type. Comments tell that elements are never null, and which fields of a struct can be.
+# type. Comments state that elements are never null, and which fields of a struct may be.
 
 
 def array(element: pa.DataType) -> pa.ListType:
-    """An array; its elements are never null, though its type allows it."""
+    """An array whose elements are never null, though its type allows it."""
     return pa.list_(pa.field("element", element))
 
 
 def map_of(value: pa.DataType) -> pa.MapType:
-    """A map from text; its values are never null, though its type allows it."""
+    """A map from text whose values are never null, though its type allows it."""
     return pa.map_(pa.field("key", STRING, nullable=False), pa.field("value", value))
 
 
 def struct(*fields: pa.Field) -> pa.StructType:
-    """A struct inside an array, its fields nullable by type; comments tell which of them can really be null."""
+    """A struct inside an array. Its fields are nullable by type; comments state which of them may really be null."""
     return pa.struct([nullable(field) for field in fields])
 
 
 def column(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
-    """A column that may be null; the comment says when."""
+    """A column that may be null; the comment states when."""
     return pa.field(name, data_type, nullable=True, metadata={"comment": comment})
 
 
@@ -70,7 +70,7 @@ def comment_of(field: pa.Field) -> str:
 
 
 def type_name(data_type: pa.DataType) -> str:
-    """The type as SQL names it: `ARRAY<STRUCT<topic: STRING, partition: INT>>`."""
+    """The type in SQL: `ARRAY<STRUCT<topic: STRING, partition: INT>>`."""
     if pa.types.is_list(data_type):
         return f"ARRAY<{type_name(data_type.value_type)}>"
     if pa.types.is_map(data_type):
@@ -111,7 +111,7 @@ RAW_KEY_AND_VALUE = [
     column("raw_key", BINARY, "The key's bytes, only if the columns do not have all of it"),
     column("raw_value", BINARY, "The value's bytes, only if the columns do not have all of it"),
 ]
-# The quarantine of any log has these: the position and the bytes of a record or batch, and the reason.
+# The quarantine of every log has these: the position and the bytes of a record or batch, and the reason.
 WHERE_IT_STANDS = [
     required("detail", STRING, "The problem, in one sentence that a person can act on"),
     required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),

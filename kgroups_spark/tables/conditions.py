@@ -1,7 +1,7 @@
 """Comparisons that choose rows of a table: by files' statistics, by pyarrow and by Spark.
 
-No Spark is loaded here. The reader applies a condition as early as possible: it does not open a file, or read a row
-group, whose statistics rule out a row that meets it.
+This module does not import Spark. A reader applies a condition as early as possible: it does not open a file, or read a
+row group, whose statistics rule out every row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": eq, "<=": le, ">=": ge}
 
 
 class Condition(NamedTuple):
-    """A comparison that a row's column must meet; null meets `is null` alone. `value` of "in": a list."""
+    """A comparison that a row's column must meet; null meets only `is null`. `value` of "in": a list."""
 
     column: str
     comparison: Literal["==", "<=", ">=", "in", "is null", "is not null"]
@@ -37,8 +37,8 @@ class Condition(NamedTuple):
     def may_hold(self, least: Any, greatest: Any) -> bool:
         """Whether a file with these bounds (None: unknown) may hold a row that meets it.
 
-        Only by bounds of whole numbers and of short texts: those of long texts may be truncated, those of times are
-        texts in Delta's log.
+        Only bounds of whole numbers and of short texts can rule it out. Bounds of long texts may be truncated, and
+        those of times are texts in Delta's log.
         """
         if self.comparison.startswith("is"):
             return True
@@ -58,12 +58,12 @@ def _is_short_text(value: Any) -> bool:
 
 
 def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
-    """All conditions, for pyarrow; None: no condition."""
+    """All conditions as one expression of pyarrow; None: there is no condition."""
     return reduce(and_, [each.of(pc.field(each.column)) for each in conditions]) if conditions else None
 
 
 def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:
-    """Whether a file may hold a row that meets all of them; `bound("minValues", column)` as in Delta's log."""
+    """Whether a file may hold a row that meets all of them; `bound("minValues", column)` is from Delta's log."""
     return all(each.may_hold(bound("minValues", each.column), bound("maxValues", each.column)) for each in conditions)
 
 

@@ -1,8 +1,8 @@
-"""The tables that are only ever appended to.
+"""The tables that are only appended to.
 
 `offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read is in
-exactly one of them. The version tables hold the states of groups and members that follow from them, `group_traffic`
-counts them. `topic_offsets` is not from the log: each audit of a live cluster asks the brokers.
+exactly one of them. The version tables hold the states of groups and members that follow from them, and `group_traffic`
+has counts of their records. `topic_offsets` is not from the log: each audit of a live cluster asks the brokers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgroups_spark.tables.columns import (
 )
 from kgroups_spark.tables.current import GROUP_COLUMNS, GROUPS, MEMBER_COLUMNS
 
-# The batch of a record: a coordinator writes an operation as one batch, and Kafka's cleaner keeps batches apart.
+# The batch of a record: a coordinator writes an operation as one batch, and Kafka's cleaner does not join batches.
 OFFSET_DELTA = column(
     "offset_delta",
     INT,

@@ -1,4 +1,4 @@
-"""Tables that only the audit itself reads; their form is not part of the contract."""
+"""Tables that only kgroups itself reads; their form is not part of the contract."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PREVIOUS_OFFSET_EXPIRY = pa.schema(
     [*OFFSET_EXPIRY, required("decided_by", BIGINT, "The previous audit, which decided it; audit_id kept it")]
 )
 
-# The columns of an entry that is one offset, null in other entries: as in `offset_commits`, times in ms.
+# The columns of an entry that is one offset, null in other entries: as in `offset_commits`, with times in ms.
 STATE_OFFSET = (
     column("topic", STRING, "Topic"),
     column("partition", INT, "Its partition"),
@@ -28,8 +28,9 @@ STATE_OFFSET = (
     column("topic_id", STRING, "Topic id; null: none"),
 )
 
-# Why a state was saved. night: the next audit goes on from it. keep: `maintain --keep` has reduced the history below
-# it, and a replay begins at it. reread: a partition was read again, and these entries differed in its log.
+# The reason why a state was saved. night: the next audit goes on from it. keep: `maintain --keep` has reduced the
+# history below it, and a replay begins with it. reread: a partition was read again, and these entries of its state
+# were corrected from its log.
 NIGHT, KEEP, REREAD = "night", "keep", "reread"
 
 # States of shards, each at a log offset.

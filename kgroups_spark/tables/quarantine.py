@@ -12,7 +12,7 @@ MISREAD_COLUMNS = (
     "producer_id",
     "detail",
 )
-# Values that all these rows of quarantine share: the record counts in its own table, and its bytes with it.
+# Values that all these rows of quarantine share: the record and its bytes are in its own table.
 LOAD_WOULD_FAIL = {
     "record_count": 0,
     "is_transactional": None,

@@ -21,8 +21,8 @@ MICROSECONDS = pa.timestamp("us", "UTC")
 def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], **constants: Any) -> pa.RecordBatch:
     """Rows of the table in the order of `columns`; `constants` are the same in all of them.
 
-    Times are ms; None and Kafka's -1 are null. A time out of range becomes the nearest TIMESTAMP: a commit from the
-    year 50,000 must not expire today.
+    Times are epoch ms; None and Kafka's -1 become null. A time out of range becomes the nearest TIMESTAMP, so that a
+    commit from the year 50,000 does not expire today.
     """
     values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
     arrays = [
@@ -40,7 +40,7 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 
 
 def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """The values as a column of a table; times are ms."""
+    """The values as a column of a table; times are epoch ms."""
     if data_type == MICROSECONDS:
         return nearest_timestamps(pa.array(values, pa.int64()))
     if pa.types.is_map(data_type):
@@ -49,14 +49,14 @@ def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 def nearest_timestamps(ms: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """TIMESTAMPs of milliseconds, the nearest one for a time out of range; -1 and null are null."""
+    """TIMESTAMPs of epoch ms, the nearest one for a time out of range; -1 and null become null."""
     known = pc.if_else(pc.equal(ms, -1), pa.scalar(None, pa.int64()), ms)
     held = pc.min_element_wise(pc.max_element_wise(known, FIRST_MS, skip_nulls=False), LAST_MS, skip_nulls=False)
     return pc.multiply(held, 1000).cast(MICROSECONDS)
 
 
 def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> pa.Array:
-    """TIMESTAMPs of milliseconds; null where `none`, or where the time is out of range."""
+    """TIMESTAMPs of epoch ms; null if `none`, or if the time is out of range."""
     missing = (ms < FIRST_MS) | (ms > LAST_MS)
     if none is not None:
         missing |= none
@@ -65,7 +65,7 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
 
 
 def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
-    """The chosen rows. If they are one run, as a shard's rows in a file are, nothing is copied."""
+    """The chosen rows. Consecutive rows, such as a shard's in a file, are not copied."""
     at = np.flatnonzero(chosen)
     if len(at) and at[-1] - at[0] + 1 > len(at):
         return rows.filter(pa.array(chosen))

@@ -60,6 +60,6 @@ def _type(data_type: pa.DataType) -> DataType:
 
 
 def struct_in_array(data_type: DataType) -> StructType | None:
-    """The struct that an array is of; None: it is no array of structs."""
+    """The struct type of an array's elements; None: it is not an array of structs."""
     element = data_type.elementType if isinstance(data_type, ArrayType) else None
     return element if isinstance(element, StructType) else None
