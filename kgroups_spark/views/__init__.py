@@ -1,14 +1,14 @@
-"""Views and functions over the tables of a lake, as SQL: a file each in `sql/`, whose head describes it and its columns
-(definition.py), in DuckDB's dialect. Spark's SQL is translated from it when a session asks for it (spark_sql.py). Views
-of record types have no files: their SQL is generated from Kafka's message definitions (record_views.py).
+"""Views and functions over the tables of a lake, as SQL in DuckDB's dialect. Each has a file in `sql/`, whose head
+describes it and its columns (definition.py). Spark's SQL is translated from it when a session needs it (spark_sql.py).
+Views of record types have no files: their SQL is generated from Kafka's message definitions (record_views.py).
 
     register_views(spark, lake)     temporary views of a Spark session
     duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM
 
 Both first make a view of every table, under the table's name, as the last finished audit left it: at the newest version
-to which no later audit has committed. So a reader of the views never sees half an audit, whether one runs, was killed,
-or finishes meanwhile: the answers stay the same until the views are registered again. The views' own SQL reads only
-these, and names no versions.
+to which no later audit has committed. A reader of the views therefore never sees half an audit, even if one is running,
+was killed, or finishes meanwhile: the answers stay the same until the views are registered again. The views' own SQL
+reads only these views, and names no versions.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ FUNCTIONS = (
 )
 
 
-# Neither engine pushes this down to the ledger's files, so it would read them all; a number is pushed down.
+# Neither engine pushes this subquery down to the ledger's files, so it would read them all; a number is pushed down.
 LAST_FINISHED = "(SELECT max(audit_id) FROM audits WHERE status = 'finished')"
 
 
@@ -102,7 +102,7 @@ def columns_of(name: str) -> Columns:
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
     """The statements that make the view or function. Raises FileNotFoundError for an unknown name.
 
-    `audit_id`: the last finished audit of the view's lake, so that each query need not search the whole ledger for it.
+    `audit_id`: the last finished audit of the view's lake, so that queries do not search the whole ledger for it.
     """
     query = definition(name).query
     # Functions name the schema: in DuckDB a caller's WITH could hide the table.
@@ -112,6 +112,6 @@ def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
 
 
 def statements(name: str, query: str, dialect: Dialect) -> str:
-    """The statements that make the view or function with this query, in DuckDB's dialect, in place of its own."""
+    """The statements that make the view or function from this query, in DuckDB's dialect, instead of its own."""
     defined = definition(name)._replace(query=query)
     return duckdb_statements(name, defined) if dialect == "duckdb" else spark_statement(name, defined)

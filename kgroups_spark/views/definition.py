@@ -11,8 +11,8 @@
 
     SELECT ...
 
-Columns come in their order. Those of another table, view or function have the type and the comment that they have
-there; one that is named again keeps its position and gets another comment. A function that `returns` no type is a table
+Columns are in their order. Columns of another table, view or function have the type and the comment that they have
+there. One that is named again keeps its position and gets another comment. A function that `returns` no type is a table
 function, each of whose columns has a type.
 """
 
@@ -36,7 +36,7 @@ Columns = Mapping[str, Column]
 
 
 class Definition(NamedTuple):
-    """A view, or a function of `arguments` (None: a view), scalar if it `returns` a type. `query` is DuckDB's SQL."""
+    """A view, or a function of `arguments` (None: a view); with `returns` it is scalar. `query` is DuckDB's SQL."""
 
     comment: str
     columns: Columns

@@ -10,8 +10,8 @@ from kgroups_spark.views.dialects import comment_of, signature
 
 
 class Description(NamedTuple):
-    """Columns in their order with their comments; none for a scalar function. `arguments`: a function's, as DuckDB's
-    SQL."""
+    """Columns in their order with their comments; a scalar function has none. `arguments`: a function's, as SQL of
+    DuckDB."""
 
     comment: str
     columns: dict[str, str]
@@ -19,7 +19,7 @@ class Description(NamedTuple):
 
 
 def described(name: str) -> Description:
-    """The table, view or function of that name. Raises KeyError."""
+    """The table, view or function of that name. Raises KeyError for any other name."""
     if name in FUNCTIONS:
         return Description(comment_of(definition(name)), {}, signature(definition(name)))
     columns = (

@@ -11,18 +11,18 @@ NULL = "NULL"
 
 
 def literal(text: str) -> str:
-    """A text in SQL. None of ours has a backslash, which Spark takes for an escape."""
+    """A text as a literal in SQL. It must have no backslash, which Spark would take for an escape; none of ours has."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def signature(definition: Definition) -> str:
-    """A function's arguments, as DuckDB has them."""
+    """A function's arguments, as SQL of DuckDB."""
     arguments = (definition.arguments or {}).items()
     return ", ".join(f"{name} := NULL" if argument.default == NULL else name for name, argument in arguments)
 
 
 def duckdb_statements(name: str, definition: Definition) -> str:
-    """The statements that make it in DuckDB."""
+    """The statements that create the view or function in DuckDB."""
     comment = literal(comment_of(definition))
     if definition.arguments is None:
         comments = [f"COMMENT ON VIEW {name} IS {comment};"]
@@ -40,8 +40,8 @@ def duckdb_statements(name: str, definition: Definition) -> str:
 
 
 def _forms(definition: Definition) -> Iterator[Definition]:
-    """The macro with all arguments, and without the last one if that may be left out. With its default inside the first
-    form, DuckDB 2.0 would take columns of the default's tables for the arguments."""
+    """The macro with all arguments, and the macro without the last one if that has a default. If the first form had the
+    default, DuckDB 2.0 would take columns of the default's tables for the arguments."""
     yield definition
     arguments = dict(definition.arguments or {})
     if arguments:
@@ -51,19 +51,19 @@ def _forms(definition: Definition) -> Iterator[Definition]:
 
 
 def _put(expression: str, name: str, query: str) -> str:
-    """The query with the expression wherever the name stands."""
+    """The query with the expression in place of each occurrence of the name."""
     return re.sub(rf"\b{name}\b", expression, query)
 
 
 def comment_of(definition: Definition) -> str:
-    """The comment, with those of the arguments: a macro's arguments have no comments of their own."""
+    """The comment, with those of the arguments, because DuckDB has no comments on a macro's arguments."""
     arguments = (definition.arguments or {}).items()
     return definition.comment + "".join(f". {name}: {argument.comment}" for name, argument in arguments)
 
 
 def spark_statement(name: str, definition: Definition) -> str:
-    """The statement that makes it in a session of Spark 4."""
-    # Imports sqlglot, which DuckDB does not need.
+    """The statement that creates the view or function in a session of Spark 4."""
+    # Imported here, because it imports sqlglot, which DuckDB does not need.
     from kgroups_spark.views.spark_sql import spark_sql
 
     reported, query = f"COMMENT {literal(definition.comment)}", spark_sql(_with_defaults(definition))
@@ -78,7 +78,7 @@ def spark_statement(name: str, definition: Definition) -> str:
 
 
 def _with_defaults(definition: Definition) -> str:
-    """The query with the defaults of arguments that were left out: in Spark a default is a constant, null."""
+    """The query with the defaults of omitted arguments: in Spark a default has to be a constant, so it is null."""
     query = definition.query
     for name, argument in (definition.arguments or {}).items():
         if argument.default not in (None, NULL):

@@ -1,7 +1,7 @@
-"""The tables, views and functions of a lake in DuckDB, which reads them through deltalake: without Spark, without Java.
+"""The tables, views and functions of a lake in DuckDB, which reads them through deltalake, without Spark or Java.
 
-The extra `[read]` installs both. The lake must be a path, with tables that deltalake gives as Arrow
-datasets (no deletion vectors, no column mapping: an audit makes none).
+The extra `[read]` installs both. The lake must be a path, with tables that deltalake returns as Arrow datasets (no
+deletion vectors, no column mapping: an audit creates none).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
-# Delta's protocol of tables that are exactly their files: neither deletion vectors nor column mapping.
+# Delta's reader version of tables whose rows are exactly their files: no deletion vectors, no column mapping.
 PLAIN_READER = 1
 
-# Lists the columns with file statistics. Without it, deltalake 1.6 takes a column without statistics for one without
-# values, and a condition on it finds nothing.
+# Lists the columns with file statistics. Without it, deltalake 1.6 treats a column without statistics as one without
+# values, and a condition on it finds no rows.
 STATISTICS = "delta.dataSkippingStatsColumns"
 
 # The table that log_totals reads.
@@ -48,21 +48,21 @@ LEDGER_SUMS = "ledger_sums"
 IS_FINISHED = pc.field("status") == FINISHED
 
 SETTINGS = "SET TimeZone = 'UTC'"
-# Nor Python's variables, which DuckDB otherwise takes for tables; and SQL cannot change it again.
+# DuckDB otherwise also takes Python's variables for tables. The last setting prevents SQL from changing these again.
 NO_FILES = "SET python_enable_replacements = false; SET enable_external_access = false; SET lock_configuration = true"
 
 
 class DuckDbLake:
-    """A lake as its last finished audit left it when it was opened. Tables' files are listed then; a table becomes an
-    Arrow dataset, and a view is made, when it is first asked for."""
+    """A lake as its last finished audit left it when it was opened. The tables' files are listed at that time. A table
+    becomes an Arrow dataset, and a view is made, on first use."""
 
     def __init__(
         self, location: str, storage_options: dict[str, str] | None = None, *, reaches_files: bool = False
     ) -> None:
-        """`storage_options` are deltalake's, for object stores; `reaches_files`: SQL may read and write files, too.
+        """`storage_options` are deltalake's, for object stores; `reaches_files`: SQL may also read and write files.
 
-        Raises UsageError where there is no lake, KgroupsError if newer software made it, DeltaError where deltalake
-        cannot read it.
+        Raises UsageError if there is no lake, KgroupsError if newer software made it, DeltaError if deltalake cannot
+        read it.
         """
         _require_plain_path(location)
         self.location = location
@@ -94,8 +94,8 @@ class DuckDbLake:
         return Replaced.of(reported[0].as_py() if len(reported) else None)
 
     def table(self, name: str) -> pa.dataset.Dataset:
-        """All of the table's rows, even replaced ones. Columns missing in a lake of an older layout are null, missing
-        tables are empty. Raises DeltaProtocolError for a table that deltalake cannot give as files."""
+        """All of the table's rows, including replaced ones. Columns missing in a lake of an older layout are null,
+        missing tables are empty. Raises DeltaProtocolError for a table that deltalake cannot return as files."""
         if name not in self._datasets:
             table, schema, older = self._tables[name], arrow_schema(name), self._older_checkpoints
             if name == CHECKPOINTS and older is not None:
@@ -108,16 +108,16 @@ class DuckDbLake:
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """Rows of a table, without DuckDB. Files and row groups without a row that meets the conditions are not read,
-        nor are other columns."""
+        nor are other columns (`columns` None: all are read)."""
         left_out = self.replaced if name in REPLACEABLE else NOTHING
         return left_out.rows_left(name, self.table(name), columns, conditions)
 
     def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
-        """The answer of a query; its parameters are written as $name. Raises duckdb.Error."""
+        """The answer to a query; its parameters are written as $name. Raises duckdb.Error."""
         return self._answer(query, parameters).to_arrow_table()
 
     def batches(self, query: str, parameters: dict[str, Any] | None, rows: int) -> pa.RecordBatchReader:
-        """The same as a stream, in batches of about this many rows; another query ends it."""
+        """The same as a stream, in batches of about `rows` rows. The next query ends it."""
         return self._answer(query, parameters).to_arrow_reader(rows)
 
     def _answer(self, query: str, parameters: dict[str, Any] | None) -> DuckDBPyRelation:
@@ -138,7 +138,7 @@ class DuckDbLake:
 
     @property
     def connection(self) -> DuckDBPyConnection:
-        """One of our own. Times are TIMESTAMP WITH TIME ZONE, shown in UTC."""
+        """A new connection of this lake. Times are TIMESTAMP WITH TIME ZONE, shown in UTC."""
         if self._connection is None:
             import duckdb
 
@@ -171,19 +171,19 @@ class DuckDbLake:
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {left}")
 
     def _view_sql(self, name: str) -> str:
-        """The statements that make the view, so that it reads no more of the ledger than it needs."""
+        """The statements that make the view, written so that it reads no more of the ledger than it needs."""
         text = view_sql(name, "duckdb", self.audit_id)
         if DECIDED_BY in text:
             decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
             text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
         if name == "log_totals":
-            # It needs only the sums of the ledger's entries.
+            # The view needs only the sums of the ledger's entries.
             self.connection.register(LEDGER_SUMS, ledger_sums(self.table("audits")))
             text = text.replace("FROM audit_partitions", f"FROM {LEDGER_SUMS}")
         return text
 
     def _known_history(self) -> str:
-        """The view with its row as a constant: as-of functions read it each time."""
+        """The view with its row as a constant, because as-of functions read it each time."""
 
         def row(query: str, **parameters: int) -> dict[str, Any]:
             [found] = self.query(known_history.inlined(query, parameters)).to_pylist()
@@ -193,8 +193,8 @@ class DuckDbLake:
         return known_history.KnownRow.of(self.audit_id, row, self.rows, begins).view_sql("duckdb")
 
     def _bounds_of_times(self) -> list[datetime] | None:
-        """The oldest and the newest log time of each file of LOG_TABLES, of those that have times, as Delta's log has
-        them; None: it lacks some, or some rows do not count."""
+        """The oldest and the newest log time of each file of LOG_TABLES that has times, from Delta's log; None: some
+        statistics are missing, or some rows do not count."""
         if self.replaced:
             return None
         bounds: list[datetime] = []
@@ -211,8 +211,7 @@ class DuckDbLake:
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:
-    """A connection of its own with a view for every table and every view, and every function, as of the last finished
-    audit.
+    """A new connection with a view of every table, every view and every function, as of the last finished audit.
 
     `storage_options` are deltalake's, for object stores. Times are TIMESTAMP WITH TIME ZONE, shown in UTC.
     """
@@ -222,7 +221,7 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 
 
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
-    """The table's newest version; None: no such table."""
+    """The table's newest version; None: there is no such table."""
     from deltalake import DeltaTable
 
     path = f"{location.rstrip('/')}/{name}"
@@ -232,7 +231,7 @@ def _table(location: str, name: str, storage_options: dict[str, str] | None) -> 
 
 
 def _last_finished(ledger: DeltaTable) -> int:
-    """The number of the last finished audit; 0: none has. Opens the newest files of the ledger alone."""
+    """The number of the last finished audit; 0: none has finished. Opens only the newest files of the ledger."""
     files = pa.table(ledger.get_add_actions(flatten=True)).to_pydict()
     newest = dict(zip(files["path"], files.get("max.audit_id", ()), strict=False))
 
@@ -249,8 +248,8 @@ def _last_finished(ledger: DeltaTable) -> int:
 
 
 def _require_plain_path(location: str) -> None:
-    """Raises DeltaError for a folder that deltalake (1.6) does not find or confuses with another: it reads %20 in the
-    name of a folder as a blank, and a backslash as a slash."""
+    """Raises DeltaError for a folder that deltalake (1.6) does not find or confuses with another: in a folder's name it
+    reads %20 as a blank, and a backslash as a slash."""
     from deltalake.exceptions import DeltaError
 
     if ":" in location:
@@ -261,7 +260,7 @@ def _require_plain_path(location: str) -> None:
 
 
 def _require_readable(table: DeltaTable, name: str) -> None:
-    """Raises DeltaProtocolError for a table that deltalake, as we use it, does not read correctly."""
+    """Raises DeltaProtocolError for a table that deltalake, used without its own reader, does not read correctly."""
     from deltalake.exceptions import DeltaProtocolError
 
     protocol = table.protocol()

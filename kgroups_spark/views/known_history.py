@@ -1,7 +1,7 @@
 """The moments that a lake's history covers: the row of the view known_history, at little cost.
 
 The view's own SQL reads the entries of all audits and the log times of the whole history each time. A reader stays with
-one audit: it finds the row once, in as few of the newest audits as possible, and makes the view with that row.
+one audit. It therefore finds the row once, from as few of the newest audits as possible, and makes the view from it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.views import Dialect, statements
 
 NAME = "known_history"
-# The oldest log time counts only if another one follows it so soon: one record stamped 1970 begins no history.
+# The oldest log time counts only if another one is at most so long after it: one record stamped 1970 begins no history.
 _FOLLOWED = timedelta(days=30)
 # An audit found offsets missing if its new span has more offsets than records; those read again do not count. The span
-# begins at the end of the previous audit. The span of the first audit asked for is known only if no audit is before it.
+# begins at the end of the previous audit. The span of the first audit in a query is known only if no audit is before
+# it.
 _SPANS = """
 SELECT
   max(CASE WHEN audit_id = :last THEN newest_log_timestamp END) AS newest,
@@ -56,7 +57,7 @@ FROM (
     read.start_offset
 ) AS spans
 """
-# The column begins, as known_history.sql finds it.
+# The column `begins`, by the rule of known_history.sql.
 _TIMES = " UNION ALL ".join(f"SELECT log_timestamp FROM {name}" for name in LOG_TABLES)
 _BEGINS = f"""
 SELECT coalesce(min(CASE WHEN is_followed THEN oldest END), min(oldest)) AS begins
@@ -71,7 +72,7 @@ FROM (
   GROUP BY date_trunc('day', log_timestamp)
 ) AS days
 """
-# The number of newest audits asked first; then this many times more each time.
+# The number of newest audits in the first query; each next query has this many times more.
 _FIRST_LOOK = 2
 _FURTHER_LOOK = 16
 
@@ -85,16 +86,16 @@ class Spans(NamedTuple):
 
 
 def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
-    """The row from as few of the newest audits as possible. `sql` gives the row of a query with parameters as :name,
+    """The row from as few of the newest audits as possible. `sql` returns the row of a query with parameters as :name,
     `audit_id` is the last finished audit.
 
-    The newest time of a partition's log only rises from audit to audit: if a late audit found offsets missing, earlier
-    ones cannot have found any missing after it.
+    The newest time of a partition's log only increases from audit to audit. So if a late audit found offsets missing,
+    earlier ones cannot have found any missing after it.
 
         audit           7     8     9    10
         newest time    10:00 11:00 12:00 13:00
-        missing         yes   no    yes   no      of 9 and 10 are asked: of 9 alone it is not known, its time is 12:00;
-                                                  then all four: 12:00, and nothing not known is after it
+        missing         yes   no    yes   no      the first query has 9 and 10; 9 alone is not known, its time is 12:00;
+                                                  the next has all four: 12:00, and nothing unknown is after it
     """
     look = _FIRST_LOOK
     while True:
@@ -108,8 +109,8 @@ def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
 
 
 def begins(sql: Callable[..., dict[str, Any]], bounds: Collection[datetime] | None = None) -> datetime | None:
-    """The column `begins`; None: history has no times. `sql`: as for `spans`; `bounds`: the oldest and the newest log
-    time of each file, which most often show it (None: not all are known)."""
+    """The column `begins`; None: history has no times. `sql`: as in `spans`. `bounds`: the oldest and the newest log
+    time of each file, which are enough in most lakes (None: not all are known)."""
     if bounds is not None:
         in_order = sorted(set(bounds))
         if len(in_order) < 2 or in_order[1] - in_order[0] <= _FOLLOWED:
@@ -129,8 +130,8 @@ class KnownRow(NamedTuple):
     def of(
         cls, audit_id: int, sql: Callable[..., dict[str, Any]], rows: Callable[..., pa.Table], begins: datetime | None
     ) -> KnownRow:
-        """As that audit left the lake. `sql`: as for `spans`; `rows`: the rows of a table with these columns that meet
-        these conditions."""
+        """The row as that audit left the lake. `sql`: as in `spans`; `rows`: (table, columns, conditions) -> its
+        rows."""
         newest, incomplete_to = spans(sql, audit_id)
         conditions = [Condition("audit_id", "==", audit_id), Condition("status", "==", FINISHED)]
         for audit in rows("audits", ["source", "as_of"], conditions).to_pylist():
@@ -150,7 +151,7 @@ def _text(moment: datetime | None) -> str:
 
 
 def inlined(query: str, parameters: Mapping[str, int]) -> str:
-    """The query with its parameters in it."""
+    """The query with the values of its parameters in it."""
     for name, value in parameters.items():
         query = query.replace(f":{name}", str(value))
     return query

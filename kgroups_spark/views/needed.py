@@ -1,4 +1,4 @@
-"""The tables, views and functions that a query needs, so that only these of some eighty are made before it runs."""
+"""The tables, views and functions that a query needs: only these of some eighty are made before it runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kgroups_spark.views import FUNCTIONS, VIEWS, definition
 NAMES = (*TABLES, *VIEWS, *FUNCTIONS)
 
 _TEXT_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
-# Statements and tables that list the catalog: they need everything.
+# Statements and tables that list the catalog need everything.
 _WHAT_THERE_IS = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pragma_\w+|query_table)\b")
 
 
 def needed_for(query: str) -> list[str]:
-    """Names of tables, views and functions, in the order of creation: every one named in the query, outside of texts
-    and comments, and those that they need. A name that means something else costs only time.
+    """Names of tables, views and functions, in the order of creation: all that the query names, outside of texts and
+    comments, and those that they need. A name with another meaning there only costs time.
     """
     text = _without_texts(query)
     if _WHAT_THERE_IS.search(text):

@@ -1,4 +1,4 @@
-"""The contents of `group_records.value`, record type by record type: from Kafka's message definitions."""
+"""The contents of `group_records.value` for each record type, from Kafka's message definitions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kgroups_spark.messages.definition import Definition, Field, definition
 from kgroups_spark.messages.embedded import PROTOCOLS
 from kgroups_spark.messages.record_types import RecordType
 
-# Fields whose bytes are a message of clients' protocols, by record type (messages/group_metadata.py): the field that
-# says which protocol (None: always the first), and the message of each.
+# Fields whose bytes are a message of clients' protocols, by record type (messages/group_metadata.py): the field with
+# the protocol type (None: always the first protocol), and the message of each protocol.
 BLOBS: dict[tuple[int, tuple[str, ...]], tuple[str | None, dict[str, str]]] = {
     (2, ("members", "subscription")): ("protocolType", {name: both[0] for name, both in PROTOCOLS.items()}),
     (2, ("members", "assignment")): ("protocolType", {name: both[1] for name, both in PROTOCOLS.items()}),
@@ -31,7 +31,7 @@ class JsonField:
     since: int | None = None
     # The layouts that have it; None: all.
     layouts: tuple[str, ...] | None = None
-    # For a blob that was read: the field with the protocol type, and the fields of each protocol's message.
+    # For a parsed blob: the field with the protocol type, and the fields of each protocol's message.
     protocol_key: str | None = None
     protocols: tuple[tuple[str, tuple[JsonField, ...]], ...] = ()
 
@@ -43,7 +43,7 @@ class JsonField:
 def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
     """The fields of a record type's value in any of its layouts, those of the released one first.
 
-    Raises ValueError where one field has two types.
+    Raises ValueError if a field has two types.
     """
     names = tuple(message.layout for message in kind.layouts)
     found: dict[str, JsonField] = {}
@@ -58,8 +58,8 @@ def value_fields(kind: RecordType) -> tuple[JsonField, ...]:
 def _fields(
     fields: Sequence[Field], versions: range, number: int | None, path: tuple[str, ...] = ()
 ) -> list[JsonField]:
-    """Fields of a message or of one of its structs, which is there in `versions`. `number`: the record type, None
-    where no blob is read."""
+    """Fields of a message, or of one of its structs that exists in `versions`. `number`: the record type; None: blobs
+    are not parsed."""
     found = []
     for field in fields:
         here = (*path, field.name)
@@ -91,7 +91,7 @@ def _type(field: Field) -> str:
 
 
 def _blob(key: str, protocol_key: str | None, messages: dict[str, str]) -> list[JsonField]:
-    """The blob as it was read, by any of the protocols, and the blob as bytes."""
+    """The field of the parsed blob, with the fields of all protocols, and the field of the blob as bytes."""
     protocols = tuple((protocol, _protocol_fields(definition(name))) for protocol, name in messages.items())
     every = _united(field for _, fields in protocols for field in fields)
     read = JsonField(key, "struct", fields=every, protocol_key=protocol_key, protocols=protocols)
@@ -99,12 +99,12 @@ def _blob(key: str, protocol_key: str | None, messages: dict[str, str]) -> list[
 
 
 def _protocol_fields(message: Definition) -> tuple[JsonField, ...]:
-    """The version that was before it, which may be above those that are known, and its fields."""
+    """The version before the message, which may be above the known ones, and the message's fields."""
     return (JsonField("version", "int16"), *_fields(message.fields, message.versions, None))
 
 
 def _united(fields: Iterable[JsonField]) -> tuple[JsonField, ...]:
-    """Fields by their keys, each once."""
+    """The fields without repetition; fields with the same key are merged."""
     found: dict[str, JsonField] = {}
     for field in fields:
         found[field.key] = _merged(found.get(field.key, field), field)
@@ -112,7 +112,7 @@ def _united(fields: Iterable[JsonField]) -> tuple[JsonField, ...]:
 
 
 def _merged(one: JsonField, other: JsonField) -> JsonField:
-    """A field that two layouts have, or two protocols. Raises ValueError where no type fits both."""
+    """A field of two layouts, or of two protocols. Raises ValueError if their types differ."""
     if (one.type, one.is_array) != (other.type, other.is_array):
         raise ValueError(f"{one.key} is {one.type} in one layout and {other.type} in another")
     return replace(one, fields=_united((*one.fields, *other.fields)))

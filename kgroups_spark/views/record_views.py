@@ -1,19 +1,19 @@
-"""A view for every record type from 2 to 23, with typed columns: its SQL is made from Kafka's message definitions.
+"""A view with typed columns for every record type from 2 to 23. Its SQL is generated from Kafka's message definitions.
 
-A view is named as its record type, in snake_case, with `_records`: consumer_group_member_metadata_records. A row is a
-row of `group_records`, tombstones included. Columns are the fields of key and value, named and nested as in Kafka's
+A view has the name of its record type, in snake_case, with `_records`: consumer_group_member_metadata_records. A row is
+a row of `group_records`, tombstones included. Columns are the fields of key and value, named and nested as in Kafka's
 message files, in snake_case, with the contents of the record:
 
-- numbers are unchanged, int64 exact, also Kafka's -1 for none; bytes are BINARY, uuids Kafka's text;
-- an int64 that is a time is TIMESTAMP, null at or before 1970 (none) and where no TIMESTAMP can hold it;
-- null: a tombstone, a version or layout that has no such field, or what the message file allows to be null;
-- of a type that had another layout in an early-access release under the same version (T58) the view has the fields of
-both, and `layout` names the one that the decoder found; - client protocol data inside a field is a struct for each
-protocol, under the field's name for consumers'. It is bytes, in the column with `_raw`, if the protocol is another one
-or the bytes cannot be read.
+- numbers are unchanged, int64 exact, including Kafka's -1 for none; bytes are BINARY, uuids Kafka's text;
+- an int64 that is a time is TIMESTAMP, null at or before 1970 (none) and outside TIMESTAMP's range;
+- null: a tombstone, a version or layout without the field, or a field that the message file allows to be null;
+- if the type had another layout in an early-access release under the same version (T58), the view has the fields of
+  both, and `layout` is the one that the decoder found;
+- client protocol data inside a field is a struct for each protocol, under the field's name for that of consumers. It is
+  bytes, in the column with `_raw`, if the protocol is another one or the bytes cannot be read.
 
-A column that is passed through (offsets_partition, log_offset, group_id, ...) can be filtered on as in
-`group_records`: a condition on it reaches the files.
+A condition on a column that is passed through (offsets_partition, log_offset, group_id, ...) reaches the files, as in
+`group_records`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-# By name, in the order of their numbers.
+# By view name, in the order of the record types' numbers.
 RECORD_VIEWS: dict[str, RecordType] = {
     f"{snake_case(kind.name)}_records": kind
     for number, kind in CONSUMER_OFFSETS.items()
@@ -75,12 +75,12 @@ class _Selected(NamedTuple):
 
 
 def record_view(name: str) -> Definition:
-    """The view of that name. Raises KeyError where RECORD_VIEWS has no such name."""
+    """The view of that name. Raises KeyError if RECORD_VIEWS lacks it."""
     return _RecordView(name, RECORD_VIEWS[name]).definition()
 
 
 class _RecordView:
-    """One view."""
+    """The parts of one view's SQL."""
 
     def __init__(self, name: str, kind: RecordType) -> None:
         self.name = name
@@ -104,8 +104,8 @@ class _RecordView:
         return f"  SELECT *, {self._layout()} AS layout\n  FROM (\n{source}\n  )" if self.has_layouts else source
 
     def _layout(self) -> str:
-        """As layout_from_json of messages/group_records.py tells it."""
-        # The decoder's imports take a third of a second, and few queries need such a view.
+        """The layout of a record, by the rule of layout_from_json in messages/group_records.py."""
+        # Imported here: the decoder's imports take a third of a second, and few queries need such a view.
         from kgroups_spark.messages.group_records import EARLY_ACCESS
 
         cases = []
@@ -150,7 +150,7 @@ class _RecordView:
         return f"Field {field.key} of {self.kind.layouts[0].name}{blobs}; null: {', '.join(null)}"
 
     def _expression(self, field: JsonField, parent: str, version: str) -> str:
-        """The field of `parent`; `version` is that of its message."""
+        """The field of `parent`; `version` is that of the message it belongs to."""
         at = _at(parent, field.key)
         if field.is_array and field.type in ("struct", "bytes", "time"):
             variable = f"each_{snake_case(field.key)}"
@@ -161,13 +161,13 @@ class _RecordView:
             expression = self._one(field, at, version)
         conditions = [] if field.since is None else [f"{version} >= {field.since}"]
         if field.layouts is not None and field.is_array:
-            # Other fields that a layout lacks are null in the JSON, or missing.
+            # Other fields that a layout lacks are null in the JSON, or absent.
             layouts = ", ".join(literal(layout or RELEASED) for layout in field.layouts)
             conditions.append(f"layout IN ({layouts})")
         return f"CASE WHEN {' AND '.join(conditions)} THEN {expression} END" if conditions else expression
 
     def _one(self, field: JsonField, at: str, version: str) -> str:
-        """One value of the field, or element of its array."""
+        """One value of the field, or one element of its array."""
         if field.type == "struct":
             return _struct(self._members(field.fields, at, version))
         if field.type == "bytes":
@@ -186,7 +186,7 @@ class _RecordView:
         return members
 
     def _blobs(self, field: JsonField, parent: str) -> list[tuple[str, str]]:
-        """A struct for each protocol: the one whose type the record names has been read, the others are null."""
+        """A struct for each protocol. The one of the record's protocol type has the contents, the others are null."""
         at, name = _at(parent, field.key), snake_case(field.key)
         blobs: list[tuple[str, str]] = []
         for protocol, members in field.protocols:
@@ -211,7 +211,7 @@ def _struct(members: Iterable[tuple[str, str]]) -> str:
 
 
 def _structure(fields: Iterable[JsonField]) -> dict[str, Any]:
-    """The JSON text of these fields, as DuckDB's from_json wants it."""
+    """The structure of these fields for DuckDB's from_json."""
     reported: dict[str, Any] = {}
     for field in fields:
         element = _structure(field.fields) if field.fields else TYPES.get(field.type, "VARCHAR")

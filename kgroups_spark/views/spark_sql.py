@@ -1,6 +1,6 @@
 """The views' SQL in Spark's dialect: sqlglot's translation of DuckDB's, with its gaps filled.
 
-Only Spark's sessions pay for it, which take seconds to start: 0.1 s to import sqlglot, then some ten milliseconds a
+Only sessions of Spark pay for it, and they take seconds to start: 0.1 s to import sqlglot, then some ten milliseconds a
 view. DuckDB runs the files unchanged.
 """
 
@@ -21,19 +21,19 @@ TYPES = {"VARCHAR": "STRING", "INTEGER": "INT"}
 
 @cache
 def spark_sql(query: str) -> str:
-    """The query for Spark. Raises sqlglot's ParseError for anything that is not DuckDB's SQL."""
+    """The query for Spark. Raises sqlglot's ParseError if it is not SQL of DuckDB."""
     tree = sqlglot.parse_one(query, dialect="duckdb").transform(_for_spark)
     return tree.sql("spark", pretty=True, comments=False)
 
 
 def _for_spark(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Table):
-        # DuckDB's functions name the schema, or a caller's WITH would hide the table. Spark's cannot be hidden.
+        # In DuckDB, functions name the schema, or a caller's WITH would hide the table. In Spark it cannot.
         node.set("db", None)
     elif isinstance(node, exp.CTE):
         node.set("materialized", None)
     elif isinstance(node, exp.UnixToTime):
-        # sqlglot takes epoch_ms for the time of so many milliseconds. The views ask for the milliseconds of a time.
+        # sqlglot reads epoch_ms as the time of so many milliseconds. In the views it is the milliseconds of a time.
         return exp.func("unix_millis", node.this)
     elif isinstance(node, exp.FromJson):
         node.set("expression", exp.Literal.string(_type_of(json.loads(node.expression.name))))

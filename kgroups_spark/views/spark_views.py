@@ -15,8 +15,8 @@ from kgroups_spark.views.needed import NAMES
 
 
 def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES) -> int:
-    """Makes or replaces every table, view and function in the session; returns the audit that they reflect (0: none has
-    finished, all are empty). They keep reflecting it until they are registered again.
+    """Makes or replaces every table, view and function in the session. Returns the audit that they reflect; 0: none has
+    finished, and all are empty. They reflect it until they are registered again.
 
     `names`: only these, in the order of their dependencies (needed.py).
     """
