@@ -30,8 +30,8 @@ TARGETED = _Held(("target_partitions",), ("target_tasks",))
 
 
 def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
-    """A partition, or a streams group's active task, that two members have now. Partitions pending revocation count.
-    Members of a share group share."""
+    """A partition, or a streams group's active task, that two members own now. Partitions pending revocation count.
+    Share groups are left out, because their members share partitions."""
     for row, more in _twice(evidence, ASSIGNED):
         yield _of(
             row,
@@ -56,8 +56,8 @@ def partition_targeted_twice(evidence: Evidence) -> Iterator[Finding]:
 
 
 def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
-    """A member has a newest target assignment that is no tombstone, and its group exists, but the member does not. The
-    finding remains until there is a newer record."""
+    """A member whose newest target assignment is not a tombstone and whose group exists, but which does not exist
+    itself. The finding remains until there is a newer record."""
     key = [*GROUP, "member_id"]
     read = evidence.tables.rows(
         "group_records",
@@ -100,8 +100,8 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
 
 
 def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
-    """Committed offsets of Stable groups of consumers, committed after the last change of the group and its members,
-    of a partition that none of them has. The log does not record who committed."""
+    """Committed offsets in Stable groups of consumers, of a partition that no member owns, after the last
+    change of the group and its members. The log does not record which client committed."""
     owned = _owned(evidence)
     if not owned.changed.num_rows:
         return
@@ -136,16 +136,16 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
 
 
 class _Owned(NamedTuple):
-    """`changed`: by group the log offset of the newest record about it or a member; `partitions`: the members'
-    partitions."""
+    """The groups with known owners. `changed`: by group, the log offset of the newest record about it or a member;
+    `partitions`: the members' partitions."""
 
     changed: pa.Table
     partitions: pa.Table
 
 
 def _owned(evidence: Evidence) -> _Owned:
-    """The groups with known owners: groups of consumers in which the partitions and topics of all members have
-    names."""
+    """The groups of consumers in which the partitions and topics of all members have names: only there the owners are
+    known."""
     groups = evidence.groups.select([*GROUP, "group_type", "protocol_type", "state", "log_offset"])
     groups = groups.filter((pc.field("state") == "Stable") & (pc.field("protocol_type") == "consumer"))
     members = evidence.members.select([*GROUP, "member_id", *ASSIGNED.partitions, "log_offset"])
@@ -161,7 +161,7 @@ def _owned(evidence: Evidence) -> _Owned:
 
 
 def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
-    """By group the first partition or task that several members have, with `members`, and the number of others."""
+    """By group, the first partition or task that several members have, with `members`, and the number of others."""
     members = evidence.members
     alone = members.filter(pc.is_valid(members["uses_classic_protocol"]))  # neither share nor streams
     partitions = _exploded(alone, held.partitions)
@@ -183,7 +183,7 @@ def _several(held: pa.Table) -> list[Row]:
         ("topic", "min"),
         ("log_offset", "max"),
     ]
-    # First counted, which is cheap: a thing with one owner is no finding.
+    # Counting first is cheap: a partition or task with one owner is no finding.
     key = [*GROUP, "thing", "partition"]
     often = held.group_by(key).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     if not often.num_rows:
@@ -205,7 +205,7 @@ def _exploded(members: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _active_tasks(members: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """One row for each active task that a member of a streams group has; a subtopology has no topic's name."""
+    """One row for each active task that a member of a streams group has; a subtopology has no topic name."""
     parts = []
     for column in columns:
         owner, flat = _flat(members, column)

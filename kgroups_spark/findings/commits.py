@@ -1,4 +1,4 @@
-"""Commits as this audit read them: too many, of two kinds, with times that are not the log's."""
+"""Commits that this audit read: too many, of two kinds, or with times that differ from the log's."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kgroups_spark.findings.evidence import (
 )
 from kgroups_spark.findings.finding import Finding, at
 
-# One commit a second for each partition, five times what enable.auto.commit does (auto.commit.interval.ms, 5 s) ...
+# One commit a second for each partition, five times the rate of enable.auto.commit (auto.commit.interval.ms, 5 s) ...
 STORM_PER_PARTITION = 3_600
 # ... in groups that commit ten times a second in all: fewer commits are no burden.
 STORM_IN_ALL = 36_000
 
-# offsets.retention.check.interval.ms, 10 minutes by default: no expiry is judged more finely.
+# offsets.retention.check.interval.ms, 10 minutes by default: expiry is no more exact than this.
 TIME_OFF_MS = 600_000
 
 
@@ -59,8 +59,8 @@ def commit_storm(evidence: Evidence) -> Iterator[Finding]:
 
 
 def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
-    """A partition that was committed in transactions, and outside them more often than by a reset, among the records
-    read."""
+    """A partition committed in transactions, and also outside them more often than by a reset, among the records that
+    this audit read."""
     for each in sorted(evidence.mixed_commits):
         more = f", and so were {counted(each.partitions - 1, 'other partition')}" if each.partitions > 1 else ""
         yield Finding(
@@ -79,7 +79,7 @@ def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
 
 
 def commit_time_skew(evidence: Evidence) -> Iterator[Finding]:
-    """Commits whose time differs from that of their record by more than TIME_OFF_MS: a broker takes both from one
+    """Commits whose time differs from that of their record by more than TIME_OFF_MS. A broker takes both from one
     clock at one moment."""
     for each in _first_of_groups(evidence.times_off):
         off_ms = each.commit_timestamp - each.log_timestamp
@@ -101,7 +101,7 @@ def commit_time_skew(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _first_of_groups(found: Sequence[TimesOff]) -> list[TimesOff]:
-    """One for each group, wherever ranges were cut."""
+    """The first of each group, because several ranges may have found the same group."""
     merged: dict[tuple[int, str], TimesOff] = {}
     for each in sorted(found, key=lambda each: (each.offsets_partition, each.group_id, each.log_offset)):
         key = (each.offsets_partition, each.group_id)

@@ -1,7 +1,7 @@
-"""The evidence for findings: the tables as an audit leaves them, and what that audit read.
+"""The evidence for findings: the tables as an audit leaves them, and the facts that the audit read.
 
-No clock and no Spark. Finders ask a table for columns, and for the rows that meet conditions, so that its reader can
-leave out the rest. The answer is small, or stays Arrow.
+It has no clock and no Spark. Finders request columns of a table, and the rows that meet conditions, so that the table's
+reader can leave out the rest. The result is small, or stays Arrow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Tables(Protocol):
 
 
 class LargeRecord(NamedTuple):
-    """A record of types 2 to 23 that was read, large enough to be reported; times in ms, None: none."""
+    """A record of types 2 to 23 that was read, large enough to be reported; times in epoch ms, None: none."""
 
     offsets_partition: int
     group_id: str
@@ -42,7 +42,7 @@ class LargeRecord(NamedTuple):
 
 
 class TimesOff(NamedTuple):
-    """Offset commits of a group whose commit time is not that of the log: how many, and the first of them; ms."""
+    """Offset commits of a group whose commit time is not that of the log: their number, and the first one; epoch ms."""
 
     offsets_partition: int
     group_id: str
@@ -55,8 +55,8 @@ class TimesOff(NamedTuple):
 
 
 class MixedCommits(NamedTuple):
-    """The first partition of a group that was committed in transactions and without, how often in each way, how many
-    such partitions the group has, and the log offset of this partition's last commit."""
+    """The first partition of a group that was committed both in transactions and outside them: the number of commits of
+    each kind, the number of such partitions in the group, and the log offset of this partition's last commit."""
 
     offsets_partition: int
     group_id: str
@@ -69,7 +69,7 @@ class MixedCommits(NamedTuple):
 
 
 class TransactionState(NamedTuple):
-    """The partitions of `__transaction_state` that were read, and up to when (None: up to now)."""
+    """The partitions of `__transaction_state` that were read, and the time up to which (None: up to now)."""
 
     partitions: frozenset[int] = frozenset()
     known_until: datetime | None = None
@@ -77,10 +77,11 @@ class TransactionState(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """`known_until`: the time up to which the log is complete. Nothing is overdue that was due later.
+    """The tables and facts for finders. `known_until`: the time up to which the log is complete. Nothing that was due
+    later is overdue.
 
-    `known_until_of`: the same for offsets partitions that this audit was not given. `log_starts`: where each offsets
-    partition's log begins now, if known. `before`: the findings of the last audit.
+    `known_until_of`: the same for offsets partitions that were not given to this audit. `log_starts`: the present start
+    of each offsets partition's log, if known. `before`: the findings of the last audit.
     """
 
     tables: Tables
@@ -118,11 +119,11 @@ class Evidence:
         )
 
     def before_until(self, duration_ms: int) -> datetime:
-        """The latest moment at which a state of that age can have begun."""
+        """The latest moment at which a state of that duration can have begun."""
         return self.known_until - timedelta(milliseconds=duration_ms)
 
     def known(self, rows: pa.Table, column: str, duration_ms: int) -> pa.Table:
-        """The rows without those of partitions whose log is not known for that long since `column`."""
+        """The rows without those of partitions whose log is not known for that duration after `column`."""
         for number, until in sorted(self.known_until_of.items()):
             limit = until - timedelta(milliseconds=duration_ms)
             rows = rows.filter(~((pc.field("offsets_partition") == number) & (pc.field(column) > limit)))
@@ -133,7 +134,7 @@ class Evidence:
 
 
 def moment(ms: int | None) -> datetime | None:
-    """The time of so many milliseconds; None: none, or one that no datetime can hold."""
+    """The time of epoch ms; None: there is none, or no datetime can hold it."""
     try:
         return None if ms is None else EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -141,7 +142,7 @@ def moment(ms: int | None) -> datetime | None:
 
 
 def listed(rows: pa.Table) -> list[Row]:
-    """Few rows, in order of offsets partition, group, and the other columns that tell them apart."""
+    """The rows as dicts, for few rows: sorted by offsets partition, group, and the other columns that identify them."""
     names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "log_offset")
     keys = [(name, "ascending") for name in names if name in rows.column_names]
     sorted_rows: list[Row] = rows.sort_by(keys).to_pylist(maps_as_pydicts="strict")
@@ -170,7 +171,7 @@ def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
 
 
 def per_group(rows: pa.Table, *aggregates: tuple[str, str]) -> list[Row]:
-    """One row a group, in order: `rows`, their number, and the aggregates, named `<column>_<function>`."""
+    """One row for each group, sorted: `rows`, their number, and the aggregates, named `<column>_<function>`."""
     counted = rows.group_by(GROUP).aggregate([([], "count_all"), *aggregates])
     return listed(counted)
 

@@ -14,8 +14,8 @@ OVERDUE_MS = 3_600_000
 
 
 def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
-    """Offsets that only a subscription keeps. Consumer and streams groups count from the commit, not from when they
-    became Empty (T53)."""
+    """Offsets that only a subscription keeps. In consumer and streams groups the retention counts from the commit, not
+    from the moment when the group became Empty (T53)."""
     rows = evidence.tables.rows(
         "offset_expiry",
         [*GROUP, "topic", "base_timestamp"],
@@ -38,7 +38,7 @@ def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
 
 
 def expiry_overdue(evidence: Evidence) -> Iterator[Finding]:
-    """Offsets that expired OVERDUE_MS ago and that no tombstone has removed."""
+    """Offsets that expired at least OVERDUE_MS ago but have no tombstone."""
     rows = evidence.tables.rows(
         "offset_expiry",
         [*GROUP, "topic", "expires_at"],

@@ -1,4 +1,5 @@
-"""All finders and their joint result. Apart from the package, so that code that only names findings loads no finder."""
+"""All finders and their joint result. Not in the package's `__init__`, so that code that only names findings loads
+none."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ FINDERS = (
     groups.throwaway_group,
 )
 
-# They look at each group, member or large record by itself.
+# Finders that look at one group, member or large record at a time.
 BY_GROUP = (
     assignments.partition_assigned_twice,
     assignments.partition_targeted_twice,
@@ -70,15 +71,15 @@ BY_GROUP = (
 
 
 class Found(NamedTuple):
-    """The findings, errors first, in an order that depends on nothing else; notes on finders that failed."""
+    """The findings, errors first, in an order that depends only on them; notes on finders that failed."""
 
     findings: list[Finding]
     notes: list[str]
 
 
 def look(evidence: Evidence) -> Found:
-    """The findings of every finder, those of BY_GROUP lot by lot. A finder that fails finds nothing there and leaves a
-    note."""
+    """The findings of every finder; those of BY_GROUP run lot by lot. A finder that fails has no findings there, and
+    leaves a note."""
     findings: list[Finding] = []
     lots, failure = attempt("looking at groups in lots", lambda: list(in_lots(evidence)))
     notes = [failure] if failure else []

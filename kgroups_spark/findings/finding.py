@@ -1,4 +1,4 @@
-"""Findings: their form, and the closed set of them."""
+"""Findings: their form, and the closed set of their kinds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "notice")
 
 
 class Kind(NamedTuple):
-    """`summary`: the condition that it reports, in a few words."""
+    """A kind of finding. `summary`: the condition that it reports, in a few words."""
 
     severity: Severity
     summary: str
 
 
-# error: something fails or is lost now; warning: it may; notice: worth knowing. The order is that of the table's rows.
+# error: something fails or is lost now; warning: it may; notice: worth knowing. The table's rows are in this order.
 KINDS: dict[str, Kind] = {
     "load_would_fail": Kind("error", "a coordinator of the chosen release would refuse to load the partition"),
     "group_in_wrong_partition": Kind("error", "a group is in the wrong partition: its name hashes to another"),
@@ -89,7 +89,7 @@ def at(moment: datetime) -> str:
 
 
 def tool(name: str, arguments: str) -> str:
-    """A line of one of Kafka's tools."""
+    """A command line of one of Kafka's tools."""
     return f"{name}.sh --bootstrap-server HOST:PORT {arguments}"
 
 

@@ -12,7 +12,7 @@ from kgroups_spark.durations import format_duration
 from kgroups_spark.findings.evidence import Evidence, Row, listed
 from kgroups_spark.findings.finding import Finding, at, quoted, tool
 
-# Fewer of one kind are no trouble.
+# Fewer groups of one pattern are not reported.
 MANY_GROUPS = 10
 
 # Generated parts of names: a UUID; the random number of kafka-console-consumer (ConsoleConsumerOptions.java).
@@ -23,7 +23,7 @@ MAYBE_GENERATED = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-|^console-consumer-\d"
 
 
 def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
-    """`groups.is_misplaced`: its name hashes to another offsets partition (section 8)."""
+    """Groups with `groups.is_misplaced`: the name hashes to another offsets partition (section 8)."""
     groups = evidence.groups
     for row in listed(groups.filter(groups["is_misplaced"])):
         group_id = row["group_id"]
@@ -58,7 +58,7 @@ def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
 
 
 def throwaway_group(evidence: Evidence) -> Iterator[Finding]:
-    """At least MANY_GROUPS groups without members whose names differ in a UUID or a console consumer's number only."""
+    """At least MANY_GROUPS groups without members whose names differ only in a UUID or a console consumer's number."""
     groups = evidence.groups
     empty = groups.filter(pc.field("member_count") == 0)
     likely = empty.filter(pc.match_substring_regex(empty["group_id"], MAYBE_GENERATED))

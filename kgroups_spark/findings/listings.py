@@ -1,5 +1,4 @@
-"""The entries of `__transaction_state` for the producers of open transactions: Kafka's rule for hanging ones needs
-them."""
+"""The entries of `__transaction_state` for the producers of open transactions, for Kafka's rule of hanging ones."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from kgroups_spark.transaction_coordinator.hanging import Listings, OpenOnPartit
 from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow
 
 Row = Mapping[str, Any]
-# Rows of transactional_ids that meet the conditions, with these columns.
+# (columns, conditions) -> rows of transactional_ids that meet the conditions.
 Ask = Callable[[Sequence[str], Sequence[Condition]], Iterable[Row]]
 
 COLUMNS = (
@@ -33,7 +32,8 @@ def listings(
 ) -> Listings | None:
     """The listing of these producers. None: no partition of the log was read.
 
-    `read`: the partitions of `__transaction_state` that were read; `known_until`: up to when, None: up to now.
+    `read`: the partitions of `__transaction_state` that were read; `known_until`: the time up to which; None: up to
+    now.
     """
     if not read:
         return None
@@ -46,9 +46,10 @@ def listings(
 
 
 def _are_all(read: Collection[int], ids: Iterable[Row]) -> bool:
-    """Whether these are all partitions of the log: their numbers have no gap, and each id is where it would be then.
+    """Whether these are all partitions of the log: their numbers have no gap, and each id is in the partition that it
+    hashes to with so many.
 
-    No record holds the number of partitions.
+    No record holds the partition count.
     """
     count = len(read)
     if set(read) != set(range(count)):
@@ -66,9 +67,9 @@ def _row(row: Row) -> TransactionalIdRow:
 
 
 def open_on_partition(transaction: Row, offsets: Iterable[Row]) -> OpenOnPartition:
-    """An open transaction for the rule, from its row of open_transactions and those of pending_offsets.
+    """An open transaction as the rule needs it, from its row of open_transactions and those of pending_offsets.
 
-    The producer's last record on the partition is its last offset that is still pending, or its first record.
+    The producer's last record on the partition is its last pending offset; without one, its first record.
     """
     times = [transaction["open_since"], *(offset.get("commit_timestamp") for offset in offsets)]
     known = [to_epoch_ms(at) for at in times if at is not None]

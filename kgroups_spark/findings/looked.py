@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The ledger's rows_added names the table for each audit that looked, with 0 if it found nothing.
+# The ledger's rows_added has this table for each audit that looked, with 0 if it found nothing.
 FINDINGS = "findings"
 
 

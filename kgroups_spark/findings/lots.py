@@ -1,7 +1,7 @@
 """Evidence in lots: for finders that look at one group at a time, some offsets partitions at a time.
 
-This bounds their load: members are loaded with all partitions that they have and will get, and 100,000 groups of ten
-members with ten partitions each would be a gigabyte on the driver.
+This bounds the memory of the driver: members are loaded with all their present and target partitions, and 100,000
+groups of ten members with ten partitions each would be a gigabyte.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from kgroups_spark.findings.evidence import Evidence, Tables
 from kgroups_spark.tables.conditions import Condition, partitions_in_lots
 
-# Members and committed offsets of a lot, which has at least one offsets partition. A member that has ten partitions
-# and will get ten is about 1 kB: at most a quarter of a gigabyte, mostly a tenth of that.
+# Members and committed offsets of a lot, which has at least one offsets partition. A member with ten present and ten
+# target partitions is about 1 kB: at most a quarter of a gigabyte, mostly a tenth of that.
 ROWS_AT_ONCE = 250_000
 
 
@@ -33,9 +33,9 @@ class OfPartitions:
 
 
 def in_lots(evidence: Evidence) -> Iterator[Evidence]:
-    """The evidence of some offsets partitions at a time, each with a bounded number of rows; small evidence as it is.
+    """The evidence of some offsets partitions at a time, each with a bounded number of rows; small evidence unchanged.
 
-    Each group is in exactly one lot. Finders that compare groups must see all of it.
+    Each group is in exactly one lot. Finders that compare groups must get the whole evidence instead.
     """
     rows = Counter[int]()
     for name in ("group_members", "committed_offsets"):
@@ -44,7 +44,7 @@ def in_lots(evidence: Evidence) -> Iterator[Evidence]:
     if rows.total() <= ROWS_AT_ONCE:
         yield evidence
         return
-    # Also partitions that have neither, but other reportable records.
+    # Also partitions without either that have other reportable records.
     reported = [each.offsets_partition for each in evidence.large_records]
     reported += [each.offsets_partition for each in evidence.times_off]
     reported += [row["offsets_partition"] for row in evidence.before if row["offsets_partition"] is not None]

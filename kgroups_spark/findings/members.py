@@ -14,12 +14,12 @@ from kgroups_spark.durations import format_duration
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups, some
 from kgroups_spark.findings.finding import Finding, at
 
-# The coordinator removes a static member that is away after its session timeout: 45 s, at most 60 s (defaults of
+# The coordinator removes a static member that is away for its session timeout: 45 s, at most 60 s (defaults of
 # group.consumer.(max.)session.timeout.ms).
 AWAY_MS = 3_600_000
 AWAY = -2  # the epoch of such a member (ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH)
 
-# max.poll.interval.ms, which a consumer sends as its rebalance timeout. Used where a member has none.
+# max.poll.interval.ms, which a consumer sends as its rebalance timeout. Used for members without one.
 DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
 
 
@@ -52,7 +52,7 @@ def unreadable_subscription(evidence: Evidence) -> Iterator[Finding]:
 
 
 def ghost_member(evidence: Evidence) -> Iterator[Finding]:
-    """A member known only from its assignment (T35), or a static one that left for a while and is long overdue
+    """A member known only from its assignment (T35), or a static one that left temporarily and is long overdue
     (T36)."""
     members = evidence.members
     nobody = ~_IN_CLASSIC_GROUP & (pc.coalesce(pc.field("client_host"), pc.scalar("")) == "")
@@ -108,8 +108,8 @@ def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
 
 
 def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
-    """Members short of their target assignment, in a group that has been Reconciling for twice their rebalance timeout:
-    a coordinator removes them after one."""
+    """Members without all of their target assignment, in a group that has been Reconciling for twice their rebalance
+    timeout. A coordinator removes them after one."""
     groups = evidence.groups
     stuck = (pc.field("state") == "Reconciling") & (pc.field("state_since") <= evidence.known_until)
     reconciling = {group_of(row): row for row in listed(_plain(groups).filter(stuck))}
@@ -122,7 +122,7 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
         late = [member for member in members if _is_late(member, group, known_until)]
         if not late:
             continue
-        # A member that waits for another member to release partitions is not to blame.
+        # A member that waits for another member to release partitions is not the cause.
         first = next((member for member in late if not _state(member).startswith("UNRELEASED")), late[0])
         yield Finding(
             "member_not_reconciled",
@@ -140,8 +140,8 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
 
 
 def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
-    """Two members of a consumer or streams group with one group.instance.id. (No coordinator loads such a record of a
-    classic group: load_would_fail.)"""
+    """Two members of a consumer or streams group with the same group.instance.id. (In a classic group no coordinator
+    loads such a record: load_would_fail.)"""
     members = evidence.members.select([*GROUP, "member_id", "group_instance_id", "log_offset"])
     static = members.filter(pc.field("group_instance_id").is_valid())
     if not static.num_rows:
@@ -166,7 +166,7 @@ def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
 
 
 def regex_matches_nothing(evidence: Evidence) -> Iterator[Finding]:
-    """A regular expression that was resolved to no topic (type 16). One that is not resolved yet is no finding."""
+    """A regular expression that was resolved to no topic (type 16). One that is not resolved yet is not reported."""
     members = evidence.members.select([*GROUP, "member_id", "subscribed_regex"])
     by_regex = members.filter(pc.field("subscribed_regex").is_valid())
     if not by_regex.num_rows:
@@ -238,8 +238,8 @@ def _how_far(member: Row, group: Row) -> str:
 
 
 def _state(member: Row) -> str:
-    """Its state by its current assignment; empty: no record has it, as for a streams member that has only just
-    joined."""
+    """The member's state from its current assignment; empty: no record has it, for example because a streams member has
+    only just joined."""
     state: str | None = member["member_state"]
     return state or ""
 

@@ -34,7 +34,8 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
 
 
 def clean_up_fails(evidence: Evidence) -> Iterator[Finding]:
-    """Share groups whose committed offsets break the clean-up of an offsets partition where something would expire."""
+    """Share groups whose committed offsets break the clean-up of an offsets partition in which something would
+    expire."""
     for row, kept in _share_groups_with_offsets(evidence):
         if kept is not None:
             offsets, groups = kept
@@ -50,7 +51,7 @@ def clean_up_fails(evidence: Evidence) -> Iterator[Finding]:
 
 
 def offsets_of_share_group(evidence: Evidence) -> Iterator[Finding]:
-    """Committed offsets of a share group, where they do not block the clean-up."""
+    """Committed offsets of a share group that do not break the clean-up."""
     for row, kept in _share_groups_with_offsets(evidence):
         if kept is None:
             yield _of_share_group(
@@ -73,8 +74,8 @@ def _of_share_group(name: str, row: Row, detail: str) -> Finding:
 
 
 def _share_groups_with_offsets(evidence: Evidence) -> list[tuple[Row, tuple[int, int] | None]]:
-    """Share groups with committed offsets (how many, the newest record), each with the number of offsets and groups of
-    its offsets partition that stay because their clean-up fails; None: none do."""
+    """Share groups with their number of committed offsets and the newest record. Each comes with the number of offsets
+    and groups of its partition that stay because the clean-up fails; None: there are none."""
     share = listed(evidence.groups.filter(pc.field("group_type") == "share").select(GROUP))
     if not share:
         return []
@@ -82,13 +83,13 @@ def _share_groups_with_offsets(evidence: Evidence) -> list[tuple[Row, tuple[int,
     columns = [*GROUP, "topic", "log_offset"]
     rows = evidence.tables.rows("committed_offsets", columns, Condition("group_id", "in", names))
     found = per_group(of_groups(rows, map(group_of, share)), ("log_offset", "max"))
-    # Decisions are read only where such a group is: nearly no lake has one.
+    # Decisions are read only if there is such a group: nearly no lake has one.
     kept = _kept_by_failing_clean_ups(evidence) if found else {}
     return [(row, kept.get(row["offsets_partition"])) for row in found]
 
 
 def _kept_by_failing_clean_ups(evidence: Evidence) -> dict[int, tuple[int, int]]:
-    """The number of offsets and groups that stay for that reason alone, by offsets partition."""
+    """By offsets partition, the number of offsets and groups that stay only for that reason."""
     fails = Condition("reason", "==", "clean_up_fails")
     offsets, groups = (
         Counter(evidence.tables.rows(name, ["offsets_partition"], fails)["offsets_partition"].to_pylist())
@@ -98,7 +99,7 @@ def _kept_by_failing_clean_ups(evidence: Evidence) -> dict[int, tuple[int, int]]
 
 
 def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
-    """Offsets committed under an older topic id than the newest that is known (the view stale_offsets has them all)."""
+    """Offsets committed under an older topic id than the newest known one (the view stale_offsets has all of them)."""
     newest = _newest_ids(evidence)
     if not newest:
         return
@@ -134,7 +135,7 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _newest_ids(evidence: Evidence) -> dict[str, Row]:
-    """The newest id of each topic with several. An id that only a cluster reported is newer than all in the log."""
+    """The newest id of each topic with several. An id that only a cluster reported is newer than all ids in the log."""
     rows = evidence.tables.rows("topics", ["topic", "topic_id", "seen_log_timestamp"])
     names = rows.group_by("topic").aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)["topic"]
     newest: dict[str, Row] = {}

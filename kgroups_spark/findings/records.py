@@ -1,4 +1,4 @@
-"""Records that stop a coordinator, or soon will."""
+"""Records at which a coordinator's load fails, or soon will."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kgroups_spark.findings.finding import Finding
 
 # message.max.bytes, the default for a whole batch (ServerLogConfigs.MAX_MESSAGE_SIZE_DEFAULT, 1 MiB and its overhead).
 MAX_MESSAGE_BYTES = 1_048_588
-# Four fifths: a few more members or topics reach it.
+# Four fifths of it, which a few more members or topics exceed.
 NEAR_LIMIT_BYTES = MAX_MESSAGE_BYTES * 4 // 5
 
 
 def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
-    """By offsets partition the first record in quarantine at which a coordinator fails, if the log still reaches back
-    to it."""
+    """By offsets partition, the first record in quarantine at which a coordinator's load fails, if the log still begins
+    at or before it."""
     columns = ["offsets_partition", "log_offset", "log_timestamp", "group_id", "topic", "partition", "producer_id"]
     rows = evidence.tables.rows(
         "quarantine", [*columns, "reason", "detail", "resolved_by"], Condition("coordinator_fails", "==", True)
@@ -49,8 +49,8 @@ def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
 
 
 def group_record_near_limit(evidence: Evidence) -> Iterator[Finding]:
-    """By group the largest record of at least NEAR_LIMIT_BYTES that is the newest about the group or one of its
-    members; earlier findings remain as long as that is true."""
+    """By group, the largest record of at least NEAR_LIMIT_BYTES that is the newest about the group or one of its
+    members. Earlier findings remain as long as that is true."""
     reported = {
         (row["offsets_partition"], row["log_offset"]): row for row in evidence.found_before("group_record_near_limit")
     }
@@ -67,7 +67,7 @@ def group_record_near_limit(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _newest(evidence: Evidence, places: list[tuple[int, int]]) -> list[Row]:
-    """Those log offsets that hold the newest record about a group or a member."""
+    """Rows of those places (partition, log offset) that hold the newest record about a group or a member."""
     columns = [*GROUP, "log_offset"]
     rows = pa.concat_tables([evidence.groups.select(columns), evidence.members.select(columns)])
     near = rows.filter(pc.is_in(rows["log_offset"], pa.array(sorted({offset for _, offset in places}), pa.int64())))

@@ -15,12 +15,12 @@ from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.share_coordinator.listed import share_lag
 
 SHARE_PARTITION = ["group_id", "topic_id", "partition"]
-# A record is locked for 30 s by default, for an hour at most (group.share.max.record.lock.duration.ms).
+# A record is locked for 30 s by default, and for an hour at most (group.share.max.record.lock.duration.ms).
 NOT_PROGRESSING_MS = UNITS_MS["h"]
 
 
 def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:
-    """Records that a share group has released so often that one more failed delivery archives them."""
+    """Records that a share group has released so often that the next failed delivery archives them."""
     if not evidence.has_share_state:
         return
     columns = [*SHARE_PARTITION, "first_offset", "last_offset", "delivery_count", "attempts_left"]
@@ -124,7 +124,7 @@ def _topics(evidence: Evidence) -> dict[str, str]:
 
 
 def _ends(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """The log ends that this audit saw; empty if it asked no cluster."""
+    """The log ends that this audit asked the cluster for; empty if it asked none."""
     columns = ["topic", "partition", "log_end_offset"]
     rows = evidence.tables.rows("topic_offsets", columns, Condition("audit_id", "==", evidence.audit_id)).to_pylist()
     return {

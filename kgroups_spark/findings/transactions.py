@@ -22,7 +22,7 @@ TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
 
 
 def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
-    """A transaction that was opened longer ago than any may last, and records of a producer in no transaction (T28)."""
+    """A transaction open for longer than any may last, and records of a producer outside a transaction (T28)."""
     limit = evidence.before_until(TOO_LONG_MS)
     columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids", "transactional_id"]
     rows = evidence.tables.rows(
@@ -56,7 +56,7 @@ def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
 
 
 def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
-    """Findings on open transactions, by Kafka's rule (hanging.py)."""
+    """The verdict on each open transaction, by Kafka's rule (hanging.py)."""
     if not transactions:
         return []
 

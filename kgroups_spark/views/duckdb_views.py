@@ -138,7 +138,7 @@ class DuckDbLake:
 
     @property
     def connection(self) -> DuckDBPyConnection:
-        """A new connection of this lake. Times are TIMESTAMP WITH TIME ZONE, shown in UTC."""
+        """The lake's own connection, created on first use. Times are TIMESTAMP WITH TIME ZONE, shown in UTC."""
         if self._connection is None:
             import duckdb
 
@@ -260,7 +260,7 @@ def _require_plain_path(location: str) -> None:
 
 
 def _require_readable(table: DeltaTable, name: str) -> None:
-    """Raises DeltaProtocolError for a table that deltalake, used without its own reader, does not read correctly."""
+    """Raises DeltaProtocolError for a table whose files deltalake would not read correctly on their own."""
     from deltalake.exceptions import DeltaProtocolError
 
     protocol = table.protocol()
