@@ -5,5 +5,5 @@ figures     an answer as a table or a plot, with its SQL
 plots       plots as static SVG: they print, scale, and follow the reader's colours without a script
 sections    the order of the figures, and the sentences around them
 headlines   the page in a few sentences, the most urgent first
-page        all of it as HTML
+page        all of these as HTML
 """

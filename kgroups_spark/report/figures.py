@@ -1,4 +1,4 @@
-"""Answers as a page shows them: tables of cells, and plots; each with the SQL that gave it."""
+"""Answers as a page shows them: tables of cells, and plots, each with its SQL."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kgroups_spark.counts import sized
 from kgroups_spark.report.queries import Row
 from kgroups_spark.times import format_time_for_people
 
-# `text` as it is, `time` in UTC to the second, `count` a whole number, `rate` one decimal, `bytes` with a unit.
+# `text`: unchanged; `time`: in UTC to the second; `count`: a whole number; `rate`: one decimal; `bytes`: with a unit.
 Kind = Literal["text", "time", "count", "rate", "bytes"]
 Cell = str | int | float | None
 
-ROWS_SHOWN = 10  # of each table, before the reader asks for more
+ROWS_SHOWN = 10  # of each table, until the reader opens the rest
 LONGEST_WORD = 24  # characters without a blank or hyphen that stay on one line
-BUDGET_BYTES = 300_000  # of a table's rows in the page, which so stays below 5 MB
+BUDGET_BYTES = 300_000  # of a table's rows in the page, to keep it below 5 MB
 DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; a minor one is left out where the screen is narrow. `is_detail`: its texts are sentences,
-    which have a line of their own there."""
+    """A column of a table. A minor one is left out on a narrow screen. `is_detail`: its texts are sentences, which have
+    a line of their own there."""
 
     name: str
     heading: str
@@ -48,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells in the order of the columns; `left_out`: the number of other rows in the answer."""
+    """Rows of cells in the order of the columns. `left_out`: the number of rows of the answer that are not in it."""
 
     name: str
     caption: str
@@ -65,7 +65,7 @@ class Table:
 
     @property
     def first_rows(self) -> list[list[str]]:
-        """The rows seen at first, as texts."""
+        """The rows that are visible at first, as texts."""
         return replace(self, rows=self.rows[:ROWS_SHOWN]).texts
 
     @property
@@ -79,7 +79,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing and what it shows, in words; `legend`: its series with their colours; `note`: what else to know."""
+    """A drawing and its contents in words. `legend`: its series with their colours; `note`: a further explanation."""
 
     name: str
     caption: str
@@ -91,7 +91,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; without figures its sentences are all of it. `has_groups`: each group follows."""
+    """A part of the page; without figures it consists of its sentences. `has_groups`: each group follows."""
 
     name: str
     heading: str
@@ -110,7 +110,7 @@ def table(
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """The first rows that fit into the budget, as cells."""
+    """The table with the first rows of the answer that fit into the budget."""
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
@@ -124,8 +124,8 @@ def table(
 
 
 def as_cell(value: Any) -> Cell:
-    """A value of an answer as a cell: times as texts, texts without invisible characters. No name is cut: a table
-    leaves out rows."""
+    """A value of an answer as a cell: times as texts, texts without invisible characters. No name is cut; a table that
+    is too large leaves out rows instead."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float):
@@ -141,7 +141,7 @@ _LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")
 
 
 def has_long_word(text: str) -> bool:
-    """Whether it has a word that must break, or the table would be wider than a phone; report.js asks the same."""
+    """Whether it has a word that must break, or the table would be wider than a phone. report.js has the same rule."""
     return _LONG_WORD.search(text) is not None
 
 
@@ -153,7 +153,7 @@ def visible(text: str) -> str:
 
 
 def shown(cell: Cell, kind: Kind) -> str:
-    """A cell for people; report.js does the same."""
+    """A cell's text for people. report.js has the same rule."""
     if cell is None:
         return "–"
     if isinstance(cell, str):

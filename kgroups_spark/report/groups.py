@@ -1,4 +1,4 @@
-"""Each group by itself: its committed offsets with their owners, and its newest events, under an anchor of its own."""
+"""Each group by itself, under its own anchor: its committed offsets with their owners, and its newest events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroups_spark.report.queries import Row, query
 from kgroups_spark.report.words import CAUSES, EVENTS
 
 BUDGET_BYTES = 600_000  # of all groups' rows in the page
-_BYTES_A_ROW, _BYTES_A_GROUP = 150, 1000  # of markup
+_BYTES_A_ROW, _BYTES_A_GROUP = 150, 1000  # bytes of markup
 _LONGEST_ANCHOR = 200
 # By query.
 CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
@@ -38,7 +38,7 @@ _EVENTS = (
 
 @dataclass(frozen=True)
 class Group:
-    """A group of the page. `name` is as tables show it; `tables` have at most 30 offsets and 15 events."""
+    """A group of the page. `name`: as tables show it; `tables`: at most 30 offsets and 15 events."""
 
     anchor: str
     name: str
@@ -47,7 +47,7 @@ class Group:
 
 
 def groups_of(answers: Mapping[str, Sequence[Row]]) -> tuple[list[Group], int]:
-    """The groups by name, as many as the budget allows (the urgent ones first), and the number of others."""
+    """As many groups as the budget allows, the urgent ones first; sorted by name. Also the number of other groups."""
     known = {row["group_id"]: row for row in answers["all_groups"]}
     offsets, events = _by_group(answers["group_offsets"]), _by_group(answers["newest_events"])
     names = list(dict.fromkeys([*_urgent(answers), *known, *events]))

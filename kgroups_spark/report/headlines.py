@@ -1,4 +1,4 @@
-"""The page in a few sentences, the most urgent first: those that call for action."""
+"""The page in a few sentences about facts that call for action, the most urgent first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Headline(NamedTuple):
 
 
 def headlines(answers: Answers) -> list[Headline]:
-    """The urgent facts; where nothing is urgent, one sentence that says so."""
+    """The urgent facts; without any, one sentence to that effect."""
     found = [
         *_expiring(answers),
         *_hanging(answers),
@@ -126,7 +126,7 @@ def _lost(answers: Answers) -> list[Headline]:
 
 
 def _names(rows: Sequence[Row]) -> str:
-    """The first groups by name."""
+    """The names of the first groups, and the number of others."""
     names = list(dict.fromkeys(visible(row["group_id"]) for row in rows))
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

@@ -1,4 +1,4 @@
-"""The page: everything that it needs in one file, so that it opens from a disk, a mail or a build server."""
+"""The page: one file without external parts, so that it opens from a disk, a mail or a build server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).parent / "page"
 def report_page(
     ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None, title: str | None = None
 ) -> str:
-    """The HTML of the report of a lake with a finished audit; `progress` hears what is being done.
+    """The HTML of the report of a lake with a finished audit. `progress` is called with each step.
 
     `title`: the cluster's name; None: its id, or the lake's location if the id is unknown.
     """
@@ -39,7 +39,7 @@ def report_page(
 
 
 def html(answers: Answers, location: str, title: str | None = None) -> str:
-    """The page of the answers to all queries."""
+    """The page from the answers to all queries."""
     script = (_FOLDER / "report.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     lake = answers["lake"][0]
@@ -58,7 +58,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             groups=groups,
             group_queries=[(caption, query(name)) for name, caption in CAPTIONS.items()],
             groups_left_out=groups_left_out,
-            # The page runs nothing but this script: its text is never run, even if it were not escaped.
+            # The page runs only this script, so its text never runs, even if it were not escaped.
             script=script,
             script_digest=digest,
             style=(_FOLDER / "report.css").read_text(),
@@ -82,7 +82,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # Compact, and as jinja2 escapes it for a script element: no name in it can end that element.
+    # Compact, and escaped by jinja2 for a script element, so that no name in it can end that element.
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     environment.filters["visible"] = visible
     environment.filters["time"] = lambda moment: "?" if moment is None else format_time_for_people(moment)[:16]

@@ -18,7 +18,7 @@ from kgroups_spark.report.queries import Row
 
 BLUE, AMBER, RED, GREEN, GREY, PURPLE = "#33658a", "#d08c45", "#b23a48", "#5b8c5a", "#a3a8b0", "#6d597a"
 PALE_BLUE, TEXT, GRID = "#a9c6dc", "#4a4f57", "#e3e5e8"
-# Kafka's states of groups, the usual ones first, which are drawn at the bottom.
+# Kafka's states of groups. The usual ones come first and are drawn at the bottom.
 STATE_COLORS = {
     "Stable": BLUE,
     "Empty": GREY,
@@ -41,12 +41,12 @@ DARK = {
     TEXT: "#b4b9c2",
     GRID: "#33373d",
 }
-# Wide enough for two beside each other on a screen, narrow enough for its letters to be read on a phone.
+# Wide enough for two side by side on a screen, narrow enough for its letters to be readable on a phone.
 _WIDTH, _HEIGHT, _LETTERS = 440, 170, 12
-_ROOM_OF_A_DATE = 52  # below the bars
+_ROOM_OF_A_DATE = 52  # pixels below the bars
 _FEW_BARS = 8
-_MOST_STEPS = 5  # of the axis of numbers
-PARTIAL = 0.45  # how much colour a bar keeps whose day is not whole
+_MOST_STEPS = 5  # on the axis of numbers
+PARTIAL = 0.45  # the opacity of a bar whose day is not complete
 # Vega's expressions for the texts of labels.
 _DAY_AND_MONTH = "utcFormat(toDate(datum.value), '%-d %b')"
 _SHORT_NUMBER = "format(datum.value, '~s')"
@@ -56,7 +56,7 @@ Series = Sequence[tuple[str, str]]  # names with their colours, the first at the
 
 @dataclass(frozen=True)
 class Axes:
-    """The titles of a plot's axes, and the words of a bar: `1 offset`, `2 offsets`; `noun` None: its series is one."""
+    """The titles of a plot's axes, and the words of a bar: `1 offset`, `2 offsets`; `noun` None: it has one series."""
 
     x: str
     y: str
@@ -68,7 +68,7 @@ def days_chart(
 ) -> alt.Chart:
     """Bars for `days` days from the first on, of rows with `day`, `series`, `value`.
 
-    `partial`: the days that the log has only a part of, and which; their bars are pale.
+    `partial`: the days of which the log has only a part, with that part; their bars are pale.
     """
     shown = [first + timedelta(days=number) for number in range(days)]
     names = [_day_name(day) for day in shown]
@@ -93,8 +93,8 @@ def days_chart(
 
 
 def labelled_days(shown: Sequence[datetime], heights: Mapping[datetime, float]) -> list[datetime]:
-    """The days whose dates have room below the bars: all of a few bars, the highest first; every n-th of many, up to
-    the last."""
+    """The days whose dates have room below the bars. If there are few bars, all of them, the highest first; otherwise
+    every n-th day, up to the last."""
     apart = -(-_ROOM_OF_A_DATE * len(shown) // _WIDTH)
     bars = [day for day in shown if heights.get(day)]
     if len(bars) > _FEW_BARS:
@@ -156,7 +156,7 @@ def _stacked_bars(values: list[Row], series: Series, x: alt.X, title: str) -> al
 
 
 def ticks_up_to(highest: float) -> list[float]:
-    """Whole numbers from 0 on, six at most, the last not below the highest bar."""
+    """Whole numbers from 0 on, six at most; the last is not below the highest bar."""
     if highest <= 0:
         return [0, 1]
     size = 10 ** max(0, math.floor(math.log10(highest / _MOST_STEPS)))
@@ -165,7 +165,7 @@ def ticks_up_to(highest: float) -> list[float]:
 
 
 def svg(chart: Any) -> str:
-    """The drawing."""
+    """The drawing as SVG."""
     specification = chart.to_dict() | {"config": _CONFIG, "background": None}
     specification["autosize"] = {"type": "fit-x", "contains": "padding"}
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

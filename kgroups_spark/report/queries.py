@@ -1,4 +1,4 @@
-"""The questions that the report and the notebooks ask a lake, as SQL files that Spark and DuckDB both take."""
+"""The questions about a lake of the report and the notebooks, as SQL files that Spark and DuckDB both run."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ def query(name: str) -> str:
 
 
 def group_query(name: str) -> str:
-    """The text of one of GROUP_NAMES, asked of :group_id; `offsets` and `rewound` ask from :since until :until."""
+    """The text of one of GROUP_NAMES, with the parameter :group_id; `offsets` and `rewound` also have :since,
+    :until."""
     return (_OF_A_GROUP / f"{name}.sql").read_text().strip()

@@ -49,8 +49,8 @@ ABORTS = {
 
 
 def counted_from(row: Row) -> str:
-    """The base of an offset's retention, from a row of offset_expiry or of the query expiring_groups, with the state
-    of its group."""
+    """The moment from which an offset's retention counts. `row`: of offset_expiry or of the query expiring_groups, with
+    the state of its group."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set the time"
     since = "?" if row["base_timestamp"] is None else format_time_for_people(row["base_timestamp"])[:16]

@@ -1,4 +1,4 @@
-"""Columns that text takes on a terminal, and where it may break: never inside a word."""
+"""The width of a text on a terminal, in columns, and where it may break: never inside a word."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-# A word with the blanks after it; a date stays with its time, and a time with its zone.
+# A word with the blanks after it. A date stays with its time, and a time with its zone.
 _WORD = re.compile(r"^ +|(?:\S*\d{4}-\d\d-\d\d \d\d:\d\d\S*|\S+)(?: UTC\S*)? *")
 _LIST_ITEM = re.compile(r".*?\d[,;]|.+", re.DOTALL)  # of 'orders:0,1;payments:2'
 _HEADING_WORD = re.compile(r"[^-/ ]*[-/ ]+|[^-/ ]+")
 
 
 class Pieces(str):
-    """Text that may break between its `pieces`; together they are the text."""
+    """Text that may break between its `pieces`, which together are the text."""
 
     pieces: tuple[str, ...]
 
@@ -40,17 +40,18 @@ def heading_words(text: str) -> Pieces:
 
 
 def pieces_of(text: str) -> tuple[str, ...]:
-    """Those of a text that has some; any other is one piece, however long."""
+    """The pieces of a text; one that is not Pieces is one piece, however long."""
     return text.pieces if isinstance(text, Pieces) else (text,)
 
 
 def narrowest(text: str) -> int:
-    """The columns that the text needs at least: those of its longest piece."""
+    """The least number of columns for the text: those of its longest piece."""
     return max((display_width(piece.rstrip(" ")) for piece in pieces_of(text)), default=0)
 
 
 def filled(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` columns, or of one longer piece; at least one line, perhaps empty."""
+    """The text in lines of at most `width` columns; a longer piece has a line of its own. At least one line, which may
+    be empty."""
     lines, line, room = [], "", 0
     for piece in pieces_of(text):
         needed = display_width(piece.rstrip(" "))
@@ -75,7 +76,7 @@ def side_by_side(cells: Sequence[str], widths: Sequence[int], right: Sequence[bo
 
 
 def padded_to(text: str, width: int, right: bool) -> str:
-    """The text with blanks up to that many columns; `right`: the blanks in front."""
+    """The text with blanks up to `width` columns; `right`: the blanks are in front."""
     padding = " " * (width - display_width(text))
     return padding + text if right else text + padding
 

@@ -1,5 +1,4 @@
-"""Help in the width of the screen: prose is filled, an example's comment is below it where there is no room for
-both."""
+"""Help in the width of the screen. Prose is filled; an example's comment is below it if there is no room for both."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ _POINT = re.compile(r"\d\. ")  # of a list
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Descriptions and epilogs are written in lines of 120 columns, which stay as they are where they fit.
+    """Descriptions and epilogs are written in lines of 120 columns, which stay unchanged if they fit.
 
-    Else lines that begin at the margin are prose, up to the next blank or indented line. An indented line is an
-    example, or a point of a list, with the lines that are indented further. An example in several lines is still a
-    command of a shell: each but the last ends with a backslash, none inside of quotes.
+    Otherwise lines that begin at the margin are prose, up to the next blank or indented line. An indented line is an
+    example, or a point of a list, together with the lines that are indented further. An example in several lines
+    remains a command of a shell: each line but the last ends with a backslash, and none breaks inside quotes.
     """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -32,7 +31,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return "\n".join(indent + line for line in lines)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        """The lines of an option's help. argparse's own break `share-state` at its hyphen."""
+        """The lines of an option's help. argparse's own method would break `share-state` at its hyphen."""
         return _wrapped(" ".join(text.split()), width, 0, 0)
 
 

@@ -26,7 +26,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 ENGINES = ("auto", "duckdb", "spark")
 WRITERS = ("auto", "parts", "spark")
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
-GROUP_TYPE_ALIASES = {"generic": "classic"}  # KIP-848's early name of it
+GROUP_TYPE_ALIASES = {"generic": "classic"}  # the early name in KIP-848
 GROUP_STATES = (
     "Empty",
     "PreparingRebalance",
@@ -44,14 +44,14 @@ class OptionParser(argparse.ArgumentParser):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("formatter_class", HelpFormatter)
-        kwargs.setdefault("allow_abbrev", False)  # an abbreviation would break with the next option that is added
+        kwargs.setdefault("allow_abbrev", False)  # an abbreviation may become ambiguous with the next new option
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Only command names have choices here; argparse's own text lists all of them and suggests none."""
+        """Checks a command name: only these have choices. argparse's own text lists all of them and suggests none."""
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             nearest = did_you_mean(str(value), known) or f"; use {', '.join(known)}"
@@ -224,7 +224,7 @@ def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(kind: type[Options], arguments: argparse.Namespace, **others: Any) -> Options:
-    """A command's options as a dataclass: each field from the option of that name, but for those in `others`."""
+    """A command's options as a dataclass: each field from the option of that name, except those in `others`."""
     names = (field.name for field in fields(kind))
     return kind(**{name: getattr(arguments, name) for name in names if name not in others}, **others)
 

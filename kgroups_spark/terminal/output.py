@@ -1,13 +1,13 @@
 """Rows on stdout as a table, as JSON lines or as CSV; everything else goes to stderr.
 
-A row is a dict with the column names of the tables; times are datetimes with a zone, bytes are bytes. JSON and CSV have
-all of a row's columns under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
-people: fewer columns, Kafka's headings, times without their milliseconds.
+A row is a dict with the column names of the tables. Times are datetimes with a zone, bytes are bytes. JSON and CSV have
+all columns of a row under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
+people: it has fewer columns, Kafka's headings, and times without milliseconds.
 
-All output goes through here. No control characters reach a terminal: names come from a log.
-JSON has such characters as `\u009b`, which says the same. CSV for a file or a pipe has every text as it is, so that it
-can be read back; also one that begins with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a mark in
-front would change names and negative numbers for every other reader.
+All output goes through this module. No control characters reach a terminal, because names come from a log. JSON has
+such characters as `\\u009b`, which is equivalent. CSV for a file or a pipe has every text unchanged, so that it can be
+read back. That includes texts that begin with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a
+prefix would change names and negative numbers for every other reader.
 """
 
 import base64
@@ -33,16 +33,16 @@ from kgroups_spark.terminal.text_table import NULL, TextTable
 from kgroups_spark.times import format_time, format_time_for_people
 
 FORMATS = ("table", "json", "csv")
-_GOES_ON = "  "  # in front of a line that continues the one before
+_GOES_ON = "  "  # before a line that continues the previous one
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of what a command prints: its contract name, and its heading on the screen (None: not shown there).
+    """A column of a command's output: its contract name, and its heading on the screen (None: it is not shown there).
 
-    `broken` tells where its text may break on a narrow screen (display.words; None: nowhere).
+    `broken`: where its text may break on a narrow screen (display.words; None: nowhere).
     """
 
     name: str
@@ -51,7 +51,7 @@ class Column:
 
 
 def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
-    """The number of rows, after writing them to `out` (default: stdout) in one of FORMATS."""
+    """Writes the rows to `out` (default: stdout) in one of FORMATS; returns their number."""
     out = out or sys.stdout
     writer = {"table": _write_table, "json": _write_json_lines, "csv": _write_csv}[form]
     return writer(rows, columns, out)
@@ -65,12 +65,12 @@ def _write_json_lines(rows: Iterable[Row], columns: Sequence[Column], out: TextI
 
 
 def json_line(row: Row) -> str:
-    """One object in one line, with its line end; `plain_value` converts types that JSON lacks."""
+    """One object as a line, with its line end; `plain_value` converts types that JSON lacks."""
     try:
         line = orjson.dumps(row, _plain, orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:  # numbers of more than 64 bits
         return json_text(json.dumps(row, ensure_ascii=False, default=plain_value, separators=(",", ":"))) + "\n"
-    # It spells out the control characters below the blank.
+    # orjson escapes the control characters below the blank.
     return (line.decode() if line.isascii() and b"\x7f" not in line else json_text(line.decode())) + "\n"
 
 
@@ -93,8 +93,8 @@ def _write_csv(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> i
 def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
     """A function that writes one row: null as an empty cell, lists and objects as JSON text, a line feed at the end.
 
-    A cell with a comma, a quote, a carriage return or a line feed is quoted, by every Python. On a terminal, where no
-    program reads it, control characters are spelled out as in a table.
+    A cell with a comma, a quote, a carriage return or a line feed is quoted, by every release of Python. On a terminal,
+    which no program reads, control characters are spelled out as in a table.
     """
     writer = csv.writer(_LineFeeds(out), lineterminator=_LineFeeds.INSTEAD_OF)
     shown = printable if out.isatty() else str
@@ -106,7 +106,8 @@ class _Writes(Protocol):
 
 
 class _LineFeeds:
-    """Python's writer quotes the characters of its own line end only (all of them from 3.13 on): hence both."""
+    """A file whose lines end with a line feed. Python's writer quotes the characters of its own line end only (all of
+    them from 3.13 on), so its line end is both characters."""
 
     INSTEAD_OF = "\r\n"
 
@@ -151,8 +152,8 @@ def _cell(value: Any, column: Column) -> str | int:
 
 
 def table_cell(value: Any) -> str | int:
-    """The text of a table's cell: `-` for null as in Kafka's tools, a list's values with commas between them, objects
-    as JSON."""
+    """The text of a table's cell: `-` for null as in Kafka's tools, a list's values separated by commas, objects as
+    JSON."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -189,7 +190,7 @@ def screen_width(out: TextIO) -> int | None:
 
 
 def terminal_width(out: TextIO) -> int:
-    """Columns of the terminal of `out`: $COLUMNS, else its own answer, else 80."""
+    """Columns of the terminal of `out`: $COLUMNS, otherwise the terminal's own value, otherwise 80."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
@@ -200,14 +201,16 @@ def terminal_width(out: TextIO) -> int:
 
 
 def show(line: str, out: TextIO | None = None) -> None:
-    """A line for people on stdout, or on `out`; marks of Style stay, other control characters are spelled out."""
+    """Prints a line for people on stdout, or on `out`. Marks of Style stay, other control characters are spelled
+    out."""
     shown = "".join(part if OWN_MARKS.fullmatch(part) else printable(part) for part in OWN_MARKS.split(line))
     (out or sys.stdout).write(shown + "\n")
 
 
 def say(text: str) -> None:
-    """A line for a person: on stderr, so that stdout has rows only. Control characters, line feeds too, are spelled
-    out. On a terminal a sentence breaks between words; an indented line, such as a command to copy, stays whole."""
+    """Prints a line for a person on stderr, so that stdout has only rows. Control characters, including line feeds, are
+    spelled out. On a terminal a sentence breaks between words; an indented line, such as a command to copy, does
+    not."""
     for line in _lines_for(sys.stderr, printable(text)):
         sys.stderr.write(line + "\n")
     sys.stderr.flush()
@@ -221,7 +224,8 @@ def _lines_for(out: TextIO, text: str) -> list[str]:
 
 
 class _Spoken(logging.Handler):
-    """Log records of libraries, as lines for people. py4j logs the stacks of failures that it raises as well."""
+    """Log records of libraries, as lines for people. py4j logs the stacks of failures that it raises as well, so they
+    are left out."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if "py4j" not in Path(record.pathname).parts:
@@ -230,7 +234,7 @@ class _Spoken(logging.Handler):
 
 @contextmanager
 def spoken_logs() -> Iterator[None]:
-    """In the block, warnings that libraries log go to stderr through here, unless logging is configured."""
+    """In the block, warnings that libraries log are printed by `say`, unless logging is configured."""
     root = logging.getLogger()
     if root.handlers:
         yield
@@ -244,6 +248,6 @@ def spoken_logs() -> Iterator[None]:
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Lines for a person, each printed by `say`."""
+    """Prints each line with `say`."""
     for line in lines:
         say(line)

@@ -1,4 +1,4 @@
-"""An output file: all of it or nothing, in a local folder or at a URI that pyarrow.fs opens."""
+"""An output file, written completely or not at all, in a local folder or at a URI that pyarrow.fs opens."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kgroups_spark.errors import KgroupsError, UsageError
 
 
 def require_place(output: str, example: str) -> None:
-    """Raises UsageError before any work if no file can be written there; `example` is a file's name. A URI fails only
-    when it is written."""
+    """Raises UsageError, before any work, if no file can be written there; `example` is a file's name. A URI is checked
+    only when it is written."""
     if _is_uri(output):
         return
     path = Path(output)
@@ -26,7 +26,7 @@ def require_place(output: str, example: str) -> None:
 
 
 def write_file(output: str, content: bytes) -> None:
-    """Writes all of the content or, if that fails, none of it: an older file stays as it is. Raises KgroupsError."""
+    """Writes all of the content or, if that fails, none of it: an older file stays unchanged. Raises KgroupsError."""
     try:
         if _is_uri(output):
             _write_by_pyarrow(output, content)
@@ -42,7 +42,7 @@ def _is_uri(output: str) -> bool:
 
 
 def _write_by_pyarrow(output: str, content: bytes) -> None:
-    """An object store shows an object only once it is closed."""
+    """Writes directly, because an object store shows an object only once it is closed."""
     from kgroups_spark.storage.files import file_system
 
     system, place = file_system(output)

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from kgroups_spark.escapes import printable
 from kgroups_spark.terminal.output import say, terminal_width
 
-_SECONDS_BETWEEN_LINES = 5.0  # where lines stay: in a log file, in a scheduler
+_SECONDS_BETWEEN_LINES = 5.0  # where lines are not overwritten: in a log file, in a scheduler
 
 
 class Progress:
-    """Call it with the current step. A terminal shows one line, which changes, or more where it is narrow: nothing is
+    """Call it with the current step. A terminal shows one line, which is overwritten; it may wrap, because nothing is
     cut. Elsewhere a line is printed now and then."""
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Progress:
 
     @property
     def _cleared(self) -> str:
-        """To the first of the lines that are shown, and clear it and those below."""
+        """The control sequence that moves to the first shown line and clears from there on."""
         up = f"\x1b[{self._lines - 1}A" if self._lines > 1 else ""
         return f"\r{up}\x1b[J"
 
 
 @contextmanager
 def work_reported(failed: str) -> Iterator[Progress]:
-    """Progress of the block's work. A failure is one line, which begins with `failed`."""
+    """Shows the progress of the block's work. A failure is one line, which begins with `failed`."""
     from kgroups_spark.lake.failures import machine_failures_reported
 
     progress = Progress()

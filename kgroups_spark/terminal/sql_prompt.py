@@ -1,4 +1,4 @@
-"""A prompt with line editing, names completed by TAB, and the lines typed before: Python's readline."""
+"""A prompt with line editing, completion of names by TAB, and a history of lines, by Python's readline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 try:
     import readline
-except ImportError:  # Windows, and Pythons built without it: plain lines
+except ImportError:  # Windows, and builds of Python without it: plain lines
     readline = None  # type: ignore[assignment]
 
 FIRST, NEXT = "kgroups> ", "     ... "
@@ -17,7 +17,7 @@ class Prompt:
     """Reads lines from a terminal."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """`words`: what TAB completes, ignoring case."""
+        """`words`: the names that TAB completes, ignoring case."""
         self._words = words
         self._found: list[str] = []
         if readline is not None:
@@ -35,7 +35,7 @@ class Prompt:
             except EOFError:
                 sys.stderr.write("\n")
                 return None
-        # Rows go to a file: the prompt must not.
+        # stdout is a file for the rows, so the prompt must not go there.
         sys.stderr.write(prompt)
         sys.stderr.flush()
         line = sys.stdin.readline()

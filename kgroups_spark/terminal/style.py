@@ -1,4 +1,4 @@
-"""Bold and two colours, where they help and are wanted; nothing on the screen depends on them."""
+"""Bold and two colours, if they help and are wanted; nothing on the screen depends on them."""
 
 import os
 import re
@@ -12,13 +12,13 @@ OWN_MARKS = re.compile("(\x1b\\[(?:0|1|2|33)m)")
 
 @dataclass(frozen=True)
 class Style:
-    """Marks text for a terminal, or leaves it as it is."""
+    """Marks text for a terminal, or returns it unchanged."""
 
     is_on: bool
 
     @classmethod
     def of(cls, out: TextIO) -> "Style":
-        """On for a terminal that can, unless NO_COLOR is set (no-color.org)."""
+        """On for a terminal that supports marks, unless NO_COLOR is set (no-color.org)."""
         return cls(out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
 
     def heading(self, text: str) -> str:
@@ -31,5 +31,5 @@ class Style:
         return self._marked(text, "2")
 
     def _marked(self, text: str, code: str) -> str:
-        text = printable(text)  # names cannot smuggle in marks
+        text = printable(text)  # so that names cannot contain marks
         return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text

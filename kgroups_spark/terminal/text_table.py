@@ -1,14 +1,14 @@
-"""Rows of text for a screen. Numbers, times and names are never cut: where a row is too wide, the form changes.
+"""Rows of text for a screen. Numbers, times and names are never cut: if a row is too wide, the form changes.
 
-A screen too narrow for all columns drops empty columns first. Next, headings and sentences wrap; then a row takes two
-or three lines, with some of its columns in each:
+If a screen is too narrow for all columns, empty columns are dropped first. Next, headings and sentences wrap. Then a
+row takes two or three lines, with some of its columns in each:
 
     GROUP           TYPE      STATE        #OFFSETS
         EXPIRES-AT (UTC)     IN
     audit-archiver  consumer  Stable              2
         2026-11-13 08:19:05  now
 
-Where that is not enough, each row is printed as a block, a line a column.
+If that is not enough, each row is printed as a block, with a line for each column.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgroups_spark.terminal.display import (
 __all__ = ["NULL", "TextTable", "display_width", "printable"]
 
 _GAP = "  "
-_INDENT = "    "  # of the lines of a row after its first
+_INDENT = "    "  # of a row's lines after its first
 _NARROWEST_TEXT = 16  # a narrower sentence is hard to read
 _HIGHEST_ROW = 3  # in lines; higher ones are easier to read as blocks
 
@@ -48,11 +48,11 @@ class TextTable:
         self.rows: list[list[str | int]] = []
 
     def add(self, row: Sequence[str | int]) -> None:
-        """One more row, with a cell for each heading: a number, text, text in Pieces, or NULL."""
+        """Adds a row, with a cell for each heading: a number, text, text in Pieces, or NULL."""
         self.rows.append(list(row))
 
     def lines(self, width: int | None = None) -> list[str]:
-        """The heading and the rows; with a width, in a form whose lines fit it wherever the longest cell does."""
+        """The heading and the rows. With a width, in a form whose lines fit it if the longest cell does."""
         columns = [self._column(index) for index in range(len(self.headings))]
         if width is None or _total(column.natural for column in columns) <= width:
             return _aligned(columns, [column.natural for column in columns])
@@ -65,7 +65,7 @@ class TextTable:
 
 
 class _Column:
-    """A heading, and the cells below it as they are shown."""
+    """A heading, and the cells below it as shown."""
 
     def __init__(self, heading: Pieces, cells: Sequence[str], values: Sequence[str | int]) -> None:
         self.heading = heading
@@ -80,17 +80,17 @@ class _Column:
 
 
 def _shown(value: str | int) -> str:
-    """The cell with control characters spelled out, in the same pieces."""
+    """The cell with control characters spelled out, with the same pieces."""
     return Pieces(map(printable, value.pieces)) if isinstance(value, Pieces) else cell_text(str(value))
 
 
 def _total(widths: Iterable[int]) -> int:
-    """With the gaps between them."""
+    """The sum of the widths and of the gaps between them."""
     return sum(width + len(_GAP) for width in widths) - len(_GAP)
 
 
 def _in_one_line(columns: Sequence[_Column], width: int) -> list[str]:
-    """Aligned columns, sentences in further lines; no lines where rows do not fit, or would be too high."""
+    """Aligned columns, with sentences wrapped; an empty list if rows do not fit, or would be too high."""
     widths = _widths(columns, width)
     if _total(widths) > width:
         return []
@@ -100,7 +100,8 @@ def _in_one_line(columns: Sequence[_Column], width: int) -> list[str]:
 
 
 def _in_some_lines(columns: Sequence[_Column], width: int) -> list[str]:
-    """As many columns in each line of a row as fit; no lines where that takes too many, or one column is too wide."""
+    """As many columns in each line of a row as fit; an empty list if that takes too many lines, or if one column is too
+    wide."""
     inner = width - len(_INDENT)
     if max(column.least for column in columns) > inner:
         return []
@@ -120,7 +121,7 @@ def _in_some_lines(columns: Sequence[_Column], width: int) -> list[str]:
 
 
 def _parts(columns: Sequence[_Column], width: int, rooms: Sequence[int]) -> list[list[_Column]]:
-    """The columns in order, as many together as have that much room in a line."""
+    """The columns in order, split into lines of that width. `rooms`: the width of each column."""
     parts: list[list[_Column]] = [[]]
     taken = 0
     for column, room in zip(columns, rooms, strict=True):
@@ -156,7 +157,7 @@ def _aligned_rows(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator
 
 
 def _blocks(columns: Sequence[_Column], width: int) -> list[str]:
-    """A block of lines for each row, with a blank line between two; without rows the headings."""
+    """A block of lines for each row, with a blank line between two blocks; without rows only the headings."""
     if not columns[0].cells:
         headings = [[*column.heading.pieces[:-1], column.heading.pieces[-1] + _GAP] for column in columns]
         return filled(Pieces(piece for pieces in headings for piece in pieces), width)

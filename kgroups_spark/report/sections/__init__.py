@@ -1,4 +1,4 @@
-"""The figures of the page in order, and the sentences where there is nothing to draw: a file for each subject."""
+"""The figures of the page in order, and the sentences in place of empty ones: a file for each subject."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroups_spark.report.sections.transactions import transactional_ids_section
 
 
 def sections(answers: Answers) -> list[Section]:
-    """All parts of the page, what is urgent first."""
+    """All parts of the page, the urgent ones first."""
     return [
         expiring_section(answers),
         if_empty_section(answers),

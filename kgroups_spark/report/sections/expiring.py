@@ -70,7 +70,7 @@ def expiring_section(answers: Answers) -> Section:
 
 
 def _what_if(answers: Answers) -> list[Table | Plot]:
-    """The effect of another retention: offsets of groups that have members, or are subscribed, stay in any case."""
+    """The effect of another retention. Offsets of groups with members or subscriptions stay in any case."""
     actual = answers["lake"][0]["retention_ms"]
     rows = []
     bars = []

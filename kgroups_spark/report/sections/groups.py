@@ -74,7 +74,7 @@ def _state_order(row: Row) -> int:
 
 
 def _by_day(answers: Answers, by: str) -> list[Row]:
-    """Groups by state or type as each day ended; a day without records is like the previous one."""
+    """Groups by state or type at the end of each day; a day without records repeats the previous one."""
     counts: dict[datetime, dict[str, int]] = {}
     for row in answers["groups_by_day"]:
         of_day = counts.setdefault(row["day"], {})

@@ -17,7 +17,7 @@ OFFSETS_BY_DAY = Axes(DAY, "offsets", "offset")
 GROUP = Column("group_id", "Group")
 TYPE = Column("group_type", "Type", is_minor=True)
 STATE = Column("state", "State", is_minor=True)
-# Tables with a row a group have up to 5,000; all tables together stay below 4 MB.
+# Tables with a row for each group have up to 5,000 of them; all tables together stay below 4 MB.
 ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
 
 
@@ -29,12 +29,12 @@ def query_table(
 
 
 def groups_table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
-    """The same, of a row a group."""
+    """The same, with a row for each group."""
     return table(name, caption, columns, rows, query(name), budget_bytes=GROUPS_BYTES)
 
 
 def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
-    """The days from the audit's on, up to the last bar, at least a week."""
+    """The days from that of the audit on, up to the last bar, at least a week."""
     first = day_of(answers["lake"][0]["as_of"])
     last = max(first + timedelta(days=6), *(row["day"] for row in rows))
     chart = days_chart(rows, series, OFFSETS_BY_DAY, first, (last - first).days + 1, {})
@@ -44,7 +44,7 @@ def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[
 def last_days_plot(
     answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
 ) -> Plot:
-    """The days up to the audit's moment, from the log's first on. The log may begin after that moment (--as-of)."""
+    """The days up to that of the audit, from the log's first on. The log may begin after that day (--as-of)."""
     lake = answers["lake"][0]
     last = day_of(lake["as_of"])
     first = min(last, max(last - timedelta(days=DAYS), day_of(lake["oldest_hour"] or last)))
@@ -61,7 +61,7 @@ def _partial_note(partial: Mapping[datetime, str]) -> str:
 
 
 def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The series that have a bar; a single one needs no legend."""
+    """The series that have a bar; a single one needs no legend, so the list is empty."""
     names = {row["series"] for row in rows}
     drawn = [(name, color) for name, color in series if name in names]
     return drawn if len(drawn) > 1 else []

@@ -123,7 +123,7 @@ def transactional_ids_section(answers: Answers) -> Section:
 
 
 def _as_texts(row: Row) -> Row:
-    """A producer id is a name, not a number to be grouped."""
+    """The row with its producer id as text, because the number is a name, without thousands separators."""
     producer_id = None if row["producer_id"] is None else str(row["producer_id"])
     return {"producer_id": producer_id, "timeout": _timeout(row["timeout_ms"])}
 
