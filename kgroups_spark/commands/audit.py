@@ -1,4 +1,4 @@
-"""`kgroups audit`: reads what is new in the log and brings the tables up to it."""
+"""`kgroups audit`: reads the new records of the log and brings the tables up to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
     from kgroups_spark.client.properties import ClientProperties
 
-# The time to try a cluster before anything else starts, unless default.api.timeout.ms sets it.
+# The time to reach a cluster before anything else starts, unless default.api.timeout.ms sets it.
 FIRST_TRY_MS = 20_000
 SAY_AFTER_SECONDS = 3.0
 
@@ -154,7 +154,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the audit; prints its summary to stderr, as there are no rows."""
+    """Runs the audit; prints its summary to stderr, as it has no rows. Returns the exit code."""
     check_sources(arguments)
     client = _client(arguments) if arguments.bootstrap_server else None
     summary = audit(arguments, lake_location(arguments), arguments.segments, client)
@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_sources(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for mistakes that can be seen before Spark starts."""
+    """Raises UsageError for mistakes that are visible before Spark starts."""
     if arguments.bootstrap_server and arguments.segments:
         raise UsageError("--segments and --bootstrap-server are two sources: give one of them")
     if not arguments.bootstrap_server:
@@ -179,7 +179,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
     require_free(lake_location(arguments))
     require_readable(arguments.segments)
     if not arguments.segments or any("://" in folder for folder in arguments.segments):
-        return  # only Spark's Hadoop can reach it
+        return  # only Hadoop in Spark can reach it
     from kgroups_spark.sources.segments import find_partitions
 
     found = {copy.partition for copy in find_partitions(arguments.segments)}
@@ -192,7 +192,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
 
 
 def _client(arguments: argparse.Namespace) -> ClientProperties:
-    """How to reach the cluster. Tries to reach it first, as Spark starts slowly."""
+    """The client properties for the cluster. Connects to it first, because Spark starts slowly."""
     from kgroups_spark.client.properties import client_properties, read_properties_file
     from kgroups_spark.cluster.cluster import Cluster
     from kgroups_spark.cluster.live_log import live_logs
@@ -223,7 +223,7 @@ def reported_if_long(bootstrap_servers: str) -> Iterator[None]:
 def audit(
     arguments: argparse.Namespace, lake: str, segments: list[str], client: ClientProperties | None = None
 ) -> AuditSummary:
-    """The result of the audit; with a progress line while it runs."""
+    """Runs the audit, with a progress line; returns its result."""
     spark = start_spark("audit", lake)
     from kgroups_spark.audit.run import run_audit
 

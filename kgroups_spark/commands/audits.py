@@ -62,7 +62,7 @@ COLUMNS = (
     Column("notes"),
     Column("replaced_ranges"),
 )
-# Lists and maps are too wide for a screen, which shows their sums instead.
+# A screen is too narrow for lists and maps; it has their sums instead.
 SCREEN_COLUMNS = (
     *COLUMNS,
     Column("partition_count", "#PARTITIONS"),
@@ -79,7 +79,7 @@ ON_THE_SCREEN = (
     "notes",
 )
 
-# The number of audits on a screen, and of those that become Python objects at once.
+# The number of audits on a screen; also of those that become Python objects together.
 LIMIT = 20
 AT_ONCE = 100
 
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def removal_lines(reader: LakeReader) -> list[str]:
-    """The audits that maintenance has removed; nothing if none."""
+    """Lines about the audits that maintenance has removed; an empty list if there are none."""
     removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances(reader.table_rows)]
     up_to, by = max(removals, default=Removal(0, 0))
     if not up_to:
@@ -128,8 +128,9 @@ def removal_lines(reader: LakeReader) -> list[str]:
 
 
 def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """A row of the ledger for each of these audits, some at a time: an audit has an entry for each partition, and ten
-    years of nights are a gigabyte of them. `columns`: these alone, with sums in place of the entries (`with_sums`)."""
+    """A row of the ledger for each of these audits. They are read in lots, because an audit has an entry for each
+    partition, and those of ten years of nights are a gigabyte. `columns`: only these, with sums in place of the entries
+    (`with_sums`)."""
     for first in range(0, len(numbers), AT_ONCE):
         some = numbers[first : first + AT_ONCE]
         span = [Condition("audit_id", ">=", some[0]), Condition("audit_id", "<=", some[-1])]
@@ -138,9 +139,10 @@ def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] |
 
 
 def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
-    """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or `running` of the newest.
+    """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or, only for the newest
+    audit, `running`.
 
-    An audit that was killed before the ledger had rows `abandoned` has that status, too.
+    An audit that was killed before the ledger had rows `abandoned` also gets that status.
     """
     rows: dict[int, dict[str, Any]] = {}
     for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
@@ -152,9 +154,9 @@ def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict
 
 
 def with_sums(rows: pa.Table) -> pa.Table:
-    """The ledger's rows with the screen's figures for their lists and maps; nulls where the audit has not finished.
+    """The ledger's rows with the screen's figures in place of their lists and maps; null if the audit has not finished.
 
-    Drops `partitions`: as Python objects its entries cost a hundred times as much as everything else.
+    Drops `partitions`, whose entries cost a hundred times as much as everything else as Python objects.
     """
     lists = rows["partitions"].combine_chunks()
     entries = pc.list_flatten(lists)
@@ -169,7 +171,7 @@ def with_sums(rows: pa.Table) -> pa.Table:
 
 
 def counts(row: Row) -> Row:
-    """The number of quarantined rows and of notes in a row of `with_sums`; nulls where the audit has not finished."""
+    """The number of quarantined rows and of notes in a row of `with_sums`; nulls if the audit has not finished."""
     is_running = row["partition_count"] is None
     return {
         "quarantine_count": None if is_running else sum((row["quarantined"] or {}).values()),
@@ -178,5 +180,5 @@ def counts(row: Row) -> Row:
 
 
 def note_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """`audit 3: partition 7 is missing`, for every note."""
+    """A line for every note: `audit 3: partition 7 is missing`."""
     return [f"audit {row['audit_id']}: {note}" for row in rows for note in row["notes"] or []]

@@ -55,7 +55,7 @@ FAILED_IF_ANY = 4
 
 
 def columns(release_a: str, release_b: str) -> list[Column]:
-    """Those of a difference; on the screen its values are below the names of the releases."""
+    """The columns of a difference. On the screen its values are below the names of the releases."""
     return [
         Column("difference", "DIFFERENCE"),
         Column("offsets_partition", "OFFSETS-PARTITION"),
@@ -110,7 +110,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what differs; summary and counts go to stderr."""
+    """Prints the differences; summary and counts go to stderr. Returns the exit code."""
     if not 1 <= len(arguments.release_version) <= 2:
         raise UsageError("name one release or two: --release-version 4.3 --release-version 3.9")
     if arguments.segments:
@@ -142,7 +142,7 @@ def _print_causes(found: Comparison) -> None:
 
 
 def _compare_segments(arguments: argparse.Namespace) -> Comparison:
-    """The comparison of segments, by way of a temporary lake."""
+    """The comparison of segments, which are read into a temporary lake."""
     from kgroups_spark.commands import audit
 
     if getattr(arguments, "lake", None):
@@ -175,7 +175,7 @@ def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
         raise KgroupsError(f"the lake at {location} has no finished audit: run kgroups audit first")
     named = arguments.release_version
     versions = named if len(named) == 2 else [last.release_version, *named]
-    # A retention that was set stays; a release's own default changes with it.
+    # A retention that was set stays; a release's default changes with the release.
     is_set = last.retention_ms != expiry_rules(last.release_version).default_retention_ms
     retention_ms = arguments.retention or (last.retention_ms if is_set else None)
     a, b = (Side(version, retention_ms or expiry_rules(version).default_retention_ms) for version in versions)

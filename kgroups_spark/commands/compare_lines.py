@@ -1,4 +1,4 @@
-"""Differences between two releases for the screen: a table for each cause, each row with a count of what follows."""
+"""Differences between two releases for the screen: a table for each cause; each row counts its consequences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INDENT = "  "
 def difference_lines(
     differences: Sequence[Difference], releases: tuple[str, str], width: int | None, style: Style
 ) -> Iterator[str]:
-    """The lines of the screen: a heading for each cause, then the differences that it makes, in their order."""
+    """The lines of the screen: a heading for each cause, then the differences due to it, in their order."""
     behind: dict[tuple[int, str | None, str], list[Difference]] = defaultdict(list)
     for each in differences:
         if each.follows_from is not None:
@@ -50,12 +50,12 @@ def _heading(each: Difference) -> str:
 
 
 def _taken(behind: dict[tuple[int, str | None, str], list[Difference]], row: Difference) -> list[Difference]:
-    """The differences that follow from the row, once: the first row of its group and kind has all of them."""
+    """The differences that follow from the row. They are returned once, for the first row of its group and kind."""
     return behind.pop((row.offsets_partition, row.group_id, row.difference), [])
 
 
 def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Sequence[str]) -> TextTable:
-    """Columns in which no row has anything are left out."""
+    """The table of these rows, without empty columns."""
     columns: dict[str, list[object]] = {
         "OFFSETS-PARTITION": [row.offsets_partition if row.group_id is None else None for row in rows],
         "GROUP": [row.group_id for row in rows],
@@ -83,14 +83,14 @@ def _broken(cell: str | int) -> str | int:
 
 
 def _what(row: Difference) -> str:
-    """The field that differs, with the thing that it belongs to where its name does not tell."""
+    """The field that differs, preceded by its object unless the name already begins with that."""
     if row.difference == GROUP or row.what.startswith(row.difference):
         return row.what
     return f"{row.difference} {row.what}"
 
 
 def _follows(rows: Sequence[Difference]) -> str:
-    """`6 offsets expire at another time, 2 of them at the next check; the group, too`; empty: nothing follows."""
+    """`6 offsets expire at another time, 2 of them at the next check; the group, too`; empty: there is nothing."""
     kinds: dict[str, list[Difference]] = defaultdict(list)
     for row in rows:
         kinds[row.difference].append(row)
@@ -119,7 +119,7 @@ def _group_deleted(rows: Sequence[Difference]) -> str:
 
 
 def _when(rows: Sequence[Difference]) -> str:
-    """The time by the second release; its next check if it has decided so."""
+    """The time according to the second release; its next check if that removes them."""
     due = sum((row.value_b or "").startswith(("expire ", "delete ")) for row in rows)
     if due == len(rows):
         return "at the next check"

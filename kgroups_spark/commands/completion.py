@@ -1,6 +1,6 @@
-"""`kgroups completion`: the script by which a shell completes commands, options, their values and groups' names.
+"""`kgroups completion`: the script with which a shell completes commands, options, their values and groups' names.
 
-shtab writes the scripts for five shells from argparse's own parsers. They are static, so a TAB costs nothing, except
+shtab generates the scripts for five shells from argparse's own parsers. They are static, so a TAB costs nothing, except
 for names of groups, for which they call kgroups. (argcomplete would start kgroups at each TAB.)
 """
 
@@ -29,7 +29,7 @@ examples:
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
-# Shells expand words that they complete: a group named $(...) would be run.
+# Shells expand the words that they complete: a group named $(...) would be run.
 SAFE_NAME = re.compile(r"[A-Za-z0-9._-]+")
 MANY = 2000
 
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the script, or the names."""
+    """Prints the script, or the names of groups. Returns the exit code."""
     if arguments.group_names:
         for name in group_names(arguments):
             sys.stdout.write(f"{name}\n")
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
     """The script for a shell."""
-    import shtab  # here alone: its import costs each start
+    import shtab  # here, because importing it would slow down every start
 
     for action in _actions(parser):
         known = getattr(action.type, "known", None)
@@ -94,7 +94,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def group_names(arguments: argparse.Namespace) -> list[str]:
-    """Names of the lake's groups that need no quoting in a shell; none if the lake cannot be read at once."""
+    """Names of the lake's groups that need no quoting in a shell; none if DuckDB cannot read the lake."""
     from kgroups_spark.reading.by_duckdb import duckdb_reader
 
     try:
@@ -107,10 +107,10 @@ def group_names(arguments: argparse.Namespace) -> list[str]:
 
 
 def _typed_lake(line: str) -> str | None:
-    """The value of --lake in the line that is being typed."""
+    """The value of --lake in the line that is being typed; None: it has none."""
     try:
         words = shlex.split(line)
-    except ValueError:  # an open quote
+    except ValueError:  # an unclosed quote
         words = line.split()
     for word, behind in zip(words, [*words[1:], ""], strict=True):
         if word == "--lake" and behind:

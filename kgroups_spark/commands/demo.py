@@ -1,4 +1,4 @@
-"""`kgroups demo`: the shipped segments into a lake, and what is in it."""
+"""`kgroups demo`: audits the shipped segments into a lake and shows its contents."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def program_name(called_as: str) -> str:
-    """The command that starts kgroups here: its name where it is on the PATH, else the path it was started by."""
+    """The command that starts kgroups here: its name if it is on the PATH, else the path with which it was started."""
     path = Path(called_as)
     if path.name != "kgroups" or shutil.which("kgroups") is not None:
         return "kgroups"
@@ -69,7 +69,7 @@ def program_name(called_as: str) -> str:
 
 
 def _audit_defaults() -> argparse.Namespace:
-    """The options that `kgroups audit` has by default."""
+    """The default options of `kgroups audit`."""
     parser = OptionParser()
     audit.add_options(parser)
     return parser.parse_args([])

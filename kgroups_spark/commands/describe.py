@@ -1,5 +1,5 @@
-"""`kgroups describe`: the output of kafka-consumer-groups.sh --describe from the log alone, now or as of a moment, also
-for groups that no longer exist."""
+"""`kgroups describe`: the output of kafka-consumer-groups.sh --describe, from the log alone, now or as of a moment,
+also for groups that no longer exist."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Counted:
-    """Descriptions one after the other, and the names of the groups so far."""
+    """Passes descriptions on and collects the names of their groups."""
 
     def __init__(self, descriptions: Iterable[Description]) -> None:
         self._descriptions = descriptions
@@ -110,8 +110,8 @@ def _what(arguments: argparse.Namespace) -> What:
 
 
 def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]) -> None:
-    """A table a group, as Kafka prints them; for states, one for all groups with the same columns. The notes on a group
-    precede its table."""
+    """A table for each group, as Kafka prints it; for states, one for all groups with the same columns. The notes on a
+    group precede its table."""
     rows_of, _ = KINDS[_what(arguments)]
     states: dict[tuple[Column, ...], list[dict[str, Any]]] = {}
     is_first = True
@@ -137,4 +137,4 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[Column, ...], *, is_
     if not is_first:
         show("")
     write_rows(rows, columns, "table")
-    sys.stdout.flush()  # the next group's notes follow it
+    sys.stdout.flush()  # before the next group's notes on stderr

@@ -1,4 +1,4 @@
-"""Notes of `kgroups describe` on a group: is it rebalancing, is it deleted, is it in two offsets partitions?"""
+"""Notes of `kgroups describe` on a group: that it is rebalancing, was deleted, or is in two offsets partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.times import format_time, format_time_for_people
 
 _ELSEWHERE = "START-OFFSET and LAG of a share group are not in __consumer_offsets but in __share_group_state"
-# Notes by what is known of that log's history (state_known_as_of); None: it was not read.
+# Notes by the knowledge of that log's history (state_known_as_of); None: the log was not read.
 ABOUT_SHARE_STATE = {
     None: [f"{_ELSEWHERE}, which was not read: these are the partitions that have one."],
     "before": [f"{_ELSEWHERE}, whose history begins later: these are the partitions that have one."],
@@ -21,7 +21,7 @@ ABOUT_SHARE_STATE = {
 
 
 def notes_on(reader: LakeReader, description: Description, arguments: argparse.Namespace) -> list[str]:
-    """Notes for people on a group, besides its rows."""
+    """Notes on a group for people, in addition to its rows."""
     name = f"{(description.group_type or 'consumer').capitalize()} group {description.group_id!r}"
     if description.group_type in (None, "classic"):
         name = f"Consumer group {description.group_id!r}"

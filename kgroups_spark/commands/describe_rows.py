@@ -10,8 +10,8 @@ from kgroups_spark.reading.group_description import OFFSET_ROW, Description, Off
 from kgroups_spark.reading.reader import Rows
 from kgroups_spark.times import format_time
 
-# Columns for JSON and CSV: of all rows, then of --offsets, --members and --state. The last, `known`, says how well the
-# history knows the moment (moments.KnownTimes.known); null: no moment was asked for.
+# Columns for JSON and CSV: those of all rows, then those of --offsets, --members and --state. The last, `known`, is how
+# well the history covers the moment (moments.KnownTimes.known); null: the present state was requested.
 _WHICH = ("as_of", "offsets_partition", "group_id", "group_type", "state")
 OFFSET_COLUMNS = (*_WHICH, *OFFSET_ROW, "known")
 MEMBER_COLUMNS = (
@@ -58,13 +58,13 @@ STATE_COLUMNS = (
 
 
 def offset_rows(description: Description) -> list[dict[str, Any]]:
-    """A row a partition: the columns of `lag`, the owner, when the offset expires, the pending offset."""
+    """A row for each partition: the columns of `lag`, the owner, the time of expiry, the pending offset."""
     which = _which(description)
     return [which | row for row in description.offsets]
 
 
 def member_rows(description: Description) -> list[dict[str, Any]]:
-    """A row a member: the columns of `group_members`, and those that a table shows."""
+    """A row for each member: the columns of `group_members`, and those that a table shows."""
     group = description.group or {}
     rows = []
     for member in sorted(description.members, key=lambda row: str(row["member_id"])):
@@ -93,8 +93,8 @@ def state_rows(description: Description) -> list[dict[str, Any]]:
     assignors = Counter(member["server_assignor"] for member in description.members if member["server_assignor"])
     removal = description.removal
     sums = description.sums or _sums(description.offsets)
-    # KIP-848's coordinator chooses the assignor that most members ask for. If none asks, it is the broker's, which is
-    # not in the log.
+    # KIP-848's coordinator chooses the assignor that most members request. If none requests one, it is the broker's,
+    # which is not in the log.
     assignor = assignors.most_common(1)[0][0] if assignors and group.get("group_type") == "consumer" else None
     row = dict.fromkeys(STATE_COLUMNS) | {name: group[name] for name in STATE_COLUMNS if name in group}
     return [
@@ -113,7 +113,7 @@ def state_rows(description: Description) -> list[dict[str, Any]]:
 
 
 def _sums(offsets: Iterable[dict[str, Any]]) -> OffsetSums:
-    """The same from the rows of a deleted group."""
+    """The same sums from the rows of a deleted group."""
     rows = list(offsets)
     return OffsetSums(
         sum(row["committed_offset"] is not None for row in rows),
@@ -133,7 +133,7 @@ def _which(description: Description) -> dict[str, Any]:
 
 
 def assignment_text(partitions: Iterable[dict[str, Any]]) -> str | None:
-    """`orders:0,1;payments:2`, as Kafka's tools print it; None: nothing assigned."""
+    """`orders:0,1;payments:2`, as Kafka's tools print it; None: nothing is assigned."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for held in partitions:
         by_topic[held.get("topic") or f"topic id {held.get('topic_id')}"].append(held["partition"])

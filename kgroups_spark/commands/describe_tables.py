@@ -1,4 +1,4 @@
-"""The columns of `kgroups describe` on the screen, by the type of the group, as Kafka's tools name and order them."""
+"""The columns of `kgroups describe` on the screen, by group type, with the names and the order of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _is_mixed(rows: Sequence[Row], verbose: bool) -> bool:
 
 
 class _Shown(NamedTuple):
-    """A column of a table on the screen, the types of groups that have it, and when they have it."""
+    """A column of a table on the screen, the types of groups that have it, and its condition."""
 
     column: Column
     group_types: tuple[str, ...]
@@ -44,8 +44,8 @@ _ALL = (*_CONSUMER, *_SHARE, *_STREAMS)
 _GROUP = _Shown(Column("group_id", "GROUP"), _ALL)
 
 # Columns and their order as in 4.3.1: printOffsets, printMembers and printStates of ConsumerGroupCommand,
-# ShareGroupCommand and StreamsGroupCommand. Its short form has only the lag, which is seldom known, so we use the long
-# one.
+# ShareGroupCommand and StreamsGroupCommand. The short form of StreamsGroupCommand has only the lag, which is seldom
+# known, so we use the long one.
 _SHOWN: dict[What, tuple[_Shown, ...]] = {
     "offsets": (
         _GROUP,
@@ -103,6 +103,6 @@ _SHOWN: dict[What, tuple[_Shown, ...]] = {
 
 
 def table_columns(what: What, group_type: str | None, rows: Sequence[Row], verbose: bool) -> tuple[Column, ...]:
-    """The columns of a table of such groups; None: of a group that is gone."""
+    """The columns of a table of such groups; group_type None: the group is gone."""
     its = group_type or "classic"
     return tuple(each.column for each in _SHOWN[what] if its in each.group_types and each.when(rows, verbose))

@@ -1,4 +1,4 @@
-"""`kgroups dump`: every record of segment files as JSON lines; no Spark, no JVM."""
+"""`kgroups dump`: every record of segment files as JSON lines, without Spark or a JVM."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ examples:
   kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
   kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
 
-# The coordinators' logs, in messages/coordinator_logs.py: the parser of options is made without decoders.
+# The coordinators' logs, as in messages/coordinator_logs.py, which is not imported because options need no decoders.
 TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
 # The number of a segment's first keys by which its log is recognized.
 KEYS_LOOKED_AT = 1000
@@ -49,10 +49,10 @@ _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 @dataclass(frozen=True)
 class Segments:
-    """Files of one partition in log order; topic and partition None: the folder's name does not have them.
+    """Files of one partition in log order; topic and partition None: the folder's name does not contain them.
 
-    `log`: one of TOPICS; None: by the format of the keys. `copy`: the whole partition in its folder; None where files
-    were named one by one."""
+    `log`: one of TOPICS; None: recognized by the keys. `copy`: the whole partition in its folder; None: the files were
+    named one by one."""
 
     topic: str | None
     partition: int | None
@@ -86,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the records; fails if there are only damaged batches."""
+    """Prints the records. Returns the exit code: a failure if there are only damaged batches."""
     found = [segments for path in arguments.paths for segments in segments_at(path, arguments.topic)]
     groups = set(arguments.group or [])
     seen = Seen()
@@ -103,8 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def segments_at(path: str, topic: str | None = None) -> list[Segments]:
-    """The logs that a path on the command line names; in a folder of partitions those of the topic, None: of all
-    TOPICS.
+    """The logs that a path on the command line names. In a folder of partitions, those of the topic (None: of all
+    TOPICS).
 
     Raises UsageError if there is no segment of a coordinator's log."""
     from kgroups_spark.sources.segments import NoPartitions
@@ -140,7 +140,8 @@ def _partitions_in(folder: str, topics: tuple[str, ...]) -> list[Segments]:
 
 
 def _of_folder(folder: Path, files: tuple[str, ...], topic: str | None) -> Segments:
-    """Segments named one by one, or copied into a folder of any name; Kafka's own name tells topic and partition."""
+    """Segments named one by one, or copied into a folder. Topic and partition come from the folder's name if it has
+    Kafka's form."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
     if match is None:
         return Segments(topic, None, files, topic)
@@ -196,7 +197,7 @@ def _lines(segments: Segments) -> Iterator[Line]:
 
 
 def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
-    """The log that the records belong to. Raises UsageError if their keys do not tell."""
+    """The log that the records belong to. Raises UsageError if their keys do not show it."""
     from kgroups_spark.messages.coordinator_logs import GROUP_LOG
     from kgroups_spark.messages.coordinator_records import log_of_keys
 
@@ -212,9 +213,9 @@ def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
 
 
 def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
-    """The records found, and their file; damage before the first record is held back until that record.
+    """The records of a segment, with their file. Damage before the first record is held back until that record.
 
-    Raises UsageError if there is none."""
+    Raises UsageError if there are no records."""
     from kgroups_spark.records.columns import CorruptBatch
 
     held_back: list[tuple[str, Any]] = []
@@ -228,13 +229,13 @@ def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple
 
 
 def _is_segment(path: str) -> bool:
-    """Whether it is a segment, by its name or by its first bytes. An empty file is one."""
+    """Whether it is a segment, by its name or its first bytes. An empty file is one."""
     return _SEGMENT_NAME.fullmatch(Path(path).name) is not None or _may_begin_a_segment(path)
 
 
 def _may_begin_a_segment(path: str) -> bool:
-    """Whether the first bytes can be those of a record batch, as far as they exist: a base offset below 2^56, a
-    possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java)."""
+    """Whether the first bytes can begin a record batch, as far as they exist: a base offset below 2^56, a possible
+    length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java). Zeros can, too."""
     from kgroups_spark.records.headers import LARGEST_BATCH, SMALLEST_LENGTH
     from kgroups_spark.storage.files import open_file
 
@@ -255,7 +256,8 @@ class Seen:
 
 
 def chosen_lines(lines: Iterable[Line], groups: set[str], seen: Seen) -> Iterator[Line]:
-    """All lines, or (groups not empty) those of the groups, markers of their producers, and damaged batches."""
+    """The lines of the groups, of markers of their producers, and of damaged batches; all lines if `groups` is
+    empty."""
     producers: set[int] = set()
     for line in lines:
         is_damage = "file_position" in line

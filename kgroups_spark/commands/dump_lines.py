@@ -1,4 +1,4 @@
-"""Records of a segment as JSON-able dicts, one a record: what `kgroups dump` prints. No Spark."""
+"""Records of a segment as dicts for JSON, one for each record, as `kgroups dump` prints them. Without Spark."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}  # Kafka: ControlRecordType.java
 
 
 class RecordLines:
-    """Lines of one partition of a coordinator's log, segment by segment; keeps the decoders' memory between them. `log`
-    None: not known yet, to be set before the first record."""
+    """Lines of one partition of a coordinator's log, segment by segment; its decoders keep their caches in between.
+    `log` None: not known yet; it must be set before the first record."""
 
     def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog | None) -> None:
         self._place = {"topic": topic, "partition": partition}
@@ -33,7 +33,7 @@ class RecordLines:
         self._decoder: _GroupLogRecords | _CoordinatorRecords | None = None
 
     def of_records(self, records: RecordColumns) -> Iterator[Line]:
-        """One line a record, in log order."""
+        """A line for each record, in log order."""
         assert self.log is not None
         if self._decoder is None:
             self._decoder = _GroupLogRecords() if self.log is GROUP_LOG else _CoordinatorRecords(self.log)
@@ -42,7 +42,7 @@ class RecordLines:
             yield self._place | _record_facts(records, row) | decoded[row]
 
     def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
-        """The line of unreadable bytes."""
+        """The line of bytes that cannot be read."""
         return self._place | {
             "offset": batch.base_offset,
             "last_offset": batch.last_offset,
@@ -204,7 +204,7 @@ def _marker(records: RecordColumns, row: int) -> Line:
 
 
 def _raw(records: RecordColumns, row: int) -> Line:
-    """The bytes, where key and value above do not have all of their contents."""
+    """The bytes, if the decoded key and value lack some of their contents."""
     return {"raw_key": _key(records, row), "raw_value": _value(records, row)}
 
 
@@ -217,7 +217,7 @@ def _value(records: RecordColumns, row: int) -> bytes | None:
 
 
 def _bytes(records: RecordColumns, start: int, length: int) -> bytes | None:
-    """Kafka's length -1 is null."""
+    """The bytes; null for Kafka's length -1."""
     return None if length < 0 else records.data[start : start + length].tobytes()
 
 
@@ -226,7 +226,7 @@ def _known(number: int) -> int | None:
 
 
 def _time(time_ms: int) -> str | int | None:
-    """ISO 8601; a time beyond any calendar stays a number; -1 is null."""
+    """ISO 8601; a time beyond any calendar remains a number; -1 becomes null."""
     if time_ms == -1:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`kgroups expiring`: which committed offsets expire, when, and why."""
+"""`kgroups expiring`: the committed offsets that expire, with the time and the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]
 
-# The number of committed offsets decided at once for another retention; an offsets partition is never cut.
+# The number of committed offsets decided together for another retention; an offsets partition is never split.
 OFFSETS_AT_ONCE = 250_000
 
 NAME = "expiring"
@@ -120,7 +120,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what expires."""
+    """Prints the offsets that expire. Returns the exit code."""
     form = None if arguments.output is None else file_format(arguments.output)
     reader = open_lake(arguments)
     asked = Asked.of(arguments, reader)
@@ -141,8 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def file_format(output: str) -> str:
-    """`csv` or `json`, by the file's name. Raises UsageError for another name, or a place where no file can be
-    written."""
+    """`csv` or `json`, from the file's name. Raises UsageError for another name, or if no file can be written there."""
     form = output.rpartition(".")[2]
     if form not in ("csv", "json"):
         raise UsageError(f"--output {output}: name a file that ends in .csv or .json")
@@ -152,7 +151,7 @@ def file_format(output: str) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """The question that the options ask. `retention_ms` None: the audit's; `until_ms` None: no limit."""
+    """The question in the options. `retention_ms` None: the audit's; `until_ms` None: no limit. Epoch ms and ms."""
 
     as_of_ms: int
     until_ms: int | None
@@ -161,7 +160,7 @@ class Asked:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, reader: LakeReader) -> Asked:
-        """A note on a retention other than the audit's."""
+        """The question in these options. A retention equal to the last audit's becomes None."""
         same = arguments.retention == reader.last_audit["retention_ms"]
         until_ms = _until_ms(arguments, reader.as_of_ms)
         return cls(reader.as_of_ms, until_ms, arguments.if_empty, None if same else arguments.retention)
@@ -169,7 +168,7 @@ class Asked:
 
 @dataclass
 class Found:
-    """The numbers of offsets and groups so far."""
+    """The number of offsets and groups so far."""
 
     offsets: int = 0
     groups: set[tuple[int, str]] = field(default_factory=set)
@@ -194,9 +193,9 @@ def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
 
 
 def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
-    """A row an offset, the soonest first. The engine returns only offsets whose moment was asked for."""
+    """A row for each offset, the soonest first. The engine returns only offsets that expire as asked."""
     if asked.retention_ms is not None:
-        # Sorted here, as the moments differ from those in the lake.
+        # Sorted here, because the moments differ from those in the lake.
         lots = (offsets for offsets in decided_again(reader, asked))
         yield from sorted(itertools.chain.from_iterable(lots), key=_soonest_first)
         return
@@ -207,7 +206,7 @@ def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
 
 
 def group_rows(reader: LakeReader, asked: Asked) -> list[Row]:
-    """A row a group: its soonest offset's moment and reason, and the number of offsets; the soonest first."""
+    """A row for each group: its soonest offset's moment and reason, and the number of offsets; the soonest first."""
     groups: dict[tuple[int, str], Row] = {}
     if asked.retention_ms is None:
         lots = iter([_counted_by_reason(reader, asked)])
@@ -227,7 +226,7 @@ def _first_moment(row: Row) -> tuple[datetime, str]:
 
 
 def _counted_by_reason(reader: LakeReader, asked: Asked) -> list[Row]:
-    """The number of offsets and the first moment, for each group and reason."""
+    """For each group and reason, the number of offsets and the first moment."""
     reason = "reason"
     if asked.if_empty:
         reason = (
@@ -245,7 +244,7 @@ def _counted_by_reason(reader: LakeReader, asked: Asked) -> list[Row]:
 
 
 def _decisions(asked: Asked) -> str:
-    """Rows of offset_expiry that have a `moment` of expiry that is asked for, with their groups' type and state."""
+    """SQL for the rows of offset_expiry that expire as asked, with their `moment` and their group's type and state."""
     moment = "coalesce(expiry.expires_at_if_empty, expiry.expires_at)" if asked.if_empty else "expiry.expires_at"
     until = "" if asked.until_ms is None else f" AND {moment} <= :until"
     return (
@@ -260,8 +259,8 @@ def _parameters(asked: Asked) -> dict[str, Any]:
 
 
 def decided_again(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
-    """For another retention: the offsets that expire as asked, in lots. The current tables are judged as an audit with
-    that retention would have judged them."""
+    """For another retention: the offsets that expire as asked, in lots. Decisions on the current tables are those of an
+    audit with that retention."""
     assert asked.retention_ms is not None
     release = reader.last_audit["release_version"]
     clean_up = CleanUp(asked.as_of_ms, asked.retention_ms, release, reader.audit_id)
@@ -280,7 +279,7 @@ def decided_again(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
 
 
 def _with_moment(offsets: pa.Table, asked: Asked) -> pa.Table:
-    """Those that have a moment of expiry that is asked for."""
+    """The offsets that expire as asked."""
     moment = offsets["expires_at"]
     if asked.if_empty:
         moment = pc.coalesce(offsets["expires_at_if_empty"], moment)
@@ -290,7 +289,7 @@ def _with_moment(offsets: pa.Table, asked: Asked) -> pa.Table:
 
 
 def _with_groups(offsets: pa.Table, groups: pa.Table) -> pa.Table:
-    """With type and state of their groups; null: no group."""
+    """The offsets with type and state of their groups; null: there is no group."""
     place = rows_among(columns_of(offsets, GROUP), columns_of(groups, GROUP))
     found = groups.select(["group_type", "state"]).take(pa.array(place, mask=place == NOWHERE))
     return offsets.append_column("group_type", found["group_type"]).append_column("state", found["state"])
@@ -299,8 +298,9 @@ def _with_groups(offsets: pa.Table, groups: pa.Table) -> pa.Table:
 def expiring_offsets(
     decisions: Iterable[dict[str, Any]], *, as_of_ms: int, until_ms: int | None, if_empty: bool
 ) -> list[dict[str, Any]]:
-    """The offsets that have a moment of expiry up to `until_ms` (None: no limit), the soonest first; `expires_in` is
-    its distance from the as-of time. With `if_empty`, moment and reason are those of the group without members."""
+    """The offsets that have a moment of expiry up to `until_ms` (epoch ms; None: no limit), the soonest first;
+    `expires_in` is its distance from the as-of time. With `if_empty`, moment and reason are those of the group without
+    members."""
     rows = []
     for decision in decisions:
         row = _as_if_empty(decision, as_of_ms) if if_empty else decision
@@ -333,7 +333,7 @@ def expires_in(duration_ms: int) -> str:
 
 
 def expiring_groups(offsets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a group, from its offsets in order: the first one's moment and reason, and the number of offsets. If
+    """A row for each group, from its offsets in order: the first one's moment and reason, and the number of offsets. If
     several reasons apply at that moment, the first by name."""
     groups: dict[tuple[int, str], dict[str, Any]] = {}
     for row in offsets:

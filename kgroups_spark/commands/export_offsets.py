@@ -1,9 +1,9 @@
 """`kgroups export-offsets`: committed offsets as the CSV that Kafka's own tools import.
 
 The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no heading,
-`topic,partition,offset` where one group is named, else `group,topic,partition,offset`; a field is quoted as in RFC 4180
-where it must be. The tool cuts the file at line feeds before it looks at quotes, so no name may have one. It reads a
-carriage return in quotes as it is (tried with 4.3.1).
+`topic,partition,offset` if one group is named, else `group,topic,partition,offset`; a field is quoted as in RFC 4180 if
+necessary. The tool splits the file at line feeds before it looks at quotes, so no name may have one. It reads a
+carriage return in quotes unchanged (tried with 4.3.1).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_known_topics(reader, arguments.topic, groups)
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     unsure = _known_or_refused(reader, as_of)
-    # Asked before the offsets: the reader answers nothing else during that query.
+    # Queried before the offsets: during that query the reader can run no other.
     streams, right_partitions = _streams_groups(reader), partitions_of_groups(reader, groups, as_of)
     slots = importable(_committed_offsets(reader, groups, arguments, as_of), right_partitions, say)
     first = next(slots, None)
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Slot(NamedTuple):
-    """A committed offset as it is in an offsets partition; `commit_us`: in us since 1970, null: not known."""
+    """A committed offset in an offsets partition; `commit_us`: in us since 1970, null: not known."""
 
     group_id: str
     topic: str
@@ -111,7 +111,7 @@ class Slot(NamedTuple):
 
 @dataclass
 class Exported:
-    """The numbers of offsets and groups so far, and the first groups for each of Kafka's tools; `streams`: names of
+    """The number of offsets and groups so far, and the first groups for each of Kafka's tools; `streams`: names of
     streams groups."""
 
     streams: frozenset[str]
@@ -122,7 +122,7 @@ class Exported:
     streams_groups: int = 0
 
     def of(self, slots: Iterable[Slot]) -> Iterator[Slot]:
-        """The slots, group by group."""
+        """The same slots, counted group by group as they pass."""
         group_id = None
         for slot in slots:
             self.offsets += 1
@@ -150,7 +150,7 @@ class Exported:
 
 
 def csv_lines(slots: Iterable[Slot], *, is_single: bool) -> Iterator[str]:
-    """Lines for Kafka's tool, some in one text; without the group's name if there is only one group."""
+    """Lines for Kafka's tool, several in one text; `is_single`: there is only one group, so its name is left out."""
     out = io.StringIO()
     write = csv_rows(out)
     first = 1 if is_single else 0
@@ -171,10 +171,11 @@ def _lots(slots: Iterable[Slot]) -> Iterator[list[Slot]]:
 def importable(
     slots: Iterable[Slot], right_partitions: Mapping[str, int], note: Callable[[str], object]
 ) -> Iterator[Slot]:
-    """The slots that Kafka's tool takes, in order of group, topic and partition; `note` hears about the rest.
+    """The slots that Kafka's tool accepts, in order of group, topic and partition; `note` is called with a sentence on
+    the others.
 
     If a group is in two offsets partitions, the one that its name belongs to counts, else the one with the newer
-    commit. Such slots are neighbours, so only the current one is kept.
+    commit. Such slots are neighbours, so only the current one is kept in memory.
     """
     best: Slot | None = None
     for slot in slots:
@@ -201,13 +202,13 @@ def _named(slot: Slot) -> str:
 
 
 def _rank(slot: Slot, right_partitions: Mapping[str, int]) -> tuple[bool, int]:
-    """The last one counts."""
+    """The sort key of slots with the same name; the greatest counts."""
     return right_partitions.get(slot.group_id) == slot.offsets_partition, slot.commit_us or 0
 
 
 def partitions_of_groups(reader: LakeReader, groups: list[str] | None, as_of: datetime | None) -> dict[str, int]:
-    """For groups in more than one offsets partition, the one that the name belongs to, where it is known."""
-    # The history names every group that ever existed and is read once; a query as of a moment takes far longer.
+    """For groups in more than one offsets partition, the one that the name belongs to; empty if that is not known."""
+    # History has every group that ever existed and is read once; a query as of a moment takes far longer.
     source, chosen = "committed_offsets" if as_of is None else "offset_commits", of_groups(groups)
     split = reader.sql(
         f"SELECT group_id FROM {source} WHERE group_id IS NOT NULL AND {chosen.sql} "
@@ -217,7 +218,7 @@ def partitions_of_groups(reader: LakeReader, groups: list[str] | None, as_of: da
     if not split:
         return {}
     names = sorted({row["group_id"] for row in split})
-    # The number of partitions costs more than all the rest, so it is asked for once.
+    # The partition count costs more than everything else, so it is queried once.
     [count] = reader.sql("SELECT offsets_partition_count() AS partitions")
     return {} if count["partitions"] is None else {name: offsets_partition(name, count["partitions"]) for name in names}
 
@@ -227,8 +228,8 @@ def _streams_groups(reader: LakeReader) -> frozenset[str]:
 
 
 def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
-    """Notes for people on offsets as of the moment. Raises KgroupsError for one outside of the history: a
-    reset to offsets of another time is no reset to that moment."""
+    """Notes for people on offsets as of the moment. Raises KgroupsError for a moment outside of the history, because a
+    reset to offsets of another time is not a reset to that moment."""
     if as_of is None:
         return []
     times = known_times(reader)
@@ -241,7 +242,8 @@ def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
 def _committed_offsets(
     reader: LakeReader, groups: list[str] | None, arguments: argparse.Namespace, as_of: datetime | None
 ) -> Iterator[Slot]:
-    """In order, as `importable` wants them. Columns become Python's values one by one; dicts cost twice that."""
+    """The slots in the order that `importable` needs. Columns become Python values one by one; dicts cost twice as
+    much."""
     chosen, topics = of_groups(groups), of_topics(arguments.topic)
     source = "committed_offsets" if as_of is None else "committed_offsets_as_of(:as_of)"
     parameters = {} if as_of is None else {"as_of": as_of}
@@ -272,13 +274,13 @@ def _write(lines: Iterable[str], output: str | None) -> None:
     except FileExistsError:
         raise UsageError(f"{output} was created in the meantime: name another file, or remove it") from None
     except OSError as error:
-        error.filename = output  # Python names it only where it was opened
+        error.filename = output  # Python sets it only if opening failed
         raise
 
 
 @contextmanager
 def _removed_if_broken(file: Path) -> Iterator[None]:
-    """Else half of it might be imported."""
+    """Removes the file if the block fails: half of it might be imported otherwise."""
     try:
         yield
     except BaseException:
@@ -309,7 +311,7 @@ def _how_to_import(
     lines = [f"{counted(exported.offsets, 'offset')} of {counted(exported.groups, 'group')} ({when})"]
     file = shell_word(arguments.output or "FILE")
     for tool, first, count in exported.by_tool():
-        # Named one by one: --all-groups would miss deleted groups.
+        # Groups are named one by one, because --all-groups would miss deleted groups.
         named = " ".join(f"--group {shell_word(group)}" for group in first)
         more = f" --group ... ({count - len(first):,} more)" if count > len(first) else ""
         lines.append(
@@ -320,7 +322,7 @@ def _how_to_import(
         "offsets beyond an end of the topic's log to that end"
     )
     if not is_single:
-        # OffsetsUtils.parseResetPlan of 4.3.1 prints why its first try failed, by the form without groups.
+        # OffsetsUtils.parseResetPlan of 4.3.1 first tries the form without groups, and prints why that failed.
         lines.append("the tool prints a stack trace and goes on: it first takes the file for one without groups")
     return lines
 

@@ -1,4 +1,4 @@
-"""`kgroups findings`: what an audit found odd, why it matters, and what to do."""
+"""`kgroups findings`: odd things that an audit found, why they matter, and what to do."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.Namespace) -> Rows:
-    """The findings of these audits that match the options: the last audit's first, errors first."""
+    """The findings of these audits that match the options: those of the last audit first, errors first."""
     finding = _with_older_names(arguments.finding)
     asked = {"severity": arguments.severity, "finding": finding, "group_id": arguments.group}
     conditions = [Condition("audit_id", "==", audits[0])] if len(audits) == 1 else []
@@ -116,19 +116,19 @@ def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.N
 
 
 def _with_older_names(asked: list[str] | None) -> list[str] | None:
-    """The names, with their old names in a lake that no audit has migrated to today's layout yet."""
+    """The names, with their old names if no audit has migrated the lake to the present layout yet."""
     older = [before for before, name in FINDINGS_BEFORE_7.items() if name in (asked or ())]
     return None if asked is None else [*asked, *older]
 
 
 def in_order(rows: Rows) -> Rows:
-    """The last audit's first, errors first."""
+    """The rows with those of the last audit first, errors first."""
     order = {name: number for number, name in enumerate(KINDS)}
     names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "producer_id", "log_offset")
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
         place = tuple((row[name] is not None, row[name] if row[name] is not None else 0) for name in names)
-        # Names that this version does not know come last.
+        # Names that this version does not know are last.
         return -row["audit_id"], order.get(row["finding"], len(order)), row["finding"], *place
 
     return sorted(rows, key=key)
@@ -141,7 +141,7 @@ def severity_counts(rows: Rows) -> str:
 
 
 def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
-    """Numbers of the audits to report. Raises UsageError for one that did not look."""
+    """Numbers of the audits to report. Raises UsageError for one that did not look for findings."""
     finished = finished_backwards(partial(reader.table_rows, "audits"), ["rows_added"], reader.audit_id)
     looked = (row["audit_id"] for row in finished if has_looked(row))
     last = next(looked, None)
@@ -170,7 +170,7 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
 
 
 def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
-    """Raises KgroupsError for a group that does not exist and has never had a finding: a typing error, most likely."""
+    """Raises KgroupsError for a group that does not exist and has never had a finding: most likely a typing error."""
     if not groups:
         return
     known = {
@@ -191,7 +191,7 @@ def _of_what(reader: LakeReader, audits: list[int]) -> str:
 
 
 def _print_for_eyes(rows: Rows) -> None:
-    """A paragraph for each finding: details are too long for a table's cell."""
+    """Prints a paragraph for each finding, because details are too long for a table's cell."""
     width = screen_width(sys.stdout)
     several = len({row["audit_id"] for row in rows}) > 1
     for row in rows:

@@ -1,4 +1,4 @@
-"""`kgroups groups`: the groups that exist, or existed at a moment."""
+"""`kgroups groups`: the groups that exist, or that existed at a moment."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _groups_as_of(reader: LakeReader, as_of_ms: int) -> Rows:
-    """The groups as of a moment. Raises SqlError where `kgroups maintain --keep` has reduced the history needed."""
+    """The groups as of a moment. Raises SqlError if `kgroups maintain --keep` has reduced the history needed."""
     names = ", ".join(column.name for column in COLUMNS if column.name in TABLES["group_versions"].columns.names)
     return reader.sql(f"SELECT {names} FROM groups_as_of(:moment)", moment=to_datetime(as_of_ms))
 

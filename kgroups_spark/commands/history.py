@@ -1,4 +1,4 @@
-"""`kgroups history`: what happened to groups, in order and in words, or every offset that was committed."""
+"""`kgroups history`: events of groups, in order and in words, or every committed offset."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ EVENTS = {
     "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
     "producer_fenced": "transaction aborted: its producer was fenced",
 }
-# Causes of moves; those of removals are in REMOVAL_CAUSES. A move while the group has members is a member's.
+# Causes of moves; those of removals are in REMOVAL_CAUSES. If the group has members, the move is due to a member.
 MOVE_CAUSES = {
     "no_members": "the group had no members: an admin reset, most likely",
     "with_members": "while the group had members",
@@ -165,7 +165,7 @@ def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit:
     # One record of __transaction_state is an event of each group whose offsets it dropped.
     newest_first += ", group_id DESC NULLS FIRST" if is_event else ""
     place = f"PARTITION BY offsets_partition{log} ORDER BY log_offset{index}"
-    # A record may have an earlier time than one before it, or none: the newest time so far tells when it was written.
+    # A record may have an earlier time than a record before it, or none: the newest time so far is when it was written.
     query = f"""
         SELECT * FROM (
           SELECT *, max(log_timestamp) OVER ({place}) AS known_time
@@ -188,14 +188,14 @@ def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> Conditio
 
 
 def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:
-    """Names of topic ids, where an event may need one: assignments of KIP-848 name topics by id alone."""
+    """Names of topic ids, if an event may need one: assignments of KIP-848 name topics by id alone."""
     if not any(event["event"] == "assignment_changed" for event in events):
         return {}
     return {row["topic_id"]: row["topic"] for row in reader.rows("topics")}
 
 
 def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The event with its columns on the screen. `names`: those of topic ids."""
+    """The event with its columns on the screen. `names`: by topic id."""
     before, after = row["value_before"], row["value_after"]
     if row["event"] == "assignment_changed":
         before, after = _assignment(before, names), _assignment(after, names)
@@ -240,7 +240,7 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _closing_line(reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int) -> str:
-    """The counts for that time: rows not shown and, for events, the commits among them."""
+    """The counts for that time: of rows that are not shown and, for events, of the commits among them."""
     source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
     noun = "offset record" if arguments.commits else "event"
     all_of_them = _count(reader, source, chosen, time)

@@ -1,4 +1,4 @@
-"""`kgroups maintain`: compacts small files, deletes old ones, and reduces history that need not be kept."""
+"""`kgroups maintain`: compacts small files, deletes old ones, and reduces history that is not kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments that --as-of names, and whether a lake's history covers them."""
+"""The moments of --as-of, and whether a lake's history covers them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kgroups_spark.times import format_time_for_people
 
 @dataclass(frozen=True)
 class KnownTimes:
-    """The moments that a lake's history covers, in log time; null: the log has no times.
+    """The moments that a lake's history covers, in log time; None: the log has no times.
 
     `begins`: the oldest record. `incomplete_to`: the time of the newest records when an audit last found offsets
-    missing; records that an older moment needs may have been compacted away before they were read, or damaged. `ends`:
-    the newest record; for a live cluster also the time of the last read.
+    missing; None: none has. Records that an older moment needs may have been compacted away before they were read, or
+    damaged. `ends`: the newest record; for a live cluster also the time of the last read.
     """
 
     begins: datetime | None
@@ -23,7 +23,7 @@ class KnownTimes:
     ends: datetime | None
 
     def outside(self, moment: datetime) -> str | None:
-        """Why nothing is known about the moment; None: history covers it."""
+        """The reason why nothing is known about the moment; None: history covers it."""
         if self.begins is not None and moment < self.begins:
             return (
                 f"{_shown(moment)} is before the history of this lake, which begins at {_shown(self.begins)}: the "
@@ -37,13 +37,13 @@ class KnownTimes:
         return None
 
     def known(self, moment: datetime) -> str:
-        """The history's knowledge of the moment, in the words of the function known_as_of."""
+        """How well history covers the moment, in the words of the function known_as_of."""
         if self.outside(moment) is not None:
             return "before" if self.begins is not None and moment < self.begins else "after"
         return "complete" if self.incomplete_to is None or moment >= self.incomplete_to else "incomplete"
 
     def closing(self, moment: datetime) -> list[str]:
-        """The part of the log that counted, where any did."""
+        """The part of the log that counted; empty if none did."""
         if self.begins is not None and moment < self.begins:
             return []
         return [f"the log up to {_shown(moment if self.ends is None else min(moment, self.ends))}"]
@@ -63,13 +63,13 @@ class KnownTimes:
 
 
 def incomplete_history(reader: LakeReader) -> list[str]:
-    """For as-of functions in SQL: the time up to which their answers may be incomplete."""
+    """Notes for as-of functions in SQL: the time up to which their answers may be incomplete."""
     known = replace(known_times(reader), begins=None, ends=None)
     return known.notes(datetime.min.replace(tzinfo=UTC))
 
 
 def known_times(reader: LakeReader) -> KnownTimes:
-    """The facts of the lake as its last finished audit left it."""
+    """The times of the lake as its last finished audit left it."""
     [row] = reader.sql("SELECT begins, incomplete_to, ends FROM known_history")
     return KnownTimes(**row)
 

@@ -1,4 +1,4 @@
-"""A screen that shows the contents of a lake: groups, what expires next, what hangs, findings, what to type next."""
+"""A screen with the contents of a lake: groups, expiring offsets, hanging transactions, findings, and next commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Overview:
 
 
 def overview_lines(overview: Overview, *, program: str, lake: str, width: int | None, style: Style) -> list[str]:
-    """The screen, section by section with a blank line between them; `program` is how kgroups is called here."""
+    """The screen, section by section with a blank line between them. `program`: the command that starts kgroups
+    here."""
     sections = [
         _title(overview, style),
         _groups(overview, width, style),
@@ -107,7 +108,7 @@ def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
 
 
 def why(row: dict[str, Any]) -> str:
-    """The reason of a decision in words, from a row of offset_expiry with the group's state."""
+    """The reason for a decision in words, from a row of offset_expiry with the group's state."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set this time"
     return f"{counted_from(row)}, retention {format_duration(row['retention_ms'])}"
@@ -179,7 +180,7 @@ def _next_commands(overview: Overview, program: str, lake: str, style: Style) ->
 
 
 def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple[str, str]]:
-    """The history command of the group whose offsets moved last."""
+    """The history command for the group whose offsets moved last."""
     if not overview.moves:
         return []
     return [

@@ -67,7 +67,7 @@ COLUMNS = (
     Column("topic_id"),
     Column("log_offset"),
 )
-# `age` is age_ms for the screen, which reports in sentences what a transaction holds back.
+# `age` is age_ms for the screen, which has sentences in place of HELD_BACK.
 HELD_BACK = ("log_offsets_behind", "bytes_behind", "abort_command", "other_partitions")
 CONTRACT_COLUMNS = (
     *(column for column in COLUMNS if column.name != "age"),
@@ -122,7 +122,7 @@ def listed_of(reader: LakeReader, producers: set[int]) -> Listings | None:
     def ask(columns: Sequence[str], conditions: Sequence[Condition]) -> Sequence[dict[str, Any]]:
         return to_rows(reader.table_rows("transactional_ids", columns, conditions))
 
-    # A rebuild reads nothing: the listing is as old as the last read.
+    # A rebuild reads no log: the listing is as old as the last read.
     until = None if audit["source"] == "kafka" else max(times, default=None)
     return listings(ask, producers, {each["offsets_partition"] for each in read}, until)
 
@@ -189,7 +189,7 @@ def pending_rows(
     max_transaction_timeout_ms: int,
     listed: Listings | None = None,
 ) -> list[dict[str, Any]]:
-    """Each open transaction with each of its offsets, the longest open first; one row if no offset is left in it.
+    """A row for each offset of each open transaction, the longest open first; one row if it has no offsets left.
 
     `listed`: the transaction coordinator's listing of the producers; None: not known, and age alone decides.
     """

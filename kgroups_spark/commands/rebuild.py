@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
-    """The result of the rebuild; with a progress line while it runs."""
+    """Runs the rebuild, with a progress line; returns its result."""
     spark = start_spark(NAME, lake)
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 

@@ -107,7 +107,7 @@ class Session:
         self.form = form
 
     def run(self, text: str) -> None:
-        """All of them, up to .quit. Raises KgroupsError at the first one that fails."""
+        """Runs all statements, up to .quit. Raises KgroupsError at the first one that fails."""
         complete, rest = statements(text, self.reader.engine)
         for statement in [*complete, *([rest] if rest else [])]:
             if statement.rstrip(";") in QUIT:
@@ -115,7 +115,7 @@ class Session:
             self._do(statement)
 
     def talk(self) -> None:
-        """A prompt, until its end; reports a statement that fails and goes on."""
+        """Runs a prompt until its end. Reports a statement that fails and goes on."""
         say(f"{_known_as_of(self.reader)}, read by {self.reader.engine}; .help helps")
         prompt, typed = Prompt(known_words()), ""
         while True:
@@ -247,8 +247,8 @@ def _known_as_of(reader: LakeReader) -> str:
 
 
 def _python_rows(table: pa.Table) -> Rows:
-    """The rows. Raises KgroupsError for a value without a Python type: a time outside the years 1 to 9999, a map with
-    lists as keys."""
+    """The rows as dicts. Raises KgroupsError for a value without a Python type: a time outside the years 1 to 9999, a
+    map with lists as keys."""
     try:
         return to_rows(table)
     except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
@@ -268,7 +268,7 @@ def _has_no_values_for_python(column: pa.Table) -> bool:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Two columns of one name would become one in a row."""
+    """The names, made distinct: two columns of the same name would become one in a dict."""
     found: list[str] = []
     for name in names:
         number = sum(name == other.rpartition("_")[0] or name == other for other in found)
