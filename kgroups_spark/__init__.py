@@ -7,7 +7,7 @@ A lake is read by DuckDB, without Spark and without Java:
     >>> lake.sql("SELECT count(*) AS members FROM group_members").to_pylist()
     [{'members': 1}]
 
-docs/python.md shows the rest. All that is public is in `__all__`, and is imported when it is first asked for.
+docs/python.md shows the rest. All public names are in `__all__`, and are imported on first use.
 """
 
 from importlib import import_module

@@ -50,7 +50,7 @@ QUESTIONS = (*NAMES, *GROUP_NAMES)
 class Lake(ABC, Generic[Answer]):
     """The tables, views and functions of a lake, as its last finished audit left them when the lake was opened.
 
-    `tables`, `views` and `functions` are their names. docs/design.md says what each has.
+    `tables`, `views` and `functions` are their names. docs/design.md describes each.
     """
 
     tables = tuple(name for name, table in TABLES.items() if table.kind != "internal")
@@ -64,9 +64,9 @@ class Lake(ABC, Generic[Answer]):
     def sql(self, query: str, **parameters: Any) -> Answer:
         """The answer to one query: a pyarrow.Table by DuckDB, a DataFrame by Spark.
 
-        A parameter `group` is written in the query as `:group`; it is a str, int, bool, None, datetime with a zone, or
+        A parameter `group` is written in the query as `:group`. It is a str, int, bool, None, datetime with a zone, or
         a list of str. Raises UsageError for a parameter that the query lacks, KgroupsError for a query that the engine
-        refuses.
+        rejects.
 
             >>> lake.sql("SELECT state, member_count FROM groups WHERE group_id = :group", group=GROUP).to_pylist()
             [{'state': 'Stable', 'member_count': 1}]
@@ -96,8 +96,8 @@ class Lake(ABC, Generic[Answer]):
     def ask(self, question: str, **parameters: Any) -> Rows:
         """The answer to one of QUESTIONS, those of the report. Raises UsageError for any other question or parameter.
 
-        `events`, `offsets`, `owners`, `rewound` and `states` are about one group: they take `group_id`; `offsets` and
-        `rewound` take `since` and `until`, too.
+        `events`, `offsets`, `owners`, `rewound` and `states` are about one group, so they take `group_id`. `offsets`
+        and `rewound` also take `since` and `until`.
 
             >>> lake.ask("states", group_id=GROUP)[-1]["state"]
             'Stable'
@@ -115,7 +115,7 @@ class Lake(ABC, Generic[Answer]):
 
     @property
     def location(self) -> str:
-        """Where it is: a path, a URI, or `catalog.schema`."""
+        """The lake's location: a path, a URI, or `catalog.schema`."""
         return self._reader.location
 
     @property
@@ -149,10 +149,10 @@ def open_lake(location: str | os.PathLike[str]) -> LakeByDuckDb: ...
 @overload
 def open_lake(location: str | os.PathLike[str], spark: SparkSession) -> LakeBySpark: ...
 def open_lake(location: str | os.PathLike[str], spark: SparkSession | None = None) -> LakeByDuckDb | LakeBySpark:
-    """The lake, opened for reading: by DuckDB, or in a Spark session that has Delta (`spark_session()` is one).
+    """The lake, opened for reading: by DuckDB, or in a Spark session that has Delta (`spark_session()` returns one).
 
-    `location` is a folder or a URI of one; by Spark `catalog.schema`, too. Days, and times without a zone, are in UTC
-    by DuckDB, in the session's time zone by Spark. Raises UsageError where there is no lake, KgroupsError where DuckDB
+    `location` is a folder or the URI of one; with Spark, also `catalog.schema`. Days, and times without a zone, are in
+    UTC by DuckDB, in the session's time zone by Spark. Raises UsageError if there is no lake, KgroupsError if DuckDB
     cannot read it.
 
         >>> lake = open_lake("./lake")
@@ -197,12 +197,13 @@ def run_audit(
 
     The log is that of the folders `segments`, or of the cluster at `bootstrap_servers` with Kafka's client
     `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. The other
-    arguments are the options of the command, whose help has their defaults: a time is a datetime with a zone, a
-    duration a timedelta, `include` and `partitions` are lists, or each is text as there. `progress` is called with a
-    few words at each step. Answers the new row of the ledger (`.audit`), and lines for a person (`.lines()`).
+    arguments are the options of the command, whose help has their defaults. A time is a datetime with a zone, a
+    duration a timedelta, `include` and `partitions` are lists, or each is text as on the command line. `progress` is
+    called with a few words at each step. Returns the new row of the ledger (`.audit`), and lines for a person
+    (`.lines()`).
 
     Raises UsageError for invalid arguments, KgroupsError for an audit that fails; then nothing that it wrote counts.
-    Where the command exits 3, `strict` raises a KgroupsError, too, with those lines; that audit counts.
+    With `strict` it also raises a KgroupsError, with those lines, if the command would exit 3; that audit counts.
 
         >>> summary = run_audit("./new-lake", segments="./segments", retention="14d")
         >>> summary.audit.audit_id
@@ -249,7 +250,7 @@ def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> Cli
 
 
 def _read(name: str, read: Callable[[str], Value], given: object) -> Value:
-    """The value of an argument, as the command line reads it. Raises UsageError, which names the argument."""
+    """The value of an argument, by the command line's rules. Raises UsageError, which names the argument."""
     if isinstance(given, datetime) and given.tzinfo is None:
         raise UsageError(f"{name}: {given} has no zone: give it one, as in tzinfo=UTC")
     try:
@@ -263,7 +264,7 @@ def _optional(name: str, read: Callable[[str], Value], given: object) -> Value |
 
 
 def _as_typed(given: object) -> str:
-    """The text of a value on a command line."""
+    """The text of a value as a user would type it on a command line."""
     if isinstance(given, datetime):
         return given.isoformat()
     if isinstance(given, timedelta):

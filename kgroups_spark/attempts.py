@@ -1,7 +1,7 @@
-"""Work whose failure must not end an audit: looking for findings, and reporting what was done.
+"""Work whose failure must not end an audit: looking for findings, and reporting the result.
 
 An audit has committed everything before it looks for findings, and its ledger row before the summary. A defect there
-costs the finding or the line, and a note names it.
+costs only the finding or the line, and a note names it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from kgroups_spark.errors import KgroupsError
 
 Result = TypeVar("Result")
 
-# Exceptions that an attempt survives. Tests empty it, so that a defect fails them.
+# Exceptions that an attempt survives. Tests make it empty, so that a defect fails them.
 SURVIVED: tuple[type[Exception], ...] = (Exception,)
 
 
 def attempt(what: str, make: Callable[[], Result]) -> tuple[Result | None, str | None]:
     """The result of `make`, and None; or None, and a note that `what` failed.
 
-    The note gives the reason where storage or a machine failed (KgroupsError, OSError). Otherwise it gives the
-    exception and its place, without its text, which may hold names of the log.
+    If storage or a machine failed (KgroupsError, OSError), the note has the reason. Otherwise it has the exception and
+    its place in the code, without its text, which may hold names from the log.
     """
     try:
         return make(), None

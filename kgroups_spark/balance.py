@@ -1,4 +1,4 @@
-"""Work for tasks, by its weight."""
+"""Work divided among tasks by its weight."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -7,11 +7,12 @@ Item = TypeVar("Item")
 
 
 def by_weight(items: Iterable[Item], weight: Callable[[Item], int], tasks: int) -> list[list[Item]]:
-    """The items of each task, in the order given: the heaviest first, each to the lightest of at most `tasks` tasks.
+    """The items of each task, in the order given. The heaviest item is assigned first, and each one to the lightest of
+    at most `tasks` tasks.
 
-    No task is without items, unless there are none.
+    No task is empty, unless there are no items.
     """
-    # One more than its weight: items without any are spread as well.
+    # Weight plus one, so that items without any weight are spread as well.
     given = [(weight(item) + 1, number, item) for number, item in enumerate(items)]
     found: list[list[tuple[int, Item]]] = [[] for _ in range(max(1, min(tasks, len(given))))]
     loads = [0] * len(found)

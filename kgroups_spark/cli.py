@@ -82,7 +82,7 @@ Rows go to stdout, everything else to stderr. Exit: 0 done, 1 failed, 2 bad usag
 
 
 def entry_point() -> None:
-    """The process of one command line, to its end."""
+    """Runs the process of one command line to its end."""
     with interruptible():
         code = main(sys.argv[1:])
         SIGNALS.process_ends = True
@@ -90,7 +90,7 @@ def entry_point() -> None:
         if is_interrupted and "kgroups_spark.jvm" in sys.modules:
             sys.modules["kgroups_spark.jvm"].stop()
         if is_interrupted or ("deltalake" in sys.modules and "pyspark" not in sys.modules):
-            # Nothing here waits for threads that an interruption has left running. One run of about a hundred that read
+            # This does not wait for threads that an interruption has left running. One run of about a hundred that read
             # a lake ended with SIGABRT after its last line; none of the next 67 did. The likely cause is pyarrow's
             # threads, which read ahead and call Python while the interpreter shuts down.
             for stream in (sys.stdout, sys.stderr):
@@ -101,14 +101,14 @@ def entry_point() -> None:
 
 
 def main(argv: Sequence[str], script: str | None = None) -> int:
-    """The exit code of one command line; never raises for a user's mistake. Errors begin with `kgroups: `.
-    `script`: the name of the job that is this command."""
+    """Runs one command line and returns its exit code. Never raises for a user's mistake. Errors begin with
+    `kgroups: `. `script`: the name of the job that is this command."""
     with interruptible(), spoken_logs():
         try:
             return _done(argv, script)
         except BrokenPipeError:
             _drop_stdout()
-            return DONE  # the reader has closed the pipe, as in `kgroups dump ... | head`
+            return DONE  # the reader closed the pipe, as in `kgroups dump ... | head`
         except BaseException as error:
             return _ended_by(error)
 
@@ -120,12 +120,12 @@ def _done(argv: Sequence[str], script: str | None) -> int:
             code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
-    except SystemExit as asked:  # --help and --version print and leave
+    except SystemExit as asked:  # --help and --version print and exit
         return int(asked.code or 0)
 
 
 def _ended_by(error: BaseException) -> int:
-    """The exit code, after printing the reason. A failure after a signal is due to the signal."""
+    """Prints the reason and returns the exit code. A failure after a signal counts as due to the signal."""
     received = SIGNALS.received
     if isinstance(error, Terminated) or received == signal.SIGTERM:
         say("kgroups: terminated")
@@ -165,7 +165,7 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
 
 
 def command_line(script: str | None = None) -> OptionParser:
-    """The parser of all commands; `script` is what the user typed instead of `kgroups` and a command."""
+    """The parser of all commands. `script`: what the user typed instead of `kgroups` and a command."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
@@ -203,12 +203,13 @@ def _os_error_text(error: OSError) -> str:
 
 
 def _is_stdout_full(error: OSError) -> bool:
-    """Whether stdout's disk is full: errors of other files that are written here name them."""
+    """Whether stdout's disk is full. Errors of other files written here have a file name."""
     return error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC)
 
 
 def _drop_stdout() -> None:
-    """Else Python's own flush at exit would complain about the closed pipe, or the full disk."""
+    """Redirects stdout to the null device. Otherwise Python's flush at exit would fail for the closed pipe or the full
+    disk."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -7,7 +7,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def sized(size_bytes: int) -> str:
-    """`980 B`, `12.3 kB`, `738.2 MB`, `2,140.0 MB`: powers of ten, as disks are sold."""
+    """`980 B`, `12.3 kB`, `738.2 MB`, `2,140.0 MB`, in powers of ten, like sizes of disks."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
     if size_bytes < 1_000_000:

@@ -1,9 +1,9 @@
-"""Durations as people type and read them: `15m`, `48h`, `1d12h`; milliseconds inside."""
+"""Durations as people type and read them: `15m`, `48h`, `1d12h`. In the code they are milliseconds."""
 
 import re
 
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-LONGEST_MS = 36_500 * UNITS_MS["d"]  # a century: beyond it, a time plus a duration leaves what a TIMESTAMP holds
+LONGEST_MS = 36_500 * UNITS_MS["d"]  # a century: beyond it, a time plus a duration may be outside TIMESTAMP's range
 
 _PART = re.compile(r"([0-9]+)(ms|[smhd])")
 
@@ -33,7 +33,7 @@ def format_duration(duration_ms: int) -> str:
         if count:
             parts.append(f"{count}{unit}")
         elif parts:
-            break  # `7d 3m` would pretend to be exact about the hours
+            break  # `7d 3m` would look exact about the hours
         if len(parts) == 2:
             break
     return " ".join(parts) or "0s"

@@ -1,4 +1,4 @@
-"""`kgroups` as a process: Ctrl-C is in force before the commands are loaded, which takes a moment."""
+"""`kgroups` as a process: Ctrl-C is handled before the commands are loaded, which takes a moment."""
 
 from __future__ import annotations
 

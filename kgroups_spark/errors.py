@@ -2,10 +2,10 @@
 
 
 class KgroupsError(Exception):
-    """An error that a person can act on; the text says what was read, found, expected, and what to do. Exit code 1.
+    """An error that a person can act on. The text has what was read, found and expected, and what to do. Exit code 1.
 
-    Several texts are several lines. A text may hold names as the log has them: whoever prints it spells out what a
-    terminal would obey, line feeds included (terminal/output.py).
+    Several texts are several lines. A text may hold names unchanged from the log. Code that prints it must spell out
+    characters that a terminal would obey, including line feeds (terminal/output.py).
     """
 
     exit_code = 1
@@ -20,6 +20,6 @@ class KgroupsError(Exception):
 
 
 class UsageError(KgroupsError):
-    """An invalid command or option: found before work starts, nothing written. Exit code 2."""
+    """An invalid command or option, found before work starts, so nothing is written. Exit code 2."""
 
     exit_code = 2

@@ -1,7 +1,8 @@
-r"""Characters that a terminal would obey, spelled out: names come from a log, and whoever may join a group chooses one.
+r"""Characters that a terminal would obey, spelled out: names come from a log, and any client may choose a group's.
 
-Spelled out is whatever Unicode does not call printable: control characters (C0, DEL, C1), the controls of bidirectional
-text, other invisible format characters, line and paragraph separators, unassigned ones. `\x1b` stands for ESC.
+All characters that Unicode does not call printable are spelled out: control characters (C0, DEL, C1), the controls of
+bidirectional text, other invisible format characters, line and paragraph separators, unassigned ones. ESC becomes
+`\x1b`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import re
 import shlex
 
-# Text that looks spelled out already.
+# Text that already has the form of a spelled-out character.
 _LOOKS_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
-# Blanks that nobody sees, or that look like the gap between two columns.
+# Blanks that are invisible, or that look like the gap between two columns.
 _HIDDEN_BLANK = re.compile(r"^ | $|(?<= ) ")
 
 
 def printable(text: str) -> str:
-    r"""The text with control characters spelled out, for a sentence: `orders\x1bc`. Line feeds are spelled out, too."""
+    r"""The text with control characters, including line feeds, spelled out for a sentence: `orders\x1bc`."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
@@ -25,8 +26,8 @@ def printable(text: str) -> str:
 def cell_text(text: str) -> str:
     r"""The text for a table's cell: two different texts never look alike.
 
-    As `printable`; blanks at an end, and those behind a blank, are `\x20`; where one of these forms is in the
-    result, backslashes of the text itself are doubled. A name of ordinary characters stays as it is.
+    As `printable`; also, blanks at an end, and those after a blank, become `\x20`. If one of these forms is in the
+    result, backslashes of the text itself are doubled. A name of ordinary characters stays unchanged.
     """
     if text.isprintable() and not _HIDDEN_BLANK.search(text) and not _LOOKS_ESCAPED.search(text):
         return text
@@ -34,14 +35,14 @@ def cell_text(text: str) -> str:
 
 
 def json_text(json: str) -> str:
-    r"""JSON that says the same and has printable characters only: `\u009b` is a form that JSON knows."""
+    r"""Equivalent JSON with printable characters only: `\u009b` is an escape in JSON."""
     if json.isprintable():
         return json
     return "".join(char if char.isprintable() else _json_escape(char) for char in json)
 
 
 def shell_word(text: str) -> str:
-    r"""The text as one word of a shell's command line; with control characters in the form `$'...'` of bash and zsh."""
+    r"""The text as one word of a shell's command line; control characters have the form `$'...'` of bash and zsh."""
     if text.isprintable():
         return shlex.quote(text)
     escaped = "".join(
@@ -60,5 +61,5 @@ def _json_escape(char: str) -> str:
 
 
 def _bytes_escape(char: str) -> str:
-    """By bytes of UTF-8: bash knows other escapes by the locale's encoding only."""
+    """The escapes of the character's bytes in UTF-8: bash reads other escapes in the locale's encoding."""
     return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))

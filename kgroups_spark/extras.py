@@ -1,4 +1,4 @@
-"""How the package's extras are installed, for messages that miss a package."""
+"""How to install the package's extras, for messages about a missing package."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ PROJECT = "kgroups-spark"
 
 
 def how_to_install(extra: str) -> str:
-    """The command for a shell: the project is on no index.
+    """The command for a shell. It needs no index for the project, because the project is on none.
 
-    pip takes the installed project by its name, whether it came from a wheel or a checkout, and asks an index for what
-    the extra adds. A checkout that is only on the path has no name there: it is given by its folder.
+    pip takes the installed project by its name, whether it came from a wheel or a checkout, and asks an index only for
+    the packages of the extra. A checkout that is only on the path has no name in pip, so its folder is given.
     """
     try:
         distribution(PROJECT)

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: the work in hand ends by an exception in the main thread, and a second signal ends the process.
+"""Ctrl-C and SIGTERM: the first one ends the current work with an exception in the main thread, the second the process.
 
-Nothing but the standard library is imported here, so that this is in force before the rest is loaded. PySpark puts a
-handler of its own in place, which talks to the JVM inside whatever call was interrupted: ours goes back after it
-(session.py).
+This module imports only the standard library, so that it can handle signals before other modules are loaded. PySpark
+installs its own handler, which calls the JVM from within the interrupted call. Ours is therefore installed again
+afterwards (session.py).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ SECONDS_TO_END_WORK = 10.0
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM; to libraries, which let go of what they hold, the same as Ctrl-C."""
+    """SIGTERM. For libraries, which release their resources, it is the same as Ctrl-C."""
 
 
 class _Signals:
-    """The signals that have come to this process while a block of `interruptible` runs."""
+    """The signals that the process has received while a block of `interruptible` runs."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self.comes_again = False
-        # While the main thread is in C no handler runs, and fewer are handled than have arrived.
+        # While the main thread is in C no handler runs, so fewer signals are handled than have arrived.
         self.arrived = 0
         self.handled = 0
-        # The work is done, and all is said: what comes now ends the process, which is about to end.
+        # The work is done and its result printed: a signal from now on ends the process, which is about to end.
         self.process_ends = False
-        # When the first signal has arrived, each in a thread of its own: what the main thread waits for is to end, else
-        # it does not get to its exception. At the second signal.
+        # on_arrival: called when a signal arrives, each in its own thread, to end the call that the main thread
+        # waits for; otherwise its exception would not be raised. at_end: called at the second signal.
         self.on_arrival: list[Callable[[], object]] = []
         self.at_end: list[Callable[[], object]] = []
-        # Held while something acts on an unanswered signal.
+        # Held by code that acts on an unanswered signal.
         self.lock = threading.Lock()
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
@@ -53,7 +53,7 @@ class _Signals:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether a signal has come, and the work goes on or ends because of it."""
+        """Whether a signal has arrived whose exception has not been answered yet."""
         return self.received is not None or self.arrived > self.handled
 
 
@@ -62,8 +62,8 @@ SIGNALS = _Signals()
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """In the block, in the main thread: the first Ctrl-C raises KeyboardInterrupt, SIGTERM Terminated, and a second one
-    ends the process at once. Elsewhere the block runs as it is."""
+    """In the block, in the main thread: the first Ctrl-C raises KeyboardInterrupt, the first SIGTERM Terminated, and a
+    second signal ends the process immediately. In other threads the block runs without that."""
     if threading.current_thread() is not threading.main_thread() or is_in_force():
         yield
         return
@@ -85,8 +85,8 @@ def interruptible() -> Iterator[None]:
 
 
 def _watch(pipe: int) -> None:
-    """Has done what is to be done when a signal arrives, and ends the process at a second one of which the main thread
-    does not get to see the first."""
+    """Calls `on_arrival` when a signal arrives. Ends the process at a second one if the main thread has not handled the
+    first."""
     while numbers := os.read(pipe, 1):
         if numbers[0] in (signal.SIGINT, signal.SIGTERM):
             SIGNALS.arrived += 1
@@ -98,8 +98,8 @@ def _watch(pipe: int) -> None:
 
 
 def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
-    """The result of the work, or its exception. It runs in a thread, because no handler runs while the main thread is
-    in C: where a signal comes, `interrupt` ends the work, and the signal's exception is raised after it."""
+    """The result of the work, or its exception. The work runs in a thread, because no handler runs while the main
+    thread is in C. If a signal arrives, `interrupt` ends the work, and then the signal's exception is raised."""
     if not is_in_force() or threading.current_thread() is not threading.main_thread():
         return work()
     results: list[T] = []
@@ -125,13 +125,13 @@ def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) ->
 
 
 def is_in_force() -> bool:
-    """Whether Ctrl-C comes here."""
+    """Whether our handler is installed for Ctrl-C."""
     return signal.getsignal(signal.SIGINT) == SIGNALS.handle
 
 
 @contextmanager
 def still_in_force() -> Iterator[None]:
-    """A handler that the block puts in place of ours goes again."""
+    """Installs our handler again after the block, if the block has replaced it."""
     before = is_in_force()
     try:
         yield
@@ -141,12 +141,12 @@ def still_in_force() -> Iterator[None]:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether that was raised by a signal, or by what a signal has ended."""
+    """Whether the error was raised by a signal, or in work that a signal has ended."""
     return isinstance(error, KeyboardInterrupt) or SIGNALS.received is not None
 
 
 def going_on(after: BaseException) -> None:
-    """Ctrl-C has done what it was typed for, at a prompt; raises Terminated where it was SIGTERM."""
+    """Continues at a prompt after Ctrl-C has ended a statement. Raises Terminated if the signal was SIGTERM."""
     if isinstance(after, Terminated) or SIGNALS.received == signal.SIGTERM:
         raise Terminated from after
     with SIGNALS.lock:
@@ -154,19 +154,19 @@ def going_on(after: BaseException) -> None:
 
 
 def exit_code(number: int) -> int:
-    """The exit code that a shell gives that signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    """The exit code of that signal in a shell: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number
 
 
 def end_at_once(number: int) -> None:
-    """Without a word, and without waiting for anything."""
+    """Ends the process without a message, and without waiting for anything."""
     for act in SIGNALS.at_end:
         act()
     os._exit(exit_code(number))
 
 
 def _come_again(hook: Callable[[Any], object]) -> Callable[[Any], object]:
-    """A hook for exceptions in finalizers, which are lost: a lost interruption comes again a little later."""
+    """A hook for exceptions in finalizers, which Python drops: it sends a dropped signal again a little later."""
 
     def come_again(lost: Any) -> object:
         if not issubclass(lost.exc_type, KeyboardInterrupt) or SIGNALS.received is None:

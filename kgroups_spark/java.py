@@ -1,6 +1,6 @@
-"""Whether there is a Java that Spark 4.2 runs on, asked before anything starts it.
+"""Whether there is a Java on which Spark 4.2 runs, checked before anything starts it.
 
-Also run as a script by the Makefile, before a virtual environment exists: only the standard library is used here.
+The Makefile also runs it as a script, before a virtual environment exists. It therefore uses only the standard library.
 """
 
 import os
@@ -10,11 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-OLDEST_JAVA = 17  # Spark 4 is compiled for it
+OLDEST_JAVA = 17  # Spark 4 is compiled for this release
 
 
 class NoJava(Exception):
-    """There is no Java, or an older one than Spark needs; the text says which was found and what to do."""
+    """There is no Java, or one too old for Spark; the text has the one found, and what to do."""
 
 
 def require_java() -> int:
@@ -34,7 +34,7 @@ def require_java() -> int:
 
 
 def major_version(text: str) -> int | None:
-    """The major version in what `java -version` prints: 17 of `"17.0.15"`, 8 of `"1.8.0_412"`; None: none in it."""
+    """The major version in the output of `java -version`: 17 of `"17.0.15"`, 8 of `"1.8.0_412"`; None: it has none."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match.group(1)) if match else None
 
@@ -43,7 +43,7 @@ _ADVICE = "install one and put it on the PATH, or point JAVA_HOME at it"
 
 
 def _java_command() -> str:
-    """As Spark's own start script chooses."""
+    """The java command that Spark's own start script would choose."""
     home = os.environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"

@@ -1,7 +1,7 @@
-"""Spark's JVM, where this process starts it: what it and its workers say goes through here, and it ends when asked to.
+"""Spark's JVM, if this process starts it: its output and that of its workers passes through here, and it can be ended.
 
-While it starts, Ivy and the JVM say much that matters only if the start fails. When the work has been interrupted, what
-they say is about that.
+During the start, Ivy and the JVM print many lines that matter only if the start fails, so they are held back. After an
+interruption their lines are dropped, because they are only about that.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pyspark import SparkContext, java_gateway
 
 from kgroups_spark.interruption import SIGNALS
 
-MOST_LINES = 2000  # of a start
+MOST_LINES = 2000  # lines held back during a start; the newest count
 SECONDS_TO_END = 5.0
 
 
 class Jvm:
-    """A process, and the thread that reads what it says."""
+    """The JVM's process, and the thread that reads its output."""
 
     def __init__(self, command: list[str], say: Callable[[str], object], settings: dict[str, Any]) -> None:
         self.held_back: deque[str] | None = deque(maxlen=MOST_LINES)
@@ -47,11 +47,11 @@ class Jvm:
             self._say_line(line)
 
     def started(self) -> None:
-        """From now on what it says is said."""
+        """The start has succeeded: drops the lines held back and prints later ones."""
         self.held_back = None
 
     def failed(self) -> None:
-        """Shows now what the JVM said while it started."""
+        """The start has failed: prints the lines held back."""
         self._reader.join(SECONDS_TO_END)
         self._close_stdin()
         said, self.held_back = self.held_back or (), None
@@ -59,7 +59,7 @@ class Jvm:
             self._say(line)
 
     def stop(self) -> None:
-        """Ends it, with its workers; removes its temporary files where it does so in time."""
+        """Ends the JVM with its workers. It removes its temporary files if it ends within SECONDS_TO_END."""
         self.is_silent = True
         self._close_stdin()
         self.process.terminate()
@@ -82,7 +82,7 @@ _is_stopping = threading.Event()
 
 
 def stop() -> None:
-    """Ends what this process has started, and lets no library speak of the connections that break."""
+    """Ends every JVM that this process has started, and silences libraries that would log the broken connections."""
     _is_stopping.set()
     logging.disable(logging.CRITICAL)
     for jvm in _running:
@@ -100,8 +100,8 @@ SECONDS_BETWEEN_TRIES = 0.5
 
 
 def _cancel_jobs() -> None:
-    """Ends Spark's jobs until the signal has been answered. PySpark waits in a `finally` for the end of the job whose
-    rows it fetches; and one may be started just when the signal comes."""
+    """Cancels Spark's jobs until the signal has been answered, because PySpark waits in a `finally` for the end of the
+    job whose rows it fetches. It repeats that, because a job may start just when the signal arrives."""
     while True:
         with SIGNALS.lock:
             context = SparkContext._active_spark_context
@@ -117,7 +117,7 @@ SIGNALS.on_arrival.append(_cancel_jobs)
 
 @contextmanager
 def own_jvm(say: Callable[[str], object]) -> Iterator[None]:
-    """While the block starts Spark, its JVM becomes ours. `say` is called with each line of it that is to be said."""
+    """In the block, a JVM that PySpark starts becomes a Jvm. `say` is called with each of its lines to be printed."""
     before = vars(java_gateway)["Popen"]
     started: list[Jvm] = []
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-_AS_NEAR = 0.2  # beside one that is nearer by more than this, a name is not what was meant
+_AS_NEAR = 0.2  # a name is left out if another one is nearer by more than this
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean a or b?` with at most three known names like `word`, whatever its case; else an empty text."""
+    """`; did you mean a or b?` with at most three known names like `word`, ignoring case; otherwise an empty text."""
     by_lower_case = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), by_lower_case, n=3, cutoff=0.6)
     if not near:

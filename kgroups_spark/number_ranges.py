@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """`0-7, 12` for the numbers 0 to 7 and 12, which come in ascending order."""
+    """`0-7, 12` for the numbers 0 to 7 and 12, which must be in ascending order."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -1,7 +1,7 @@
-"""Runs a function over tables, each in a task of its own, and collects the lines that tasks report.
+"""Runs a function over tables, each in its own task, and collects the lines that tasks report.
 
-Spark does it, in tests a loop in this process. Whatever reads or writes files in tasks goes through a Runner; Spark's
-own frames are for rows that only Spark reaches.
+Spark runs the tasks; in tests, a loop in this process does. All code that reads or writes files in tasks uses a Runner.
+Frames of Spark itself are only for rows that only Spark can reach.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.storage.s3 import Task, with_storage
 
-# (kind, something JSON can hold)
+# (kind, a value of JSON)
 Line: TypeAlias = "tuple[str, Any]"
 LINES = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Runner(Protocol):
-    """Runs tasks: `slots` of them at the same time; `is_here`: on this machine, whose folders they see."""
+    """Runs tasks. `slots`: how many at the same time; `is_here`: on this machine, so that they see its folders."""
 
     @property
     def slots(self) -> int: ...
@@ -35,15 +35,15 @@ class Runner(Protocol):
     def is_here(self) -> bool: ...
 
     def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
-        """The lines (`line_batch`) that the function makes of each table, each in a task."""
+        """The lines (`line_batch`) that the task makes from each table, each table in a task of its own."""
 
     def watched(self, say: Callable[[str], None], what: str) -> AbstractContextManager[None]:
-        """Says `what`, and while the block runs how many tasks are done."""
+        """Reports `what`, and during the block the number of finished tasks."""
 
 
 @dataclass(frozen=True)
 class SparkRunner:
-    """Spark's tasks."""
+    """Tasks in Spark."""
 
     spark: SparkSession
 
@@ -59,10 +59,10 @@ class SparkRunner:
         return lines_of(self.frame(given), task) if given else []
 
     def frame(self, given: Sequence[pa.Table]) -> DataFrame:
-        """The rows of each table, in their order, in a Spark partition of its own."""
+        """The rows of each table, in their order, in a Spark partition of their own."""
         shards = rows_by_task(self.spark, given)
         if len(given) == 1:
-            return shards.coalesce(1)  # which keeps their order, and shuffles nothing
+            return shards.coalesce(1)  # keeps the order, without a shuffle
         return shards.repartitionById(len(given), "task").sortWithinPartitions("row")
 
     @contextmanager
@@ -79,7 +79,7 @@ class SparkRunner:
 
 
 def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
-    """The rows of all tables, each with the number of its `task` and its `row` there."""
+    """The rows of all tables, each with the number of its table (`task`) and its number there (`row`)."""
     return spark.createDataFrame(pa.concat_tables(map(_numbered, given, range(len(given)))))
 
 
@@ -102,7 +102,7 @@ def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
 
 
 def numbers(tasks: int) -> list[pa.Table]:
-    """A table for each task, with its number: what it is to do travels with the function."""
+    """A table for each task, with its number. The work of each task is in the function that is sent to it."""
     return [pa.table({"number": pa.array([number], pa.int64())}) for number in range(tasks)]
 
 

@@ -1,7 +1,7 @@
 """The Spark session: our own on a laptop, the existing one under spark-submit or on a platform.
 
-Our own session is set up for many small Delta tables on one machine. Where a master was chosen already (spark-submit, a
-notebook), only what nothing works without is added: what belongs to the cluster is in conf/.
+Our own session is configured for many small Delta tables on one machine. If a master was already chosen (spark-submit,
+a notebook), only indispensable settings are added; settings of the cluster are in conf/.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ except ImportError:  # Windows
 
 DELTA_JAR = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
-# Hadoop's S3, of the release that Spark brings, and what it needs of the AWS SDK that this release was built with: 35
-# jars, 13 MB. Hadoop itself asks for the SDK in one piece of 600 MB.
+# Hadoop's S3 connector, of the release in Spark, and the parts that it needs of the AWS SDK with which this release was
+# built: 35 jars, 13 MB. Hadoop itself depends on the SDK as a whole, which has 600 MB.
 S3_JARS = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
@@ -52,35 +52,37 @@ NEEDED = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-# Settings of a session, not of the JVM: right for our small tables on any cluster, and safe to set late.
+# Settings of a session, not of the JVM: suitable for our small tables on any cluster, and safe to set late.
 PER_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Delta's snapshots of tables of a few files: 50 tasks each by default (an overwrite costs 4 times as much).
+    # Delta's snapshots: our tables have few files, and the default is 50 tasks each (an overwrite costs 4 times as
+    # much).
     "spark.databricks.delta.snapshotPartitions": "1",
-    # As pyarrow writes times; Spark's default is the 96-bit form of old.
+    # The form in which pyarrow writes times; Spark's default is the old 96-bit form.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # VACUUM lists a tiny table in 10,000 tasks by default.
+    # By default VACUUM lists even a tiny table in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
 ON_ONE_MACHINE = {
     "spark.master": "local[*]",
     "spark.driver.memory": "2g",
-    # Nothing comes from outside, and a laptop's name may not resolve.
+    # No connection comes from outside, and a laptop's name may not resolve.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
-    # Tasks import this package from where the driver did, installed or not.
+    # Tasks import this package from the driver's folder, whether it is installed or not.
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
 }
 
-# A night on one machine is over before the JVM's second compiler earns its cost: without it the JVM takes half the CPU.
-# Where one process writes more than some 7 million rows by Spark's own writer it would be the other way round.
-# Such a JVM reserves 48 MB for compiled code, which an audit by Spark's writer fills; and its warnings go to stdout.
+# A night on one machine ends before the JVM's second compiler pays off: without it the JVM takes half the CPU. With
+# more than some 7 million rows written by Spark's own writer in one process the second compiler would be faster.
+# By default such a JVM reserves 48 MB for compiled code, which an audit by Spark's writer fills, and it prints warnings
+# to stdout.
 JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xlog:disable -Xlog:all=warning:stderr "
     "-Dlog4j2.configurationFile="
@@ -92,8 +94,8 @@ def spark_session(
 ) -> SparkSession:
     """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
 
-    `s3`: a new one reaches s3a://. Raises KgroupsError when there is no Java that Spark runs on, the jars cannot be
-    had, Spark does not start, or it is Spark Connect's.
+    `s3`: a new one reaches s3a://. Raises KgroupsError if there is no Java on which Spark runs, the jars are not
+    available, Spark does not start, or the session is Spark Connect's.
     """
     if is_remote() or "SPARK_REMOTE" in os.environ:
         raise KgroupsError(
@@ -110,13 +112,14 @@ def spark_session(
 
 
 def _master_is_chosen() -> bool:
-    """Spark-submit started this process."""
+    """Whether spark-submit started this process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:
     for name, value in {**PER_SESSION, **extra}.items():
-        # Spark knows Delta's settings only once Delta has used them; until then none of them counts as modifiable.
+        # Delta's settings are unknown to Spark before Delta has used them, so isModifiable is false for them until
+        # then.
         if spark.conf.isModifiable(name) or name.startswith("spark.databricks.delta."):
             spark.conf.set(name, value)
     return spark
@@ -127,7 +130,7 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
         require_java()
     except NoJava as missing:
         raise KgroupsError(str(missing)) from missing
-    # Workers run this interpreter, or they lack the packages.
+    # Workers must run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
@@ -140,10 +143,10 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
 
 
 def _s3_of_environment() -> dict[str, str]:
-    """Where S3 is, from the settings of AWS's tools; Spark takes the credentials from there by itself (SparkHadoopUtil,
-    4.2).
+    """The endpoint and region of S3, from the settings of AWS's tools. Spark reads the credentials from there itself
+    (SparkHadoopUtil, 4.2).
 
-    Storage of others rarely has a host name for each bucket.
+    Storage of other vendors rarely has a host name for each bucket.
     """
     settings = {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -161,7 +164,7 @@ def _builder(app_name: str, settings: Mapping[str, str]) -> SparkSession.Builder
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
-    # When the JVM is killed, PySpark's thread for accumulators would print a stack beside our one line.
+    # When the JVM is killed, PySpark's thread for accumulators would print a stack trace next to our one line.
     accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
     try:
         with still_in_force(), own_jvm(_say):
@@ -174,7 +177,7 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
 
 
 def _say(line: str) -> None:
-    """To where the JVM would have written itself, whatever a notebook or a test has put in place of sys.stderr."""
+    """Prints the line where the JVM would have printed it, even if a notebook or a test has replaced sys.stderr."""
     if sys.__stderr__ is not None:
         sys.__stderr__.write(printable(line) + "\n")
         sys.__stderr__.flush()
@@ -185,14 +188,15 @@ def _say_nothing(*_: object) -> None:
 
 
 def ivy_folder() -> Path:
-    """Where Delta's jars are kept: our own folder in the user's cache, so that nobody else's downloads disturb ours."""
+    """The folder of Delta's jars: our own in the user's cache, so that downloads of other programs cannot break
+    ours."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "kgroups-spark" / "ivy"
 
 
 @contextmanager
 def _one_download_at_a_time(packages: str) -> Iterator[None]:
-    """Two first starts at once would break each other's downloads: Ivy does not lock its folder."""
+    """Locks the folder during the block: Ivy does not, and two first starts would break each other's downloads."""
     if fcntl is None or _remembered_jars(packages):
         yield
         return
@@ -207,17 +211,17 @@ def _packages(s3: bool) -> str:
 
 
 def _jars(s3: bool = False) -> dict[str, str]:
-    """Settings that put Delta on the class path, and S3: the jars of an earlier start, else a download by Ivy."""
+    """Settings that put Delta, and S3, on the class path: the jars of an earlier start, or else a download by Ivy."""
     packages = _packages(s3)
     jars = _remembered_jars(packages)
     if jars:
-        # Ivy would resolve all of it again, 1 to 3 CPU seconds and a screen of text at each start.
+        # Ivy would resolve everything again, at 1 to 3 CPU seconds and a screen of text for each start.
         return {"spark.jars": ",".join(jars)}
     return {
         "spark.jars.packages": packages,
         "spark.jars.ivy": str(ivy_folder()),
         "spark.jars.ivySettings": str(Path(__file__).parent / "ivysettings.xml"),
-        # Spark has these itself, in versions of its own; they are three quarters of the download.
+        # Spark has its own versions of these, which are three quarters of the download.
         "spark.jars.excludes": ",".join((*SHIPPED_WITH_SPARK, *(NOT_FOR_S3 if s3 else ()))),
     }
 
@@ -235,7 +239,7 @@ SHIPPED_WITH_SPARK = (
 
 
 def _jar_list(packages: str) -> Path:
-    """Named by all that was asked for: other versions are another list."""
+    """The file with the list of jars, named by all packages, so that other versions have another list."""
     return ivy_folder() / f"{DELTA_JAR.replace(':', '_')}-{zlib.crc32(packages.encode()):08x}.jars"
 
 

@@ -1,4 +1,4 @@
-"""Moments as people type and read them; milliseconds since 1970-01-01T00:00Z inside."""
+"""Moments as people type and read them. In the code they are milliseconds since 1970-01-01T00:00Z."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,8 +10,8 @@ LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // 
 
 
 def parse_time(text: str) -> int:
-    """Epoch milliseconds of an ISO 8601 time (UTC where it names no zone; `T` or a blank before the hours; seconds
-    optional; a date alone is its midnight) or of epoch milliseconds. Raises ValueError."""
+    """Epoch milliseconds of an ISO 8601 time, or of epoch milliseconds as text. The time is UTC if it names no zone;
+    `T` or a blank before the hours; seconds are optional; a date alone is its midnight. Raises ValueError."""
     word = text.strip()
     if re.fullmatch(r"[0-9]+", word):
         return _epoch_ms(text, int(word))
@@ -28,7 +28,7 @@ def parse_time(text: str) -> int:
 
 
 def _epoch_ms(text: str, number: int) -> int:
-    """A bare number is milliseconds; what can only be seconds, or a date without its dashes, is refused."""
+    """A bare number is milliseconds. Raises ValueError if it can only be seconds, or a date without its dashes."""
     if len(text.strip()) < 12:  # 12 digits begin in 1973, before any Kafka
         raise ValueError(f"{text!r} has too few digits for epoch milliseconds (13 today); for seconds, append 000")
     if number > LAST_MS:
@@ -54,5 +54,5 @@ def format_time(moment: datetime | int) -> str:
 
 
 def format_time_for_people(moment: datetime | int) -> str:
-    """`2026-11-16 06:34:36`, UTC: what tables on a screen show, whose headings say so."""
+    """`2026-11-16 06:34:36`, in UTC, for tables on a screen, whose headings name the zone."""
     return format_time(moment)[:19].replace("T", " ")
