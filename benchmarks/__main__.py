@@ -3,7 +3,7 @@
     python -m benchmarks [--only audit live ...] [--records 5000000] [--rounds 5] [--audit-rounds 3] [--work DIR]
                          [--json FILE]
 
-Sides take turns, so that a busy machine is busy for all of them; what counts is CPU seconds (user and system) of the
+Sides alternate, so that a busy machine is busy for all of them. The result is CPU seconds (user and system) of the
 whole process tree, and the median of each round's ratio. Exits 1 if the programs disagree about the state, 2 without Go
 or /proc.
 """
@@ -36,7 +36,7 @@ PACKAGES = ("numpy", "pyarrow", "pyspark", "delta-spark", "crc32c", "zstandard",
 
 @dataclass(frozen=True)
 class Ratio:
-    """One line of the table: what ours costs in relation to the other's, and at most may (None: no target is set)."""
+    """One line of the table: our cost in relation to the other program's, and its maximum (None: no target is set)."""
 
     what: str
     ours: float
@@ -108,7 +108,7 @@ def _shape(options: argparse.Namespace, records: int, **changes: Any) -> Shape:
 
 
 def _log(work: Path, shape: Shape, generator: Callable[[Path, Shape], int] = generate) -> Path:
-    """The folder of the log, which stays for the next run."""
+    """The folder of the log, which is kept for the next run."""
     folder = work / "-".join([generator.__name__, *(str(value) for value in asdict(shape).values())])
     if not (folder / "whole").exists():
         _say(f"generating {shape.records or shape.groups * SLOTS_PER_GROUP:,} records")
@@ -145,7 +145,7 @@ def _whole_audits(options: argparse.Namespace, work: Path) -> list[Ratio]:
 
 
 def _large_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
-    """Four times the records; memory against a fifth of them."""
+    """The costs for four times the records; their memory against that of a fifth of them."""
     small, large = (_log(work, _shape(options, n, kind="usual")) for n in (options.records // 5, 4 * options.records))
     what = f"whole audit of {4 * options.records:,} records, usual"
     ratios = _against_spark(options, work, what, large, 1.1)
@@ -193,7 +193,7 @@ def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
 
 
 def _json(module: str, options: argparse.Namespace, *arguments: object) -> dict[str, Any]:
-    """The last line that the module prints."""
+    """The last line that the module prints, as JSON."""
     flags = [] if options.first_compiler_only else ["--full-jit"]
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments), *flags]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent).stdout

@@ -4,7 +4,7 @@
 
     records=5000133 keys=97671 offset_sum=12351743370
 
-With `--groups` the groups and members are replayed, too, which no other program here does.
+With `--groups` the groups and members are replayed, too; no other program here does that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 
 
 def whole_log(copy: PartitionCopy) -> LogRange:
-    """All of an offsets partition's log as one range."""
+    """The whole log of an offsets partition as one range."""
     return LogRange(copy.partition, 0, 0, SegmentLog(copy).new_pieces(0, ()), begins_log=True)
 
 

@@ -1,11 +1,11 @@
 """Segments of `__consumer_offsets` as a busy cluster leaves them before compaction, as many records as asked for.
 
-A `hard` log, the default: of 1,000 records about 989 are offset commits (version 3, then 4; one in seven with
+A `hard` log is the default. Of 1,000 records, about 989 are offset commits (version 3, then 4; one in seven with
 metadata; 11 a batch), 5 are the metadata of classic groups (5 to 50 members; a third of the bytes), 2 of KIP-848
-groups, 2 are tombstones and 2 end transactions. A `usual` log: of 5,000 records one belongs to a group. 3 % of the
-commit batches are transactional: two thirds by producers that come again with every transaction, as Kafka Streams and
-Connect do, the others by producers that never return. One transaction in ten aborts, a few stay open. The same shape
-gives the same bytes.
+groups, 2 are tombstones and 2 end transactions. In a `usual` log one record in 5,000 belongs to a group. 3 % of the
+commit batches are transactional: two thirds by producers that return with every transaction, as in Kafka Streams and
+Connect, the others by producers that never return. One transaction in ten aborts, a few stay open. The same shape gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST_TIMESTAMP_MS = 1_760_000_000_000
 SLOTS_PER_GROUP = 50
 LARGEST_BATCH = 50
 WITH_METADATA, ABORTED, COMES_AGAIN = 0.15, 0.1, 0.67
-# Batches in 10,000 that are no commits: a classic group's metadata (1 record), a member's step (4), tombstones (4). A
+# Batches in 10,000 that are not commits: a classic group's metadata (1 record), a member's step (4), tombstones (4). A
 # commit batch has 11 records.
 OTHER_BATCHES = {"hard": (550, 60, 50), "usual": (10, 3, 50)}
 LIVE_MEMBERS = 3
@@ -37,8 +37,8 @@ EVENTS = ("created.v1", "updated.v2", "events", "snapshots.compacted")
 
 @dataclass(frozen=True)
 class Shape:
-    """The log to generate. `transactional`: share of the commit batches; `skew`: the first partition's share of the
-    records, while the others have as many each; 0: all have as many."""
+    """The log to generate. `transactional`: share of the commit batches. `skew`: the first partition's share of the
+    records, while all others have equal shares; 0: all shares are equal."""
 
     records: int
     partitions: int = 8
@@ -59,7 +59,7 @@ class Shape:
 
 @dataclass
 class Slot:
-    """One group, topic and partition: its key with the length in front, and where the group stands."""
+    """One group, topic and partition: its key after its length, and the group's committed offset."""
 
     topic: str
     partition: int
@@ -74,13 +74,13 @@ class Group:
     group_id: str
     slots: list[Slot]
     topics: list[str]
-    producers: list[int]  # of its transactions that come again
+    producers: list[int]  # the producers that return with its transactions
     generation: int = 0
     epoch: int = 0
 
 
 def generate(folder: Path, shape: Shape) -> int:
-    """Writes the segments below the folder; the number of records."""
+    """Writes the segments below the folder; returns the number of records."""
     placed, shares = _groups(shape), shape.shares()
     with ProcessPoolExecutor() as pool:
         return sum(pool.map(partial(_write, folder, shape), placed, placed.values(), shares))
@@ -88,7 +88,7 @@ def generate(folder: Path, shape: Shape) -> int:
 
 def generate_nights(folder: Path, shape: Shape, nights: int) -> int:
     """Writes one log as so many nights left it, `shape.records` each: the segments that night n added are below
-    `folder/n`. The number of records."""
+    `folder/n`. Returns the number of records."""
     placed, shares = _groups(shape), shape.shares()
     with ProcessPoolExecutor() as pool:
         return sum(pool.map(partial(_write_nights, folder, shape, nights), placed, placed.values(), shares))
@@ -105,7 +105,7 @@ def _write_nights(folder: Path, shape: Shape, nights: int, partition: int, group
 def generate_live(folder: Path, shape: Shape) -> int:
     """Writes two nights of a log in which every commit of the first is a live offset: `shape.groups` groups with
     SLOTS_PER_GROUP each, of which the second night commits those of each hundredth group again. The segments of night
-    n are below `folder/n`. The number of records."""
+    n are below `folder/n`. Returns the number of records."""
     placed: dict[int, list[str]] = {p: [] for p in range(shape.partitions)}
     for number in range(shape.groups):
         name = f"{TEAMS[number % len(TEAMS)]}-{ROLES[number % len(ROLES)]}-{number}"
@@ -127,7 +127,7 @@ def _write(folder: Path, shape: Shape, partition: int, groups: list[Group], reco
 
 
 def _groups(shape: Shape) -> dict[int, list[Group]]:
-    """All groups, by the offsets partition that their name belongs to."""
+    """All groups, by their offsets partition."""
     rng = random.Random(shape.seed)
     placed: dict[int, list[Group]] = {p: [] for p in range(shape.partitions)}
     for number in range(shape.groups):
@@ -152,7 +152,7 @@ def _slots(group_id: str, topic: str, partitions: int) -> list[Slot]:
 
 
 def topic_id(topic: str) -> bytes:
-    """16 bytes that are the topic's own."""
+    """16 bytes that are the topic's id."""
     return random.Random(topic).randbytes(16)
 
 
@@ -170,7 +170,7 @@ class PartitionLog:
         self._now = FIRST_TIMESTAMP_MS
 
     def write(self, records: int) -> int:
-        """Writes on until the log has about as many records, from a new segment on; the number of records in it."""
+        """Writes on, into a new segment, until the log has about as many records. Returns the number of its records."""
         self.folder.mkdir(parents=True, exist_ok=True)
         version_4_from = records // 2
         while self._offset < records:
@@ -182,7 +182,7 @@ class PartitionLog:
         return self._offset
 
     def write_live(self, names: Sequence[str], with_members: bool) -> None:
-        """Writes a commit of each offset of these groups, and after them who they are."""
+        """Writes a commit of each offset of these groups, and after them the groups' records."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / f"{self._offset:020d}.log", "wb") as segment:
             for name in names:
@@ -198,7 +198,7 @@ class PartitionLog:
     def _batch(self, is_v4: bool) -> bytes:
         rng = self._rng
         self._now += rng.randrange(40)
-        # Skewed: a few groups commit most of the time.
+        # Skewed: a few groups make most commits.
         group = self._groups[int(len(self._groups) * rng.random() ** 2)]
         dice = rng.randrange(10_000)
         generations, member_steps, expiries = OTHER_BATCHES[self._shape.kind]
@@ -239,7 +239,7 @@ class PartitionLog:
         return records
 
     def _producer(self, group: Group) -> int:
-        """A transaction's producer; plans its marker, too."""
+        """The producer of a transaction; also plans its marker."""
         if self._rng.random() < COMES_AGAIN:
             producer_id = self._rng.choice(group.producers)
         else:
@@ -249,7 +249,7 @@ class PartitionLog:
         return producer_id
 
     def _markers(self) -> bytes:
-        """Markers of the transactions that end now; those left at the end of the log stay open."""
+        """Markers of the transactions that end now; those still open at the end of the log stay open."""
         written = b""
         for producer_id, batches_left in list(self._open.items()):
             if batches_left:
@@ -262,7 +262,7 @@ class PartitionLog:
         return written
 
     def _generation(self, group: Group, size: int) -> bytes:
-        """A classic group after a rebalance: its partitions dealt to so many members."""
+        """The metadata of a classic group after a rebalance, with its partitions divided among `size` members."""
         group.generation += 1
         member_ids = [f"consumer-{group.group_id}-{m}-{uuid_text(self._digits())}" for m in range(size)]
         members = [self._classic_member(group, member_id, m, size) for m, member_id in enumerate(member_ids)]
@@ -284,10 +284,10 @@ class PartitionLog:
         return f"{self._rng.getrandbits(128):032x}"
 
     def _member_step(self, group: Group) -> list[bytes]:
-        """A member of a KIP-848 group joins: metadata, epoch, target and current assignment."""
+        """The records of a member that joins a KIP-848 group: metadata, epoch, target and current assignment."""
         group.epoch += 1
         group_id, member, id_ = f"{group.group_id}-next", uuid_text(self._digits()), group.slots[0].topic_id
-        # Two partitions that no other member has: a load must not fail.
+        # Two partitions that no other member has, because a load must not fail.
         owned = [2 * group.epoch, 2 * group.epoch + 1]
         pairs = (
             (wire.member_key(5, group_id, member), wire.consumer_member(f"c-{group_id}", group.topics[:1])),

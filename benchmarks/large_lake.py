@@ -52,7 +52,7 @@ def main() -> None:
 def write_large_lake(
     lake: Path, audits: int, partitions: int, groups: int, offsets_per_group: int, members_per_group: int = 0
 ) -> None:
-    """A lake in the folder, which must not be there."""
+    """Writes a lake into the folder, which must not exist."""
     for table in TABLES.values():
         _create(lake, table)
     for rows in ledger_files(audits, partitions):
@@ -63,7 +63,7 @@ def write_large_lake(
 
 
 def ledger_files(audits: int, partitions: int) -> Iterator[pa.Table]:
-    """The ledger's files, each with its rows: of every audit one `running` and one `finished`."""
+    """The ledger's files, each as its rows: for every audit one `running` and one `finished`."""
     first_small = max(1, audits - SMALL_FILES // 2 + 1)
     first = 1
     while first < first_small:
@@ -123,7 +123,7 @@ def _rows_of_audit(number: int, audits: int, partitions: int) -> list[pa.Table]:
 def current_rows(
     some: np.ndarray, audit_id: int, partitions: int, groups: int, offsets_per_group: int, members_per_group: int
 ) -> dict[str, pa.Table]:
-    """Rows of the groups whose offsets partition is one of `some`. A third of the groups is empty and expires."""
+    """Rows of the groups whose offsets partition is in `some`, by table. A third of the groups is empty and expires."""
     group = np.flatnonzero(np.isin(np.arange(groups) % partitions, some))
     names = np.array([f"team-{i % 37:02}.service-{i:06}.consumer" for i in group], dtype=object)
     is_empty = group % 3 == 0

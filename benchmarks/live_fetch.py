@@ -2,12 +2,12 @@
 
     python -m benchmarks.live_fetch [--records 1000000] [--rounds 5] [--kafka 4.3.1]
 
-A broker of the tests' is started, and the generated log (generate_log.py) laid into its data folder as a topic. Both
-sides read it whole, a process of its own each, in turns; what counts is CPU seconds of these processes (the broker's
-are not counted), and the median of each round's ratio. Ours fetches raw batches, checks their CRCs and decodes every
-record: offset commits into columns, values of other types to their end, of which it keeps nothing. The other counts
-messages, without control records, which a consumer never shows: one by one, as most programs do, and in lots, which is
-the cheapest that confluent-kafka has.
+It starts the tests' broker and puts the generated log (generate_log.py) into its data folder as a topic. Both sides
+read it whole, each in its own process, in turns. The result is CPU seconds of these processes, without the broker's,
+and the median of each round's ratio. Ours fetches raw batches, checks their CRCs and decodes every record: offset
+commits into columns, values of other types to their end without keeping them. The other counts messages, without
+control records, which a consumer never shows: one by one, as most programs do, and in lots, the cheapest way with
+confluent-kafka.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _measure(options: argparse.Namespace, work: Path) -> int:
 
 
 def _lay_in(address: str, broker: object, log: Path, partitions: int) -> None:
-    """Makes the topic, and the log's segments its own."""
+    """Creates the topic, and replaces its segments by the log's."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     from tests.broker.brokers import Broker
@@ -82,7 +82,7 @@ def _lay_in(address: str, broker: object, log: Path, partitions: int) -> None:
     topic = NewTopic(TOPIC, partitions, 1, config={"retention.ms": "-1", "segment.bytes": str(1 << 30)})
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     admin.create_topics([topic])[TOPIC].result(60)
-    del admin  # it would go on looking for the broker
+    del admin  # it would continue to look for the broker
     while len(list(broker.data.glob(f"{TOPIC}-*"))) < partitions:
         time.sleep(0.1)
     broker.stop()
@@ -96,7 +96,7 @@ def _lay_in(address: str, broker: object, log: Path, partitions: int) -> None:
 
 
 def _of_first_epoch(segment: bytes) -> bytes:
-    """With leader epochs that this broker has had; no checksum covers them."""
+    """The segment with leader epochs that this broker has had; no checksum covers them."""
     data, position = bytearray(segment), 0
     while position < len(data):
         data[position + 12 : position + 16] = bytes(4)
@@ -105,7 +105,7 @@ def _of_first_epoch(segment: bytes) -> bytes:
 
 
 def _run(side: str, address: str) -> tuple[int, float]:
-    """How many records a side has seen, and its CPU seconds."""
+    """The number of records that a side has read, and its CPU seconds."""
     command = [sys.executable, "-m", "benchmarks.live_fetch", "--side", side, "--address", address]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent).stdout

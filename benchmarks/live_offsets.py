@@ -1,4 +1,4 @@
-"""A night that brings little to a lake with many live offsets, against pyarrow reading and writing the same tables.
+"""A night with few records in a lake with many live offsets, against pyarrow reading and writing the same tables.
 
     python -m benchmarks.live_offsets SEGMENTS WORK ROUNDS [--full-jit]
 

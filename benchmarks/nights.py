@@ -2,8 +2,8 @@
 
     python -m benchmarks.nights [--nights 20] [--records 1000000] [--work DIR] [--json FILE]
 
-Every night is `kgroups audit` in a process of its own. Its cost is the CPU seconds (user and system) of all that it
-started. After the nights come audits that find nothing new, alternating with sessions that start and do nothing.
+Every night is `kgroups audit` in its own process. Its cost is the CPU seconds (user and system) of all processes that
+it started. After the nights come audits without new records, alternating with sessions that start and do nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class NightSeconds:
-    """CPU seconds: of each night, of audits with nothing new, and of a session alone (one after each of those)."""
+    """CPU seconds of each night, of audits without new records, and of a session alone (one after each of those)."""
 
     nights: list[float]
     nothing_new: list[float]
     session: list[float]
 
     def last_against_second(self) -> float:
-        """The last night in relation to the second. The first makes the tables."""
+        """The last night in relation to the second; the first also creates the tables."""
         return self.nights[-1] / self.nights[1]
 
     def nothing_new_beyond_session(self) -> float:
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def measure(work: Path, shape: Shape, nights: int, rounds: int) -> NightSeconds:
-    """Audits the log of these nights into a fresh lake below `work`. A log that is there already is used again."""
+    """Audits the log of these nights into a new lake below `work`. An existing log is used again."""
     log = work / "-".join(["nights", str(nights), *(str(value) for value in asdict(shape).values())])
     if not (log / "whole").exists():
         _say(f"generating {nights} nights of {shape.records:,} records")
@@ -106,7 +106,7 @@ def add_night(night: Path, broker: Path) -> None:
 
 
 def _cpu_of(command: list[str]) -> float:
-    """CPU seconds of the command and all that it started. Raises CalledProcessError if it fails."""
+    """CPU seconds of the command and its descendants. Raises CalledProcessError if it fails."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans, as the JVM is, become ours
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=HERE.parent)

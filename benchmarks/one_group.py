@@ -48,7 +48,7 @@ WAYS = ("as audits leave it", "OPTIMIZE", "OPTIMIZE ZORDER BY", "kgroups maintai
 
 @dataclass(frozen=True)
 class Question:
-    """Which rows are wanted, as SQL and for pyarrow."""
+    """The rows to read, as SQL and for pyarrow."""
 
     condition: str
     expression: pc.Expression
@@ -56,7 +56,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Cost:
-    """An answer's cost: seconds (the least of some rounds), files opened, and bytes read from them."""
+    """The cost of an answer: seconds (the least of some rounds), files opened, and bytes read from them."""
 
     engine: str
     seconds: float
@@ -98,7 +98,7 @@ def _measured(
         _write_night(lake, night, records)
     _say(f"{nights} nights of {records:,} records written", started, lake)
     for table in only:
-        # Files of a table are never written again: a link is as good as a copy.
+        # Files of a table are never rewritten in place, so a link is as good as a copy.
         shutil.copytree(work / "nights", work / "copy", copy_function=os.link)
         copy = Lake(spark, str(work / "copy"))
         started = cpu_seconds()
@@ -134,12 +134,12 @@ def _questions(nights: int) -> dict[str, Question]:
 
 
 def _group(offsets_partition: int, number: int) -> str:
-    # Names say nothing of the partition: that is a hash of them.
+    # Names do not show the partition, which is a hash of them.
     return f"group-{(offsets_partition * 7919 + number * 104_729) % 1_000_003:06d}-{offsets_partition}-{number}"
 
 
 def _write_night(lake: Lake, night: int, records: int) -> None:
-    """One audit's parts: as many collectors as it has tasks, the partitions of each next to each other."""
+    """Writes one audit's parts: as many collectors as it has tasks, the partitions of each next to each other."""
     audit_id, rng = night + 1, np.random.default_rng(night)
     parts: list[Part] = []
     for partitions in np.array_split(np.arange(PARTITIONS), TASKS):
@@ -151,7 +151,7 @@ def _write_night(lake: Lake, night: int, records: int) -> None:
 
 
 def _rows(night: int, partition: int, records: int, audit_id: int, rng: np.random.Generator) -> pa.Table:
-    """Commits of one partition and night, sorted as stage 1 gives them; a few groups commit most."""
+    """Commits of one partition and night, sorted as stage 1 returns them; a few groups make most of them."""
     group = np.minimum(rng.zipf(1.3, records) - 1, GROUPS_PER_PARTITION - 1)
     topic, topic_partition = (group * 7 + rng.integers(0, 3, records)) % TOPICS, rng.integers(0, 12, records)
     at = np.arange(records)
@@ -185,7 +185,7 @@ def _rows(night: int, partition: int, records: int, audit_id: int, rng: np.rando
 
 
 def _by_spark(lake: Lake, question: Question) -> Cost:
-    """All columns of the rows that are asked for."""
+    """Reads all columns of the rows in question with Spark."""
     frame = lake.read(NAME).where(question.condition)
     rows, seconds = _least(lambda: len(frame.toArrow()))
     machine = lake.spark._jvm
@@ -197,7 +197,7 @@ def _by_spark(lake: Lake, question: Question) -> Cost:
 
 
 def _by_duckdb(lake: Lake, question: Question) -> Cost:
-    """The same by DuckDB, over the files that deltalake names after a look at the statistics."""
+    """The same with DuckDB, over the files that deltalake chooses by their statistics."""
     folder = lake.table(NAME).path.removeprefix("file:")
 
     def ask() -> int:

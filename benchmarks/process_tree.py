@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
-    """User and system time of the whole tree so far, children that have ended included."""
+    """User and system time of the whole tree so far, including children that have ended."""
     return sum(sum(map(int, _stat(pid)[11:15])) for pid in tree()) / _TICKS
 
 
@@ -43,7 +43,7 @@ def _with_descendants(pid: int, children: dict[int, list[int]]) -> Iterator[int]
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the state on (the third); none if the process has gone."""
+    """Fields of /proc/PID/stat from the state on (the third); an empty list if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

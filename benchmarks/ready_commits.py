@@ -1,4 +1,4 @@
-"""The rows of `offset_commits` as ready Arrow batches, and Spark's Delta writer on them: the least that Spark needs."""
+"""The rows of `offset_commits` as ready Arrow batches, written by Spark's Delta writer: the least that Spark needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ NAME = "offset_commits"
 
 
 def prepare(segments: str, folder: Path) -> list[str]:
-    """Decodes the commits of all segments into Arrow files below the folder, one per offsets partition; their paths."""
+    """Decodes the commits of all segments into Arrow files below the folder, one per offsets partition. Returns their
+    paths."""
     folder.mkdir(parents=True, exist_ok=True)
     context = ReadContext(1, NEWEST, open_file)
     paths = []
@@ -38,7 +39,7 @@ def prepare(segments: str, folder: Path) -> list[str]:
 
 
 def write_by_spark(spark: SparkSession, paths: list[str], table: str) -> None:
-    """Writes the ready rows as a new Delta table, with statistics of two columns, which is what ours has."""
+    """Writes the ready rows as a new Delta table, with statistics of two columns, as our table has."""
 
     def ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,9 +1,9 @@
-"""An audit of a log of which one partition has most of the records, against one of an even log; one line of JSON.
+"""An audit of a log in which one partition has most of the records, against one of an even log; prints a line of JSON.
 
     python -m benchmarks.skewed_log SKEWED EVEN WORK ROUNDS [--full-jit]
 
-`rounds`: seconds by the clock, on two workers, of an audit of each into a fresh lake, in alternation: what counts here
-is how long the larger partition lets the other worker wait. A round before them warms up and is not counted.
+`rounds`: seconds by the clock, on two workers, of an audit of each into a new lake, in alternation. They show how long
+the other worker waits for the larger partition. A round before them warms up and is not counted.
 """
 
 from __future__ import annotations

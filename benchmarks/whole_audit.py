@@ -3,8 +3,8 @@
     python -m benchmarks.whole_audit SEGMENTS WORK ROUNDS [--full-jit]
 
 `rounds`: CPU seconds of the process tree (this process, the JVM, the workers): `write` for Spark writing ready commits,
-`audit` for an audit into a fresh lake, `second` for one more with nothing new. A round before them warms up and is not
-counted; its audit gives `worker_bytes`, the largest worker's peak. With 0 rounds there is only that audit.
+`audit` for an audit into a new lake, `second` for another one without new records. A round before them warms up and is
+not counted; its audit gives `worker_bytes`, the largest worker's peak. With 0 rounds there is only that audit.
 
 Our session on one machine runs the JVM without its second compiler, which suits a nightly run; `--full-jit` gives both
 sides the default JVM.

@@ -1,7 +1,7 @@
 """Bytes of record batches (magic 2) and of the records in `__consumer_offsets`, as the generator needs them.
 
-Written for the benchmarks alone: it shares no code with the package's readers, so that both cannot be wrong together.
-Layouts: Kafka 4.3, DefaultRecordBatch, DefaultRecord and the coordinator's message definitions.
+It shares no code with the package's readers, so that both cannot be wrong in the same way. Layouts: Kafka 4.3,
+DefaultRecordBatch, DefaultRecord and the coordinator's message definitions.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def batch(
 
 
 def marker(base_offset: int, timestamp: int, producer_id: int, outcome: int) -> bytes:
-    """A batch with the end of a transaction."""
+    """A batch with the marker that ends a transaction."""
     record = with_length(struct.pack(">hh", 0, outcome)) + with_length(struct.pack(">hi", 0, 7))
     return batch(base_offset, timestamp, [record], producer_id=producer_id, flags=TRANSACTIONAL | CONTROL)
 
@@ -127,7 +127,7 @@ def offset_commit_v3(offset: int, leader_epoch: int, metadata: bytes, timestamp:
 
 
 def offset_commit_v4(offset: int, leader_epoch: int, metadata: bytes, timestamp: int, topic_id: bytes) -> bytes:
-    """`topic_id`: 16 bytes, or none."""
+    """The value of an offset commit, version 4. `topic_id`: 16 bytes, or empty for none."""
     tags = b"\1\0\x10" + topic_id if topic_id else b"\0"
     return _V4_HEAD.pack(4, offset, leader_epoch) + uvarint(len(metadata) + 1) + metadata + _TIME(timestamp) + tags
 

@@ -196,7 +196,8 @@ def ivy_folder() -> Path:
 
 @contextmanager
 def _one_download_at_a_time(packages: str) -> Iterator[None]:
-    """Locks the folder during the block: Ivy does not, and two first starts would break each other's downloads."""
+    """Locks the folder during the block, unless its jars are complete. Two first starts would break each other's
+    downloads, because Ivy does not lock it."""
     if fcntl is None or _remembered_jars(packages):
         yield
         return
