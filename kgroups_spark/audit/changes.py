@@ -75,7 +75,7 @@ class Changes:
         )
 
     def lines(self) -> Iterator[str]:
-        """Lines for people; one line that says so if nothing is different."""
+        """Lines for people; if nothing differs, one line with that statement."""
         parts = [*self._groups(), *self._sizes()]
         since = f"since audit {self.since_audit}"
         yield f"{since}: {'; '.join(parts)}" if parts else f"{since}: the same groups, in the same states"

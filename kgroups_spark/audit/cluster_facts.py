@@ -31,7 +31,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """The cluster's facts; durations in ms, None: not known, and `notes` say why."""
+    """The cluster's facts; durations in ms, None: not known, with the reason in `notes`."""
 
     cluster_id: str | None
     # (topic id, topic) of every topic that we may see.
@@ -167,7 +167,7 @@ def _whole(value: str, least: int, most: int) -> int | None:
 
 
 def _group_config_notes(cluster: Cluster) -> Iterator[str]:
-    """The configuration of single groups, a note a group: it wins over what their members and brokers say."""
+    """A note for each group with its own configuration, which overrides that of its members and brokers."""
     names = groups_with_configs(cluster)
     if isinstance(names, Configs):
         # Before 4.1 brokers do not list these groups, so nothing is missing.

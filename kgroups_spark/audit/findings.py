@@ -147,7 +147,7 @@ class LakeTables:
         return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
 
     def _is_small(self, name: str) -> bool:
-        """By Delta's log, if it has the number; it may include rows deleted since then. From history only the few files
+        """Whether Delta's log counts few rows; the count may include deleted rows. From history only the few files
         of an audit are read."""
         counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
         return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS

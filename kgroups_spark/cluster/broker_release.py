@@ -1,13 +1,13 @@
 """The release whose rules a cluster's brokers follow, as far as they reveal it: data and pure functions.
 
-No request asks a broker for its version. Its features tell the minor release, and never the patch:
+No request asks a broker for its version. Its features show the minor release, but not the patch:
 
     features   the newest metadata.version that the *software* supports (KRaft, 3.3 and newer), not the finalized one,
                which stays lower until it is raised. MetadataVersion.java, LATEST_PRODUCTION of each release
-    requests   the newest version of some request: with ZooKeeper, before 3.3, and where the feature is not Kafka's own
+    requests   the newest version of some request: with ZooKeeper, before 3.3, and if the feature is not Kafka's own
 
 3.7 to 3.9 have both coordinators, and so has 4.0: KafkaConfig.isNewGroupCoordinatorEnabled (3.7 to 4.0). With
-ZooKeeper KafkaServer starts Scala's, whatever is configured.
+ZooKeeper, KafkaServer always starts the Scala coordinator.
 """
 
 from __future__ import annotations

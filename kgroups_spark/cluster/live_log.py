@@ -18,7 +18,7 @@ from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, Partitio
 
 # Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
-# The number of partitions that are asked for the newest batch.
+# The number of partitions whose newest batch is requested.
 APPENDED_ASKED = 3
 # Less than most batches have: the request size if one batch is enough.
 ONE_BATCH = 4096

@@ -28,8 +28,7 @@ class GroupConditions:
                              protocol type)
     subscribed               pairs of a row of groups and a topic with offsets that stay
     waits, goes_by_own_time  the rule for its offsets if its members left: a retention from then on, or each offset's
-    own
-                             time. If neither, and has_none: it has no members
+                             own time. If neither, and has_none: it has no members
     """
 
     is_active: Flags

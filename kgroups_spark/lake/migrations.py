@@ -218,7 +218,7 @@ def _bring_to_properties(fence: Fence) -> str | None:
 
 
 def _lacking(properties: Mapping[str, str], table: Table) -> dict[str, str]:
-    """The properties that a table lacks. One that somebody has set to another value stays."""
+    """The properties that a table lacks. One that a user has set to another value stays."""
     there = dict(properties)
     if lake_version_in(there) < LAKE_VERSION:
         there.pop(LAKE_VERSION_PROPERTY, None)

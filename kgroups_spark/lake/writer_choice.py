@@ -1,7 +1,7 @@
 """The writer of an audit: `auto` takes `parts` if tasks can write plain files by pyarrow to the lake.
 
 In a catalog's schema `auto` takes `spark`, because the catalog decides who may write there. With `parts` the driver
-reads the files by pyarrow, too: whoever chooses it allows that.
+also reads the files by pyarrow; choosing it allows that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
 
 
 def _what_hinders_parts(lake: Lake) -> str | None:
-    there = set(lake.place.names())  # a table that somebody deleted is created again
+    there = set(lake.place.names())  # a deleted table is created again
     for name in there.intersection(TABLES):
         log = lake.table(name)
         refusal = log.refusal()

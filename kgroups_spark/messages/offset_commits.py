@@ -86,7 +86,7 @@ class OffsetCommitColumns:
     commit_timestamp: NDArray[np.int64]  # ms
     expire_timestamp: NDArray[np.int64]  # ms, -1: none
     topic_id: NDArray[np.uint8]  # (n, 16); zeros: none
-    keeps_raw: NDArray[np.bool_]  # key or value bytes say more than the columns
+    keeps_raw: NDArray[np.bool_]  # key or value bytes have more than the columns
     texts: Texts
     undecodable: list[tuple[int, Undecodable]]  # (index into the records, why), in log order
 

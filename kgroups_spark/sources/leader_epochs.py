@@ -1,9 +1,10 @@
-"""Leader epochs of a partition as its broker noted them beside the segments.
+"""Leader epochs of a partition, from the file that its broker keeps in the folder of the segments.
 
     <folder>/<topic>-<partition>/leader-epoch-checkpoint
 
 A text: a version (0), the number of entries, then a line `epoch start_offset` for each leader (Kafka:
-LeaderEpochCheckpointFile.java 4.3.1). It only confirms what a batch says: a broker may write it later than the batch.
+LeaderEpochCheckpointFile.java 4.3.1). It can only confirm a batch's epoch, because a broker may write it later than the
+batch.
 """
 
 from __future__ import annotations

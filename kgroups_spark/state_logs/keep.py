@@ -139,7 +139,7 @@ def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
 
 
 def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
-    """H of each partition where that is above the offset to which it is reduced already."""
+    """H of each partition whose H is above the offset to which it is already reduced."""
     found = state_horizons(lake, audit, moment_ms, by_parts=by_parts)
     known = states_reduced_to(lake) if found else {}
     return {place: at for place, at in found.items() if at > known.get(place, 0)}

@@ -71,7 +71,7 @@ ROWS_PER_TASK = 1 << 20
 
 
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
-    """H of each offsets partition where that is above the offset to which it is reduced already."""
+    """H of each offsets partition whose H is above the offset to which it is already reduced."""
     known = reduced_to(lake)
     found = horizons(lake, audit, moment_ms, by_parts=by_parts)
     return {p: at for p, at in found.items() if at > known.get(p, 0)}

@@ -111,7 +111,7 @@ def _module(mechanism: str, properties: Mapping[str, str]) -> LoginModule:
     fitting = MODULES[mechanism]
     config = properties.get(jaas.NAME)
     if config is None and mechanism in PACKAGES:
-        return LoginModule(fitting[0], {})  # whose options are not needed here
+        return LoginModule(fitting[0], {})  # its options are not needed here
     if config is None:
         raise BadClientProperty(
             f"sasl.mechanism {mechanism} needs {jaas.NAME}={fitting[0]} required ...; "
