@@ -36,7 +36,7 @@ class ClusterFacts:
     cluster_id: str | None
     # (topic id, topic) of every topic that we may see.
     topic_ids: tuple[tuple[str, str], ...]
-    # As --release-version names it, with its source and what is uncertain about it.
+    # In the form of --release-version, with its source and the remaining uncertainty.
     release_version: str | None
     release_evidence: str
     # The brokers' offsets.retention.minutes, and delete.retention.ms of the offsets topic.
@@ -188,7 +188,7 @@ def _group_config_notes(cluster: Cluster) -> Iterator[str]:
 
 
 def _not_known(what: str, configs: Configs, resource: str) -> str:
-    """The reason, and what helps."""
+    """The reason why a fact is unknown, and the remedy."""
     if configs.is_forbidden:
         return f"{what} is unknown: grant DESCRIBE_CONFIGS on {resource}"
     return f"{what} is unknown: the broker answered {configs.error}"

@@ -26,8 +26,8 @@ from kgroups_spark.tables.rows import table_batch
 
 @dataclass(frozen=True)
 class KnownNames:
-    """The names that an audit knows. `before`: the last finished audit, `state` what it saved; None: there was none.
-    `given_count`: the partition count that the user gave; None: none."""
+    """The names that an audit knows. `before`: the last finished audit, `state`: the state that it saved; None: there
+    was none. `given_count`: the partition count that the user gave; None: none."""
 
     lake: Lake
     before: AuditRow | None

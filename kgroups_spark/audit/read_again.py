@@ -25,7 +25,7 @@ def read_again(
     progress: Sequence[RangeProgress],
     groups_with_versions: Callable[[Mapping[int, int]], Mapping[int, set[str]]],
 ) -> dict[int, ReadAgain]:
-    """By offsets partition, the records that were read again and can be relied on. A part that is damaged by now proves
+    """By offsets partition, the records that were read again, if they are reliable. A part that is now damaged proves
     nothing.
 
     `groups_with_versions` gets partitions and log offsets without new records.

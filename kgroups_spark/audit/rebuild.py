@@ -128,7 +128,7 @@ class _Rebuild:
 
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
         """Appends the records that now decode; returns the number of rows by table, and the names in all records. An
-        audit that goes on counts the traffic itself, together with that of what it reads."""
+        audit that goes on counts the traffic itself, together with that of its new records."""
         stored = Stored.by(self.writer)
         tables = {
             name: stored.table(name, name, columns or arrow_schema(name).names) for name, columns in LOOKED_AT.items()

@@ -194,7 +194,7 @@ def _decides_otherwise(work: AuditWork, moment: Moment) -> bool:
 
 
 def _tidied(lake: Lake, audit_id: int) -> list[str]:
-    """Cleans up the tables' logs now and then, for lakes without maintenance. The audit has finished by now, so a
+    """Cleans up the tables' logs now and then, for lakes without maintenance. The audit has already finished, so a
     failure is noted and left to a later audit."""
     if audit_id % TIDIES_EVERY:
         return []
@@ -210,7 +210,7 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
 def _summary(
     lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None, writer: LakeWriter
 ) -> AuditSummary:
-    """The summary of the audit, which has finished by now, so nothing here may fail."""
+    """The summary of the audit, which has already finished, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
     outcomes, no_outcomes = attempt("counting outcomes of expiry decisions", lambda: expiry_outcome_counts(lake, row))
     changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))

@@ -31,8 +31,9 @@ class AuditSummary:
 
     @property
     def lacks_records(self) -> bool:
-        """Whether something was quarantined, lost before it was read, or not read to its end: what `--strict` exits 3
-        for."""
+        """Whether records were quarantined, lost before they were read, or not read to their end: then `--strict` exits
+        3.
+        """
         read = (*(self.audit.partitions or ()), *self.audit.state_partitions)
         is_lost = any(p.lost_from is not None for p in read)
         return bool(self.audit.quarantined or self.shortfall or is_lost)

@@ -39,8 +39,8 @@ class OffsetAnswer:
 class FetchAnswer:
     """A leader's answer for a partition: whole batches, except that the last may be cut.
 
-    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker has held the
-    answer back; the next request waits as long as it wants.
+    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
+    answer back; the next request waits for the time in it.
     """
 
     records: bytes

@@ -1,4 +1,4 @@
-"""`kgroups findings`: odd things that an audit found, why they matter, and what to do."""
+"""`kgroups findings`: the findings of an audit, why they matter, and what to do."""
 
 from __future__ import annotations
 

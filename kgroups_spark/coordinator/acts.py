@@ -1,4 +1,5 @@
-"""One act of a coordinator: the groups as they were before it, what it removed, and why (removal_causes.py)."""
+"""One act of a coordinator: the groups before it, the groups and offsets that it removed, and why
+(removal_causes.py)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class KnownGroups(Protocol):
 class RemovedCommit(NamedTuple):
     """The offset that a tombstone removed, and which offsets are left after it.
 
-    `value` None: the log does not have it (any more). `is_pending`: an open transaction held an offset of the slot.
+    `value` None: the log does not have it, or no longer. `is_pending`: an open transaction held an offset of the slot.
     `is_topic_left`: a group of the offsets partition still has an offset of the topic. `is_group_left`: the group still
     has an offset.
     """

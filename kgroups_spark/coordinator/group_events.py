@@ -177,7 +177,7 @@ class GroupEvents:
             touched.missing = (place, missing_type)
 
     def tombstone(self, place: RecordPlace, removed: RemovedCommit | None) -> None:
-        """An offset tombstone. `removed` None: it removed nothing, or what is known to be gone."""
+        """Notes an offset tombstone. `removed` None: it removed no offset, or one that is known to be gone."""
         self._open(place)
         if removed is None:
             return

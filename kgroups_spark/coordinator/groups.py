@@ -198,7 +198,7 @@ class Groups:
             self._record(before(None, None), group, None, place)
 
     def _record(self, start: Before, group: Group | None, member_id: str | None, place: RecordPlace) -> bool:
-        """Adds the versions of what is different from `start`; whether anything is."""
+        """Adds versions of the group and members that differ from `start`; returns whether any do."""
         at = Place(self.offsets_partition, place.log_offset, place.log_timestamp)
         versions = changes(start, group, member_id, at, self.topics)
         self._versions += versions

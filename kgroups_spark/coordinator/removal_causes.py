@@ -10,7 +10,7 @@ The tombstones that a coordinator writes in one batch are one *act* (group_event
                     deleted, too (pending ones may be left). This also holds under Java's rules in a log that may
                     have begun under Scala
     offset_deleted  the group stayed, and did not subscribe to the topic (Kafka refuses to delete such offsets)
-    topic_deleted   no group of the offsets partition has an offset of the topic any more, or the group subscribes
+    topic_deleted   no group of the offsets partition has an offset of the topic left, or the group subscribes
                     to it, and Java's group stayed
 
 If the log no longer has the removed value, all explanations fit: unknown.

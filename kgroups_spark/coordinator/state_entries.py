@@ -3,7 +3,7 @@
 Kinds of rows (`entry_type`), their payload JSON:
 
     group         by group_id: the group object (null: orphans only) and the group's committed offsets
-    producer      by producer id: what it has pending, and its open transaction (null: none)
+    producer      by producer id: its pending offsets, and its open transaction (null: none)
     noted         3.8 to 4.0.0: producer ids noted per group (KAFKA-19164)
     removed       by group_id: removed offsets, until they are committed again; removed offsets with an unknown value
                   (`unknown`); the log offset of the group's own removal (null: it was not removed). Older states have

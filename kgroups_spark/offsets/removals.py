@@ -77,7 +77,7 @@ def removals(folded: Fold) -> Removals:
 def left_of_topics(born: tuple[I64, I64], gone: tuple[I64, I64], topic: I64, place: I64) -> Flags:
     """Whether a shard has committed offsets of a topic left at a place.
 
-    `born`, `gone`: (topic, place) of each slot that got and lost its committed offset, those of all groups.
+    `born`, `gone`: (topic, place) of each slot that received and lost its committed offset, for all groups.
     """
     changes = np.concatenate([born[0], gone[0]])
     steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])

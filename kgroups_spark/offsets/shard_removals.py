@@ -19,10 +19,10 @@ from kgroups_spark.tables.rows import no_rows
 TOMBSTONES = pa.schema(
     [
         ("slot", pa.int64()),  # number of the slot among those of all ranges
-        *REMOVED_OFFSETS,  # committed_offset and topic_id: of what it removed
+        *REMOVED_OFFSETS,  # committed_offset and topic_id: of the removed offset
         ("log_timestamp", pa.int64()),  # ms; null: none
         ("offset_delta", pa.int32()),  # after the base offset of its batch; null: not known
-        ("commit_timestamp", pa.int64()),  # of what it removed, ms; null: none
+        ("commit_timestamp", pa.int64()),  # of the removed offset, ms; null: none
         ("expire_timestamp", pa.int64()),
         ("value_version", pa.int16()),
         ("removed_log_offset", pa.int64()),  # the record whose value it removed; null: the log does not have it

@@ -27,7 +27,7 @@ from kgroups_spark.storage.files import path_in, read_text_if_there
 class SegmentLog(PartitionLog):
     """One listed copy of a partition. Its methods may scan segments, each at most once.
 
-    They raise UnreadableSegment, and SegmentChanged if a segment is another file by now: `asked` then lists it again.
+    They raise UnreadableSegment, and SegmentChanged if a segment is now another file: `asked` then lists it again.
     """
 
     lots_in_passing = 64

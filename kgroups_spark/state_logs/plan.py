@@ -115,7 +115,7 @@ def plan_state_logs(
 def _delete_retention(
     lake: Lake | None, last: AuditRow | None, topic: str, delete_retention_ms: int | None
 ) -> DeleteRetention | None:
-    """The delete retention of a compacted log; None for the other one, where the log's start shows what DeleteRecords
+    """The delete retention of a compacted log; None for the other one, whose start shows which records DeleteRecords
     has removed."""
     if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
         return None

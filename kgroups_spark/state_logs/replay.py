@@ -152,7 +152,7 @@ class StateReplay:
             self.drop(key)
 
     def keep(self, other: StateReplay) -> None:
-        """Takes over what another replay of the partition remembers besides its state."""
+        """Takes over the facts that another replay of the partition keeps besides its state."""
         self._gone, self._settings = list(other._gone), other._settings
 
     def gone(self) -> list[tuple[int, Key]]:

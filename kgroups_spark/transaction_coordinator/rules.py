@@ -2,7 +2,8 @@
 
 Sources: TransactionLog and TransactionStateManager.loadTransactionMetadata of 0.11.0.0, 1.0.2, 1.1.1, 2.0.1, 2.3.1,
 2.4.1, 2.8.2, 3.0.2 to 3.9.0, 4.0.2, 4.1.2, 4.2.1, 4.3.1, 4.4.0. A load that fails ends at that record, and the
-coordinator serves what it had read until then ("Error loading transactions from transaction log" in the broker's log).
+coordinator serves the ids that it had read until then ("Error loading transactions from transaction log" in the
+broker's log).
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ class MaintainSummary:
 
 
 def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSummary:
-    """Does what the options ask for, under a claim. Raises KgroupsError, UsageError; a killed one can be repeated."""
+    """Runs the maintenance in the options, under a claim. Raises KgroupsError, UsageError. A killed run can be
+    repeated."""
     if options.vacuum_ms < LEAST_VACUUM_MS:
         raise UsageError(
             "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
