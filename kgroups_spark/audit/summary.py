@@ -31,9 +31,8 @@ class AuditSummary:
 
     @property
     def lacks_records(self) -> bool:
-        """Whether records were quarantined, lost before they were read, or not read to their end: then `--strict` exits
-        3.
-        """
+        """Whether records were quarantined or lost before they were read, or a partition was not read to its end: then
+        `--strict` exits 3."""
         read = (*(self.audit.partitions or ()), *self.audit.state_partitions)
         is_lost = any(p.lost_from is not None for p in read)
         return bool(self.audit.quarantined or self.shortfall or is_lost)

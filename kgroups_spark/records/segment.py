@@ -269,8 +269,9 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return int(held_back[0]) if held_back.size else count
 
     def _confirmed(self, run: Run, is_good: NDArray[np.bool_], take: int) -> int:
-        """The number of the first `take` batches, the file's last ones, that can be believed; 0 if the odd last batch
-        is the first. If a sound batch follows after damage, it confirms or refutes the odd one.
+        """The number of the first `take` batches of the run that can be believed; they include the file's last sound
+        one. It is less than `take` if that one is odd, down to 0. If a sound batch follows after damage, it confirms or
+        refutes the odd one.
         """
         good = np.flatnonzero(is_good[:take])
         if not good.size or is_good[take:].any():
