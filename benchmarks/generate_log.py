@@ -1,11 +1,12 @@
 """Segments of `__consumer_offsets` as a busy cluster leaves them before compaction, as many records as asked for.
 
-A `hard` log is the default. Of 1,000 records, about 989 are offset commits (version 3, then 4; one in seven with
-metadata; 11 a batch), 5 are the metadata of classic groups (5 to 50 members; a third of the bytes), 2 of KIP-848
-groups, 2 are tombstones and 2 end transactions. In a `usual` log one record in 5,000 belongs to a group. 3 % of the
-commit batches are transactional: two thirds by producers that return with every transaction, as in Kafka Streams and
-Connect, the others by producers that never return. One transaction in ten aborts, a few stay open. The same shape gives
-the same bytes.
+A `hard` log is the default. It has about 989 offset commits in 1,000 records (version 3, then 4; one in seven with
+metadata; 11 a batch). The others are 5 of the metadata of classic groups (5 to 50 members; a third of the bytes), 2 of
+KIP-848 groups, 2 tombstones and 2 that end transactions. In a `usual` log one record in 5,000 belongs to a group.
+
+3 % of the commit batches are transactional: two thirds by producers that return with every transaction, as in Kafka
+Streams and Connect, the others by producers that never return. One transaction in ten aborts, a few stay open. The same
+shape gives the same bytes.
 """
 
 from __future__ import annotations
