@@ -30,7 +30,7 @@ PARTITION_PROGRESS = struct(
     column("lost_from", BIGINT, "First offset that was gone before we came; null: none"),
     column("lost_to", BIGINT, "Offset after the last one that was gone before we came; null: none"),
     column("last_batch_offset", BIGINT, "Base offset of the last batch read; null: none was ever read"),
-    column("last_leader_epoch", INT, "Its leader epoch; null: none (a legacy batch), or not confirmed yet"),
+    column("last_leader_epoch", INT, "Its leader epoch; null: none, or a legacy batch"),
     column("last_batch_crc", BIGINT, "Its checksum, unsigned; null: no batch was ever read"),
     column("newest_log_timestamp", TIMESTAMP, "Newest time in the log so far; null: none"),
     column(
