@@ -2,7 +2,7 @@
 
 
 class KgroupsError(Exception):
-    """An error that a person can act on. The text has what was read, found and expected, and what to do. Exit code 1.
+    """An error that a person can act on. The text names the input, what is wrong with it, and what to do. Exit code 1.
 
     Several texts are several lines. A text may hold names unchanged from the log. Code that prints it must spell out
     characters that a terminal would obey, including line feeds (terminal/output.py).
