@@ -52,14 +52,14 @@ def parse_checkpoint(text: str, path: str) -> dict[Place, int]:
         return {}
     if lines[0].strip() != "0":
         raise _bad(path, f"line 1 is {lines[0][:40]!r}, version 0 is known")
-    if len(lines) < 2 or not _is_number(lines[1].strip()):
+    if len(lines) < 2 or not is_number(lines[1].strip()):
         raise _bad(path, f"line 2 is {lines[1][:40]!r}, not a number of entries" if len(lines) > 1 else "it ends early")
     entries: dict[Place, int] = {}
     for number, line in enumerate(lines[2:], start=3):
         words = line.split()
         if not words:
             continue
-        if len(words) != 3 or not _is_number(words[1]) or not _is_number(words[2]):
+        if len(words) != 3 or not is_number(words[1]) or not is_number(words[2]):
             raise _bad(path, f"line {number} is {line[:80]!r}, not a topic, a partition and an offset")
         entries[words[0], int(words[1])] = int(words[2])
     if len(entries) != int(lines[1]):
@@ -67,7 +67,8 @@ def parse_checkpoint(text: str, path: str) -> dict[Place, int]:
     return entries
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
+    """Whether the word of a checkpoint file is a number of at most 19 digits, as a long has."""
     return word.isascii() and word.isdigit() and len(word) < 20
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
-from kgroups_spark.sources.leader_epochs import LEADER_EPOCHS, epoch_in
+from kgroups_spark.sources.leader_epochs import epoch_by_checkpoint
 from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
 from kgroups_spark.sources.segments import (
     PartitionCopy,
@@ -20,7 +20,6 @@ from kgroups_spark.sources.segments import (
     scan_segment,
     settled,
 )
-from kgroups_spark.storage.files import path_in, read_text_if_there
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class SegmentLog(PartitionLog):
         return self.copy.cluster_id
 
     def epoch_by_checkpoint(self, offset: int) -> int | None:
-        return epoch_in(read_text_if_there(path_in(self.copy.folder, LEADER_EPOCHS)) or "", offset)
+        return epoch_by_checkpoint(self.copy.folder, offset)
 
     @property
     def where(self) -> str:

@@ -14,6 +14,7 @@ import pytest
 from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.plan.read_to import not_read_now
 from kgroups_spark.records.headers import HEADER_BYTES
+from kgroups_spark.sources.leader_epochs import LEADER_EPOCHS, epoch_by_checkpoint
 from tests.chosen import Chosen
 from tests.nights import changing_segments
 from tests.nights.changing_segments import PLANNED, READINGS, Broker, Lake, commit, state
@@ -124,6 +125,7 @@ def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: P
         ("0\n1\n3 0\n", None),
         ("0\n2\n3 0\n4 21\n", None),
         ("noise", None),
+        (f"0\n1\n{'4' * 5000} 20\n", None),
         ("", None),
     ):
         (broker.log / "leader-epoch-checkpoint").write_text(checkpoint)
@@ -131,6 +133,11 @@ def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: P
         lake.audit()
         (entry,) = lake.last.partitions or ()
         assert entry.last_leader_epoch == expected, checkpoint
+
+
+def test_a_checkpoint_of_leader_epochs_that_cannot_be_read_confirms_nothing(tmp_path: Path) -> None:
+    (tmp_path / LEADER_EPOCHS).mkdir()
+    assert epoch_by_checkpoint(str(tmp_path), 20) is None
 
 
 def test_a_gap_in_a_segment_that_was_cleaned_is_normal(tmp_path: Path) -> None:
