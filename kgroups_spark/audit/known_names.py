@@ -20,17 +20,16 @@ from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.history.names import sightings
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.tables.rows import table_batch
 
 
 @dataclass(frozen=True)
 class KnownNames:
-    """The names that an audit knows. `before`: the last finished audit, `state`: the state that it saved; None: there
-    was none. `given_count`: the partition count that the user gave; None: none."""
+    """The names that an audit knows. `then`: the tables of the last finished audit (None: no audit has finished).
+    `state`: the state that it saved. `given_count`: the partition count from the user; None: none was given."""
 
     lake: Lake
-    before: AuditRow | None
+    then: LakeAsOfAudit | None
     state: SavedState
     source: LogSource | None
     given_count: int | None
@@ -66,15 +65,15 @@ class KnownNames:
         """The possible partition counts of the offsets topic, by the groups of the last audit."""
         if self.state.names is not None:
             return [list(counts) for counts in self.state.names.partition_counts]
-        if self.before is None:
+        if self.then is None:
             return []
-        groups = self._then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
+        groups = self.then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
         return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
 
     @cached_property
     def _counts_read(self) -> list[list[int]]:
         """The same by all groups that any audit has read, including deleted ones."""
-        if self.before is None:
+        if self.then is None:
             return []
         groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
         return fitting_by_partition({*zip(groups["offsets_partition"], groups["group_id"], strict=True)})
@@ -84,14 +83,9 @@ class KnownNames:
         """The rows of `topics` that the last audit left."""
         if self.state.names is not None:
             return list(self.state.names.topics)
-        if self.before is None:
+        if self.then is None:
             return []
-        return sightings(self._then.rows("topics").to_pylist())
-
-    @property
-    def _then(self) -> LakeAsOfAudit:
-        """The tables that the last finished audit left."""
-        return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
+        return sightings(self.then.rows("topics").to_pylist())
 
 
 def known_topics(names: TopicNames) -> Topics:

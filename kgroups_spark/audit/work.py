@@ -95,7 +95,8 @@ class AuditWork:
     @cached_property
     def names(self) -> KnownNames:
         """The names of topic ids and the partition count. It reads two tables once, before this audit rewrites them."""
-        return KnownNames(self.lake, self.before, self.state, self.source, self.settings.offsets_partitions)
+        then = self.then if self.before else None
+        return KnownNames(self.lake, then, self.state, self.source, self.settings.offsets_partitions)
 
     @cached_property
     def slots(self) -> int:
