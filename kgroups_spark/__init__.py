@@ -13,6 +13,8 @@ docs/python.md shows the rest. All public names are in `__all__`, and are import
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kgroups_spark.version import __version__
+
 if TYPE_CHECKING:
     from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit
     from kgroups_spark.audit.summary import AuditSummary
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
     from kgroups_spark.errors import KgroupsError, UsageError
     from kgroups_spark.session import spark_session
-
-__version__ = "0.1.0"
 
 __all__ = [
     "QUESTIONS",

@@ -14,7 +14,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from kgroups_spark import __version__
 from kgroups_spark.commands import (
     audit,
     audits,
@@ -39,6 +38,7 @@ from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interrupt
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.terminal.options import OptionParser, add_lake_option
 from kgroups_spark.terminal.output import say, say_lines, spoken_logs, wide_tables
+from kgroups_spark.version import __version__
 
 COMMANDS = (
     demo,

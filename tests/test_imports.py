@@ -61,7 +61,7 @@ def imported_modules(path):
 
 def test_every_part_stands_in_the_drawing_once():
     rooms = [room for line in LINES for room in line]
-    assert sorted(rooms) == sorted({part_of(path) for path in modules()} - {"__init__", "__version__"})
+    assert sorted(rooms) == sorted({part_of(path) for path in modules()} - {"__init__"})
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -69,7 +69,7 @@ def test_imports_point_up_the_drawing(path):
     if part_of(path) == "__init__":
         return
     number = next(number for number, line in enumerate(LINES) if part_of(path) in line)
-    allowed = {part_of(path), "__version__"}.union(*LINES[:number])
+    allowed = {part_of(path)}.union(*LINES[:number])
     own = {name.split(".")[1] for name in imported_modules(path) if name.startswith("kgroups_spark.")}
     assert own <= allowed
 
@@ -88,8 +88,7 @@ def module_of(path):
 
 def imported_files(path, there):
     """The modules `there` that a file imports, also where only a type checker does, and inside functions."""
-    named = imported_modules(path)
-    found = {name for name in named if name in there} | {name.rpartition(".")[0] for name in named}
+    found = {name if name in there else name.rpartition(".")[0] for name in imported_modules(path)}
     return (found & there) - {module_of(path)}
 
 
@@ -103,8 +102,8 @@ def reached(graph, name):
 
 
 def test_files_import_each_other_in_no_circle():
-    """`kgroups_spark` itself only lists what is public (its types for a type checker)."""
-    files = {module_of(path): path for path in modules() if path.parent != PACKAGE or path.stem != "__init__"}
+    """Also where an import is for a type checker alone."""
+    files = {module_of(path): path for path in modules()}
     graph = {name: imported_files(path, set(files)) for name, path in files.items()}
     assert {name for name in graph if name in reached(graph, name)} == set()
 

@@ -14,7 +14,6 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark import __version__
 from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.changes import Changes, CurrentTables, current_tables
 from kgroups_spark.audit.decide_again import decide_again
@@ -73,7 +72,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     _require_log_of(lake.without_memory(), source, options)
     gone = gone_tables(lake)
     meant = intention(settings.release_version, source.name, gone)
-    with Claim.take(lake, take_over=options.take_over, software_version=__version__, **meant) as claim:
+    with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         before = claim.before
         make_again(claim.fence, gone)
         clear_up(lake, claim)

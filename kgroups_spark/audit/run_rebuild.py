@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark import __version__
 from kgroups_spark.audit.changes import Changes, current_tables
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.moment import Moment
@@ -106,7 +105,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     gone = gone_tables(lake)
     writer_name, why = choose_writer(lake, options.writer)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
-    with Claim.take(lake, take_over=options.take_over, software_version=__version__, **meant) as claim:
+    with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(lake, claim)
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)

@@ -27,6 +27,7 @@ from kgroups_spark.lake.migrations import migrate
 from kgroups_spark.lake.owner import Owner, now_held, released
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.times import format_time
+from kgroups_spark.version import __version__
 
 GIVEN_UP_AFTER = timedelta(hours=6)
 # An audit of a small log ends before the first heartbeat.
@@ -99,7 +100,7 @@ class Claim:
         return Fence(self.ledger.lake, self.audit_id, self.check)
 
     @classmethod
-    def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None, **meant: Any) -> Claim:
+    def take(cls, lake: Lake, *, take_over: bool = False, **meant: Any) -> Claim:
         """The claim on the next number; the lake has the present layout afterwards.
 
         `meant`: columns of its row `running` for the intended work, which the next audit needs if this one does not
@@ -114,7 +115,7 @@ class Claim:
             status=RUNNING,
             owner=str(Owner.this_process()),
             started_at=_now(),
-            software_version=software_version,
+            software_version=__version__,
             **meant,
         )
         try:

@@ -16,7 +16,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark import __version__
 from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
@@ -117,7 +116,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
 
 
 def _claim(lake: Lake, options: MaintainOptions) -> Claim:
-    return Claim.take(lake, take_over=options.take_over, software_version=__version__)
+    return Claim.take(lake, take_over=options.take_over)
 
 
 def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import kgroups_spark
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.kernel import KernelTable
@@ -60,7 +61,7 @@ def test_what_an_audit_found_out_is_read_back_as_it_was(lake):
         ),
         PartitionProgress(18, start_offset=0, end_offset=0),
     )
-    with Claim.take(lake, software_version="0.1.0") as claim:
+    with Claim.take(lake) as claim:
         row = claim.finish(
             as_of=MOMENT,
             retention_ms=604_800_000,
@@ -77,6 +78,7 @@ def test_what_an_audit_found_out_is_read_back_as_it_was(lake):
         )
     read = Ledger(lake).last_finished()
     assert read == row
+    assert read.software_version == kgroups_spark.__version__
     assert read.progress(17) == progress[0]
     assert read.progress(19) is None
 
