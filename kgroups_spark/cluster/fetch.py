@@ -279,7 +279,7 @@ class FetchedLog:
             count = found.leave_last() if count > 1 else count
         self._max_bytes = self._response_bytes
         if not count:
-            count = found.look_behind()
+            count = found.look_past_cut()
         if not count:
             self._step_over(found, is_all_there_is)
             return memoryview(answer.records if answer.records.startswith(doubtful) else doubtful + answer.records)
@@ -340,4 +340,4 @@ class FetchedLog:
         self._next_offset = found.last_offset(count - 1) + 1
         self._last_epoch = found.leader_epoch(count - 1) if self._tells_epoch else None
         self._is_done = self._next_offset >= self._end_offset
-        return found.between(start, found.first_behind(self._end_offset) if self._is_done else count)
+        return found.between(start, found.first_after(self._end_offset) if self._is_done else count)

@@ -53,7 +53,7 @@ class FetchedBatches:
         self._is_left = True
         return self.trusted
 
-    def look_behind(self) -> int:
+    def look_past_cut(self) -> int:
         """`trusted`, if the batch that seems cut at the end is not a batch: its length is too large."""
         if self._may_go_on and self._find_next():
             self.trusted = self._count_trusted()
@@ -64,8 +64,8 @@ class FetchedBatches:
         number = len(self._edges) - 2
         if number < 0 or number in self._damage or self._view[self._edges[number] + 16] > 2:
             return None
-        behind = self.last_offset(number) + 1
-        return behind if self._next_offset < behind <= self._high_watermark else None
+        after = self.last_offset(number) + 1
+        return after if self._next_offset < after <= self._high_watermark else None
 
     @property
     def doubtful(self) -> bytes:
@@ -91,7 +91,7 @@ class FetchedBatches:
         is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
         return self._first_offset(i, reported) if is_compressed_message else reported
 
-    def first_behind(self, offset: int) -> int:
+    def first_after(self, offset: int) -> int:
         """The trusted ones from this number on have a base offset of at least `offset`."""
         at = np.array(self._edges[: self.trusted], np.int64)
         reported = big_endian(np.frombuffer(self._view, np.uint8), ">i8")[at]

@@ -73,7 +73,7 @@ class LiveLog(PartitionLog):
     def end_offset(self) -> int:
         return self.high_watermark
 
-    def leader_epoch_behind(self, offset: int) -> int:
+    def leader_epoch_after(self, offset: int) -> int:
         return self.leader_epoch
 
     @property

@@ -27,11 +27,11 @@ def difference_lines(
     differences: Sequence[Difference], releases: tuple[str, str], width: int | None, style: Style
 ) -> Iterator[str]:
     """The lines of the screen: a heading for each cause, then the differences due to it, in their order."""
-    behind: dict[tuple[int, str | None, str], list[Difference]] = defaultdict(list)
+    followers: dict[tuple[int, str | None, str], list[Difference]] = defaultdict(list)
     for each in differences:
         if each.follows_from is not None:
             group = None if each.follows_from == LOAD else each.group_id
-            behind[each.offsets_partition, group, each.follows_from].append(each)
+            followers[each.offsets_partition, group, each.follows_from].append(each)
     causes: dict[str, list[Difference]] = defaultdict(list)
     for each in differences:
         if each.follows_from is None:
@@ -39,7 +39,7 @@ def difference_lines(
     for number, (heading, rows) in enumerate(causes.items()):
         yield from [""] * bool(number)
         yield style.heading(heading)
-        table = _table(rows, releases, [_follows(_taken(behind, row)) for row in rows])
+        table = _table(rows, releases, [_follows(_taken(followers, row)) for row in rows])
         yield from (_INDENT + line for line in table.lines(None if width is None else width - len(_INDENT)))
 
 
@@ -49,9 +49,9 @@ def _heading(each: Difference) -> str:
     return each.why or "Cause not found"
 
 
-def _taken(behind: dict[tuple[int, str | None, str], list[Difference]], row: Difference) -> list[Difference]:
+def _taken(followers: dict[tuple[int, str | None, str], list[Difference]], row: Difference) -> list[Difference]:
     """The differences that follow from the row. They are returned once, for the first row of its group and kind."""
-    return behind.pop((row.offsets_partition, row.group_id, row.difference), [])
+    return followers.pop((row.offsets_partition, row.group_id, row.difference), [])
 
 
 def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Sequence[str]) -> TextTable:

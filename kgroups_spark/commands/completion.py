@@ -112,9 +112,9 @@ def _typed_lake(line: str) -> str | None:
         words = shlex.split(line)
     except ValueError:  # an unclosed quote
         words = line.split()
-    for word, behind in zip(words, [*words[1:], ""], strict=True):
-        if word == "--lake" and behind:
-            return os.path.expanduser(behind)  # noqa: PTH111  a URI is no Path
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "--lake" and following:
+            return os.path.expanduser(following)  # noqa: PTH111  a URI is no Path
         if word.startswith("--lake="):
             return os.path.expanduser(word.partition("=")[2])  # noqa: PTH111
     return None

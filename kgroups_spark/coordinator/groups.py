@@ -144,7 +144,7 @@ class Groups:
             if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
                 yield group
 
-    def tell_events(self, rules: EventRules) -> GroupEvents:
+    def record_events(self, rules: EventRules) -> GroupEvents:
         """Starts recording events of groups, and returns their recorder."""
         self.events = GroupEvents(self, rules)
         return self.events

@@ -239,9 +239,9 @@ def _span(log: LiveLog, options: Options) -> FetchSpan | None:
         if end is not None and end > log.end_offset:
             raise DataLoss(f"{there}; endingOffsets asks for those before {end}; {advice}")
     first = max(log.log_start_offset, start or 0)
-    behind = log.end_offset if end is None else min(end, log.end_offset)
-    pieces = log.pieces(first, behind)
-    return FetchSpan(pieces[0], first, behind) if pieces else None
+    stop = log.end_offset if end is None else min(end, log.end_offset)
+    pieces = log.pieces(first, stop)
+    return FetchSpan(pieces[0], first, stop) if pieces else None
 
 
 def _offsets(span: FetchSpan) -> int:

@@ -109,7 +109,7 @@ class KafkaSegmentsReader(DataSourceReader):
                 if end_offset is not None:
                     item = item.take(item.offset < end_offset)
                 yield from record_batches(span.topic, span.partition, item)
-            elif self._options.fail_on_data_loss and not _is_behind(item, end_offset):
+            elif self._options.fail_on_data_loss and not _is_past(item, end_offset):
                 raise CorruptLog(
                     f"{path}, byte {item.position}: {item.size} bytes cannot be read: {item.detail}; "
                     "failOnDataLoss=false passes over them"
@@ -118,7 +118,7 @@ class KafkaSegmentsReader(DataSourceReader):
             raise CorruptLog(f"{reading.unconfirmed}; failOnDataLoss=false passes over the batch")
 
 
-def _is_behind(item: CorruptBatch, end_offset: int | None) -> bool:
+def _is_past(item: CorruptBatch, end_offset: int | None) -> bool:
     return end_offset is not None and item.base_offset is not None and item.base_offset >= end_offset
 
 
@@ -135,9 +135,9 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
         is_cut = options.min_partitions > len(copies)
         runs = _runs(copy, start, end, share if is_cut else copy.size)
         borders = [start, *(run[0].base_offset for run in runs[1:]), None]
-        for run, (first, behind) in zip(runs, pairwise(borders), strict=True):
+        for run, (first, end_offset) in zip(runs, pairwise(borders), strict=True):
             pieces = [SegmentPiece(segment.path, 0, segment.size, segment) for segment in run]
-            span = Span(copy.topic, copy.partition, pieces, first or 0, behind, run[-1].is_last)
+            span = Span(copy.topic, copy.partition, pieces, first or 0, end_offset, run[-1].is_last)
             ranges.append(SegmentRange(span, end))
     return ranges
 

@@ -72,10 +72,10 @@ def record_batches(topic: str, partition: int, records: RecordColumns) -> Iterat
     """The records in order, as Arrow batches of the columns RECORDS. A batch exceeds the limits only if a single record
     does."""
     size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
-    behind = np.cumsum(size)
+    ends = np.cumsum(size)
     start = 0
     while start < len(records):
-        full = int(np.searchsorted(behind, (behind[start - 1] if start else 0) + BYTES_PER_BATCH, side="right"))
+        full = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + BYTES_PER_BATCH, side="right"))
         stop = min(max(full, start + 1), start + ROWS_PER_BATCH)
         yield _record_batch(topic, partition, records.take(slice(start, stop)))
         start = stop

@@ -81,8 +81,8 @@ class PartitionReading(Generic[Decoder]):
             end = self.context.end_of(piece)
             if end <= start:
                 return
-            behind = piece.behind(start, end)
-            decoder = self.decoder(LogRange(self.offsets_partition, number + read_on, start, (behind,)))
+            rest = piece.after(start, end)
+            decoder = self.decoder(LogRange(self.offsets_partition, number + read_on, start, (rest,)))
             yield decoder
             if not decoder.progress.missing:
                 return

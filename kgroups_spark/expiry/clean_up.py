@@ -80,7 +80,7 @@ class CleanUp:
         names = ("committed_offsets", "groups", "group_members", "pending_offsets")
         return offset_expiry(*(tables[name] for name in names), **asdict(self))
 
-    def behind(self, current: Iterable[Output]) -> Iterator[Output]:
+    def after(self, current: Iterable[Output]) -> Iterator[Output]:
         """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
         them."""
         found = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}

@@ -168,8 +168,8 @@ class Replaced:
         for each in self.ranges:
             is_here = pc.equal(commits["offsets_partition"], each.offsets_partition)
             is_here = pc.and_(is_here, pc.less(commits["audit_id"], each.audit_id))
-            behind = pc.fill_null(pc.greater_equal(commits["marker_offset"], each.from_offset), False)
-            is_gone = pc.or_(is_gone, pc.and_(is_here, behind))
+            after = pc.fill_null(pc.greater_equal(commits["marker_offset"], each.from_offset), False)
+            is_gone = pc.or_(is_gone, pc.and_(is_here, after))
         is_gone = is_gone if chosen is None else pc.and_(is_gone, chosen)
         for name in _OF_MARKER:
             at, field = commits.schema.get_field_index(name), commits.schema.field(name)

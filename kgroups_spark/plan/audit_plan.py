@@ -289,7 +289,7 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
             f"this is another log, or one that was cut back: {log.where} ends at offset "
             f"{log.end_offset}, the lake has read it up to {before.end_offset}; use a new lake"
         )
-    epoch = log.leader_epoch_behind(before.last_batch_offset or 0)
+    epoch = log.leader_epoch_after(before.last_batch_offset or 0)
     if before.last_leader_epoch is not None and 0 <= epoch < before.last_leader_epoch:
         raise AnotherLog(
             f"this is another log: {log.where} ends in leader epoch {epoch}, the lake has read epoch "

@@ -122,7 +122,7 @@ class KnownReadings:
         entries = (before, *self._counting(before.offsets_partition))
         epoch = next((entry.last_leader_epoch for entry in entries if entry.last_leader_epoch is not None), None)
         # Without a later leader this may be an older copy of the log.
-        if epoch is None or not (self.accept or log.leader_epoch_behind(0) > epoch):
+        if epoch is None or not (self.accept or log.leader_epoch_after(0) > epoch):
             return None
         found = next(filter(None, (_common(log, entry) for entry in entries[1:])), None)
         if found is None or found.end_offset >= before.end_offset:

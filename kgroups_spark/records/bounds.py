@@ -51,7 +51,7 @@ class Bounds:
     whole_batches: int | None = 0
     ends_log: bool = False
 
-    def behind(self, batches: BatchColumns) -> Bounds:
+    def after(self, batches: BatchColumns) -> Bounds:
         """The bounds after these batches, which are sound and in order."""
         if not len(batches):
             return self
@@ -65,7 +65,7 @@ class Bounds:
             whole_batches=None if before is None or not follows.all() else before + len(batches),
         )
 
-    def behind_damage(self) -> Bounds:
+    def after_damage(self) -> Bounds:
         """The bounds after damaged batches, which may have had the next offsets."""
         return replace(self, whole_batches=None)
 

@@ -166,11 +166,11 @@ def find_batches(
     needs more data is the last."""
     buffer = data.data
     sums = sums or Checksums(Buffer(buffer))
-    low, step, behind = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
+    low, step, stop = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
     if before is not None:
-        behind = min(behind, before)
-    while low < behind:
-        high = min(low + step, behind)
+        stop = min(stop, before)
+    while low < stop:
+        high = min(low + step, stop)
         for pos in _plausible(data, low, high, above):
             claim = read_claim(buffer, pos, filled, above)
             is_cut = pos + HEADER_BYTES > filled or (claim is not None and pos + claim.size > filled)

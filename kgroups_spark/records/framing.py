@@ -88,15 +88,15 @@ def find_records(
     while step < longest and running[step] >= FEW_BATCHES:
         k = int(running[step])
         length, body, endless = read_varints(data, pos[:k], INT_BYTES)
-        behind = body + length
-        wrong = (behind > limit[:k]) | (length < 0)
+        after = body + length
+        wrong = (after > limit[:k]) | (length < 0)
         wrong[endless] = True
         if wrong.any():  # such a batch stays at its end, where every next read is wrong, too
             is_bad[by_count[:k][wrong]] = True
-            body, behind = np.where(wrong, limit[:k], body), np.where(wrong, limit[:k], behind)
+            body, after = np.where(wrong, limit[:k], body), np.where(wrong, limit[:k], after)
         at = slot[:k] + step
-        start[at], stop[at] = body, behind
-        pos[:k] = behind
+        start[at], stop[at] = body, after
+        pos[:k] = after
         step += 1
     view = data.data
     for lane in range(int(running[step]) if step < longest else 0):

@@ -277,15 +277,15 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         if not good.size or is_good[take:].any():
             return take
         last = int(good[-1])
-        before = self._bounds.behind(run.batches[good[:-1]])
+        before = self._bounds.after(run.batches[good[:-1]])
         if not is_good[:last].all():
-            before = before.behind_damage()
+            before = before.after_damage()
         why = before.odd(run.batches[last : last + 1])
         if why is None:
             return take
         window, above = self._window, before.floor - 1
-        behind = int(run.edges[last + 1])
-        found = find_batch(window.data, behind, window.filled, above, at_end=True, sums=self._sums)
+        after = int(run.edges[last + 1])
+        found = find_batch(window.data, after, window.filled, above, at_end=True, sums=self._sums)
         if found is not None:
             is_good[last] = int(big_endian(window.data, ">i8")[found.position]) > int(run.batches.last_offset[last])
             return take
@@ -308,9 +308,9 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             if is_good[start]:
                 yield part
                 self._last_offset = int(part.batches.last_offset[-1])
-                self._bounds = self._bounds.behind(part.batches)
+                self._bounds = self._bounds.after(part.batches)
                 continue
-            self._bounds = self._bounds.behind_damage()
+            self._bounds = self._bounds.after_damage()
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
             edges = part.edges.tolist()
             leads_to_edge = dict.fromkeys(edges[1:], True)
@@ -349,7 +349,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
 
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
-        self._bounds = self._bounds.behind_damage()
+        self._bounds = self._bounds.after_damage()
         window, begin, start = self._window, self._window.position, 1
         self._show_claim()
         first = self._corrupt(0, window.filled, keeps_raw=False)

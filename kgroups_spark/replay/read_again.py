@@ -53,7 +53,7 @@ class CorrectedReplay:
         self.offsets_partition, self.night = offsets_partition, night
         self._read_again, self._ranges = read_again, ranges
         self._found: list[Correction] = []
-        self._read = ShardReplay(offsets_partition, night, ShardState(), new.behind(again), ranges)
+        self._read = ShardReplay(offsets_partition, night, ShardState(), new.after(again), ranges)
         carried = ShardReplay(offsets_partition, night, state, new, ranges)
         self._carried = CorrectedPiece(carried, read_again.end_offset, self._find)
 

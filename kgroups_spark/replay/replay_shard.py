@@ -159,7 +159,7 @@ class ShardReplay:
         held = HeldByColumns(offsets.holdings)
         groups = Groups(self._release, self.offsets_partition, held, recording=True)
         groups.groups, groups.removed_groups = dict(self._saved.groups), dict(self._saved.removed_groups)
-        events, times = groups.tell_events(self.night.event_rules(self.offsets_partition)), GroupTimes(groups.groups)
+        events, times = groups.record_events(self.night.event_rules(self.offsets_partition)), GroupTimes(groups.groups)
         replay = GroupReplay(groups, events, held, times)
         follow = self._release.simple_groups_follow_offsets
         snapshots = GroupSnapshots()
@@ -240,7 +240,7 @@ class ShardReplay:
         clean_up = self.night.clean_up
         if clean_up is None:
             return self._tables()
-        return clean_up.behind(itertools.chain(self._held_groups(), self._tables()))
+        return clean_up.after(itertools.chain(self._held_groups(), self._tables()))
 
     def _held_groups(self) -> Iterator[Output]:
         """The groups that have noted producers."""

@@ -91,7 +91,7 @@ class ShardHistory:
             some(self.quarantine),
         )
 
-    def behind(self, earlier: ShardHistory) -> ShardHistory:
+    def after(self, earlier: ShardHistory) -> ShardHistory:
         """The rows of both, those of `earlier` first; markers are sorted by log offset."""
         return ShardHistory(
             lambda groups: pa.concat_tables([earlier.commits(groups), self.commits(groups)]),

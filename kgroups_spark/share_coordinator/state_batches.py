@@ -155,8 +155,8 @@ def _pieces(previous: StateBatch, candidate: StateBatch) -> list[StateBatch]:
         rest = [candidate._replace(first_offset=previous.last_offset + 1)] if last > previous.last_offset else []
         return [previous, *rest]
     before = [previous._replace(last_offset=first - 1)] if first > previous.first_offset else []
-    behind = [previous._replace(first_offset=last + 1)] if last < previous.last_offset else []
-    return [*before, candidate, *behind]
+    after = [previous._replace(first_offset=last + 1)] if last < previous.last_offset else []
+    return [*before, candidate, *after]
 
 
 def _pruned(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:

@@ -63,7 +63,7 @@ class FetchPiece:
         """The estimated number of bytes."""
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
 
-    def behind(self, start: int, end: int) -> FetchPiece:
+    def after(self, start: int, end: int) -> FetchPiece:
         """The next piece of the same partition: batches that begin in start .. end - 1."""
         return replace(self, start_offset=start, end_offset=end, keep_first=False)
 
@@ -144,7 +144,7 @@ class PartitionLog(ABC):
         return None
 
     @abstractmethod
-    def leader_epoch_behind(self, offset: int) -> int:
+    def leader_epoch_after(self, offset: int) -> int:
         """The leader epoch of the last batch, if it begins at or after `offset`; -1: unknown."""
 
     @property

@@ -77,7 +77,7 @@ class SegmentLog(PartitionLog):
     def readable_to(self) -> int | None:
         return self.copy.committed_to
 
-    def leader_epoch_behind(self, offset: int) -> int:
+    def leader_epoch_after(self, offset: int) -> int:
         at_the_end = len(self._last) and int(self._last.base_offset[0]) >= offset
         return int(self._last.leader_epoch[0]) if at_the_end else -1
 
@@ -156,7 +156,7 @@ class SegmentLog(PartitionLog):
 
     def _bounds_at(self, segment: SegmentFile, position: int) -> Bounds:
         headers = self._scanned.get(segment.path, BatchColumns.empty())
-        return segment.bounds.behind(headers[headers.position < position])
+        return segment.bounds.after(headers[headers.position < position])
 
     @cached_property
     def _last(self) -> BatchColumns:

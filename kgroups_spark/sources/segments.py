@@ -251,8 +251,8 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
     segments |= {swap.base_offset: swap for swap in swaps}
     bases = sorted(segments)
     return tuple(
-        replace(segments[base], is_last=behind is None, next_base_offset=behind)
-        for base, behind in zip(bases, [*bases[1:], None], strict=False)
+        replace(segments[base], is_last=following is None, next_base_offset=following)
+        for base, following in zip(bases, [*bases[1:], None], strict=False)
     )
 
 

@@ -91,7 +91,7 @@ def read_and_replay(
             fresh.replay(record)
         gone = shard.keys() - fresh.keys()
         fresh.keep(shard)
-        fresh.tell_gone(gone, max(each.next_offset for each in read.progress))
+        fresh.report_gone(gone, max(each.next_offset for each in read.progress))
         shard, read.gone = fresh, len(gone)
     yield from shard.tables(context.audit_id, settings)
 

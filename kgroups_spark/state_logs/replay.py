@@ -139,7 +139,7 @@ class StateReplay:
         elif self._transactions is not None:
             self._transactions.transactional_ids.pop(key[0], None)
 
-    def tell_gone(self, keys: Iterable[Key], log_offset: int) -> None:
+    def report_gone(self, keys: Iterable[Key], log_offset: int) -> None:
         """Records that these keys were no longer in the log below that offset."""
         for key in sorted(keys):
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
@@ -147,7 +147,7 @@ class StateReplay:
     def start_again(self, log_offset: int) -> None:
         """Removes all keys, and records that they were no longer in the log below that offset."""
         keys = self.keys()
-        self.tell_gone(keys, log_offset)
+        self.report_gone(keys, log_offset)
         for key in keys:
             self.drop(key)
 

@@ -166,8 +166,8 @@ def _runs(
     alone[_last_of_each(partition, has_read)] = True
     breaks = np.ones(len(at), bool)  # before the entry
     breaks[1:] = (partition[1:] != partition[:-1]) | (start[1:] != end[:-1]) | alone[1:] | alone[:-1]
-    behind = _last_of_each(partition, is_missing) + 1
-    breaks[behind[behind < len(at)]] = True
+    after = _last_of_each(partition, is_missing) + 1
+    breaks[after[after < len(at)]] = True
     firsts = np.flatnonzero(breaks)
     return firsts, np.append(firsts[1:], len(at)) - 1
 

@@ -31,7 +31,7 @@ from tests.twin.shard import Shard
 def shard_after(seed: int, version: str) -> Shard:
     shard = Shard(release(version), 0, recording=True)
     shard.topics = NoTopics()
-    shard.tell_events(night(version).event_rules(0))
+    shard.record_events(night(version).event_rules(0))
     for row in random_log(seed):
         with suppress(ReplayFailure):
             replay(shard, row)

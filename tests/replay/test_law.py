@@ -53,7 +53,7 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
     """The same by the shard of objects; of markers and failures nothing."""
     shard = Shard(release(version), 0, recording=True)
     shard.topics = NoTopics()
-    events = shard.tell_events(night(version).event_rules(0))
+    events = shard.record_events(night(version).event_rules(0))
     for row in rows:
         with suppress(ReplayFailure):
             replay(shard, row)

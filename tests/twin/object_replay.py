@@ -233,7 +233,7 @@ class _ShardReplay:
         first = next(records, None)
         self._shard = Shard.load(self._release, self._partition, state, recording=True)
         self._shard.topics = NoTopics()
-        self._events = events = self._shard.tell_events(self._night.event_rules(self._partition))
+        self._events = events = self._shard.record_events(self._night.event_rules(self._partition))
         self._replay = RowReplay(self._shard)
         replay, pending = self._replay.replay, 0
         for row in itertools.chain([first] if first else [], records):

@@ -202,7 +202,7 @@ class Shard(Groups):
         """Groups that this release believes to have an open transaction (3.8 to 4.0.0: including leaked ones)."""
         return self.offsets.groups_in_transactions()
 
-    def tell_events(self, rules: EventRules) -> ShardEvents:
+    def record_events(self, rules: EventRules) -> ShardEvents:
         """Starts recording events of groups and offsets, and returns their recorder."""
         self.events = self.offsets.observer = ShardEvents(self, rules)
         return self.events

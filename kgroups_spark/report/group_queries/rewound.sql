@@ -18,7 +18,7 @@ owners AS (
     AND owner.log_offset < rewound.log_offset
   GROUP BY rewound.log_offset
 ),
--- The first commit at or behind the offset that had been reached before.
+-- The first commit at or after the offset that had been reached before.
 caught_up AS (
   SELECT
     rewound.log_offset,

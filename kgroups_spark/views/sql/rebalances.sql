@@ -199,7 +199,7 @@ reaching AS (
     now.is_there AND carries_out.is_rebalance AND carries_out.group_type <> 'classic' AS may_finish
   FROM placed
 ),
-behind AS (
+not_yet AS (
   SELECT
     *,
     CASE
@@ -221,7 +221,7 @@ carried AS (
     may_finish AND carries_out.member_count + sum(more_behind) OVER (
       PARTITION BY offsets_partition, group_id, carries_out.log_offset ORDER BY log_offset
     ) = 0 AS is_finished
-  FROM behind
+  FROM not_yet
 ),
 -- For each rebalance and member, the member's state after the previous rebalance and when this one began.
 by_member AS (
