@@ -24,6 +24,8 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.schemas import LOG_TABLES
 
 # The number of audits whose last batches are searched in the log. Each may cost a request to a broker.
 MOST_LOOKED_FOR = 64
@@ -76,15 +78,17 @@ Reading = tuple[int, PartitionProgress]
 class KnownReadings:
     """The lake's knowledge of its log, besides the last audit's entry.
 
-    earlier     an offsets partition -> the readings of finished audits, newest first
-    replaced    the replaced ranges of these
-    reduced_to  an offsets partition -> the log offset below which its history is reduced; 0: it is not reduced
-    accept      the user accepts another log (--accept-log-change)
+    earlier      an offsets partition -> the readings of finished audits, newest first
+    replaced     the replaced ranges of these
+    reduced_to   an offsets partition -> the log offset below which its history is reduced; 0: it is not reduced
+    has_records  an offsets partition, a first and a last log offset -> whether history has a record there
+    accept       the user accepts another log (--accept-log-change)
     """
 
     earlier: Callable[[int], Iterator[Reading]]
     replaced: Replaced
     reduced_to: Callable[[int], int]
+    has_records: Callable[[int, int, int], bool]
     accept: bool = False
 
     @classmethod
@@ -94,6 +98,7 @@ class KnownReadings:
             partial(_readings, lake, last.audit_id),
             last.replaced,
             lambda offsets_partition: reduced_to(lake).get(offsets_partition, 0),
+            partial(_has_records, lake),
             accept,
         )
 
@@ -153,6 +158,16 @@ def _readings(lake: Lake, newest: int, offsets_partition: int) -> Iterator[Readi
         for entry in row["partitions"] or ():
             if entry["offsets_partition"] == offsets_partition and entry["topic"] is None:
                 yield row["audit_id"], PartitionProgress(**entry)
+
+
+def _has_records(lake: Lake, offsets_partition: int, first_offset: int, last_offset: int) -> bool:
+    """Whether history has a record of the partition from one log offset to another, both inclusive."""
+    there = [
+        Condition("offsets_partition", "==", offsets_partition),
+        Condition("log_offset", ">=", first_offset),
+        Condition("log_offset", "<=", last_offset),
+    ]
+    return any(len(lake.rows(name, columns=["log_offset"], conditions=there)) for name in LOG_TABLES)
 
 
 def _common(log: PartitionLog, entry: PartitionProgress) -> PartitionProgress | None:

@@ -1,7 +1,8 @@
 """A last batch that the lake read under an offset beyond its own, because its header was damaged at that time.
 
 No checksum covers a batch's offset. Later the log has the batch at its true offset, with the same checksum; the batches
-from that offset on were never read.
+from that offset on were never read. Another batch may have the same bytes, and so the same checksum: the lake has its
+records, too.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ def misread(log: PartitionLog, before: PartitionProgress, readings: KnownReading
     if not _has_room(log, before):
         return None
     for headers in chain([there], islice(_back_from(log, before), log.lots_in_passing)):
-        rows = np.flatnonzero(_may_be(headers, before))
-        if len(rows):
-            row = int(rows[-1])
-            return CutBack(int(headers.base_offset[row]), before.end_offset, _read_to(headers, row, before), offset)
+        for row in reversed(np.flatnonzero(_may_be(headers, before)).tolist()):
+            first, last = int(headers.base_offset[row]), min(int(headers.last_offset[row]), offset - 1)
+            if readings is None or not readings.has_records(before.offsets_partition, first, last):
+                return CutBack(first, before.end_offset, _read_to(headers, row, before), offset)
     return None
 
 

@@ -30,7 +30,8 @@ READ_BEFORE = 4  # offsets that the audit before has read
 PLANNED = 21  # offsets that the log has when the audit begins
 Steps = Iterator[None]
 DECODER = GroupRecordDecoder()
-READINGS = KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0)  # no earlier audits
+# No earlier audits, and no records in history.
+READINGS = KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0, lambda *_: False)
 
 
 def commit(number: int) -> bytes:
@@ -155,7 +156,8 @@ class Lake:
 
     def audit(self, *, full: bool = False, backwards: bool = False) -> None:
         already, damage = len(self.offsets) + len(self.again), len(self.damage)
-        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=READINGS)
+        readings = replace(READINGS, has_records=self.has_records)
+        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=readings)
         for replaced in plan.replaced.values():
             self.offsets = [offset for offset in self.offsets if offset < replaced.from_offset]
             already = len(self.offsets) + len(self.again)
@@ -168,6 +170,9 @@ class Lake:
         self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
         assert sum(each.records for each in progress) == len(self.offsets) + len(self.again) + lost - already
         self.last = replace(self.last, partitions=(read_now(plan.partitions[0], progress),))
+
+    def has_records(self, _: int, first_offset: int, last_offset: int) -> bool:
+        return any(first_offset <= offset <= last_offset for offset in self.offsets)
 
     @property
     def next_offset(self) -> int:

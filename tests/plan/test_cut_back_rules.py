@@ -22,6 +22,7 @@ from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, is_u
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.schemas import LOG_TABLES
 from tests.lake.table_rows import rows_of
 from tests.logs.planned_batches import TOPIC_ID, commits
 from tests.logs.segment_logs import segment_logs
@@ -77,7 +78,7 @@ def planned(
         segment.unlink()
     (folder / f"{starts_at:020}.log").write_bytes(b"".join(batches))
     earlier = list(enumerate(read, 1))
-    readings = KnownReadings(lambda _: reversed(earlier), replaced, lambda _: reduced_to, accept)
+    readings = KnownReadings(lambda _: reversed(earlier), replaced, lambda _: reduced_to, lambda *_: False, accept)
     last = AuditRow(len(read), FINISHED, "host", THEN, partitions=read[-1:])
     (plan,) = plan_audit(segment_logs([str(folder.parent)]), last, readings=readings).partitions
     return plan
@@ -211,6 +212,20 @@ def test_the_readings_are_those_of_the_ledger_of_finished_audits_newest_first() 
     assert list(readings.earlier(0)) == [(3, READ), (2, entries[1]), (1, entries[0])]
     assert list(readings.earlier(2)) == []
     assert (readings.replaced, readings.accept) == (last.replaced, True)
+
+
+@pytest.mark.parametrize("table", LOG_TABLES)
+def test_a_record_is_in_history_whichever_table_has_it(table: str) -> None:
+    history = rows_of(table, {"offsets_partition": 1, "log_offset": 7})
+
+    def rows(name: str, columns: list[str], conditions: list[Condition]) -> pa.Table:
+        there = history if name == table else history.slice(1)
+        return pa.dataset.dataset(there).to_table(columns, filter=expression_of(conditions))
+
+    last = AuditRow(3, FINISHED, "host", THEN)
+    has_records = KnownReadings.of(cast(Lake, SimpleNamespace(rows=rows)), last, accept=True).has_records
+    asked = [(1, 7, 7), (1, 0, 7), (1, 7, 9), (1, 0, 6), (1, 8, 9), (0, 0, 9)]
+    assert [has_records(*each) for each in asked] == [True, True, True, False, False, False]
 
 
 def reported(*entries: PartitionProgress) -> list[dict[str, object]]:

@@ -207,6 +207,20 @@ def test_the_next_audit_goes_on_from_the_true_offset_of_a_batch(
     assert (sorted(lake.offsets), lake.notes) == (list(range(end + 2)), [])
 
 
+def test_another_batch_with_the_same_bytes_was_not_read_under_a_wrong_offset(tmp_path: Path) -> None:
+    """Both were read under their own offsets, and another one was missing; then the cleaner removes the later one."""
+    broker = Broker(tmp_path, written=19)
+    broker.path(12).write_bytes(b"".join(map(commit, range(12, 17))))
+    lake = Lake(broker)
+    broker.path(50).write_bytes(struct.pack(">q", 50) + commit(18)[8:])
+    lake.audit()
+    assert (lake.next_offset, sorted(lake.offsets)) == (51, [*range(17), 18, 50])
+    broker.path(50).unlink()
+    broker.path(60).write_bytes(commit(60))
+    lake.audit()
+    assert (sorted(lake.offsets), lake.notes) == ([*range(17), 18, 50, 60], [])
+
+
 @pytest.mark.parametrize("more", [3, 60])
 def test_the_same_after_nights_that_found_nothing_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
