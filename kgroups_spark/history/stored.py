@@ -19,7 +19,7 @@ from kgroups_spark.lake.saved_states import rows_of_state
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
-from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards, shard_column
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
@@ -78,12 +78,13 @@ class Stored:
         if not self.by_reference:
             rows = rows_where(self.lake.read(name, version, NOTHING), conditions).select(*columns)
             schema = StoredTable(label, name, "", tuple(columns), None).schema
-            self.packed.append(packed_by_shard(rows, label, schema))
+            self.packed.append(packed_by_shard(rows, label, schema, shard_column(name)))
             return StoredTable(label, name, "", tuple(columns), None)
         self.lake.require_table(name)
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
-        return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, files)))
+        in_files = tuple(_file(file, shard_column(name)) for file in files)
+        return StoredTable(label, name, log.path, tuple(columns), in_files)
 
     def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
         """Adds the rows of a table, as an audit left it, to the shards. `written_by`: only the files of checkpoints
@@ -118,8 +119,8 @@ def _columns(name: str) -> list[str]:
     return [*dict.fromkeys(["audit_id", *schema.names])]
 
 
-def _file(file: TableFile) -> StoredFile:
-    lowest, highest = (file.bound(which, "offsets_partition") for which in ("minValues", "maxValues"))
+def _file(file: TableFile, shard: str) -> StoredFile:
+    lowest, highest = (file.bound(which, shard) for which in ("minValues", "maxValues"))
     return StoredFile(file.path, None if lowest is None or highest is None else (lowest, highest))
 
 

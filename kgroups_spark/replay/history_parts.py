@@ -215,7 +215,7 @@ class PartReader:
     def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> dict[int, pa.Table]:
         if table.label not in self._together or self._together[table.label][0] != lot:
             self._together.pop(table.label, None)  # frees the memory before the next lot is read
-            self._together[table.label] = (lot, by_shard(table.of_shards(lot)))
+            self._together[table.label] = (lot, by_shard(table.of_shards(lot), table.shard))
         return self._together[table.label][1]
 
     def ranges_of_stored(

@@ -21,22 +21,26 @@ from kgroups_spark.tables.schemas import arrow_schema
 ROWS_AT_ONCE = 2_000_000
 # The number of records of neighbouring shards whose rows a task reads together.
 RECORDS_AT_ONCE = 1_000_000
-SHARD = "offsets_partition"
 # A task has one core. Several files are requested at a time, because storage may answer late.
 _SCAN = {"use_threads": False, "fragment_readahead": 16}
 
 
+def shard_column(table: str) -> str:
+    """The column with the shard of a table's rows: the partition of their log."""
+    return "state_partition" if "state_partition" in arrow_schema(table).names else "offsets_partition"
+
+
 class StoredFile(NamedTuple):
-    """A file of a table, with its least and its greatest offsets partition; None: the Delta log has no statistics."""
+    """A file of a table, with its least and its greatest shard; None: the Delta log has no statistics."""
 
     path: str
-    offsets_partitions: tuple[int, int] | None
+    shards: tuple[int, int] | None
 
     def may_have(self, numbers: Collection[int]) -> bool:
-        """Whether the file may have rows of any of these offsets partitions."""
-        if self.offsets_partitions is None:
+        """Whether the file may have rows of any of these shards."""
+        if self.shards is None:
             return True
-        lowest, highest = self.offsets_partitions
+        lowest, highest = self.shards
         return any(lowest <= number <= highest for number in numbers)
 
 
@@ -54,17 +58,22 @@ class StoredTable:
     def schema(self) -> pa.Schema:
         return pa.schema(map(arrow_schema(self.name).field, self.columns))
 
+    @property
+    def shard(self) -> str:
+        """The column with the shard of a row."""
+        return shard_column(self.name)
+
     def of_shards(self, numbers: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these offsets partitions in its files; `columns` None: all columns."""
+        """The rows of these shards in its files; `columns` None: all columns."""
         paths = [file.path for file in self.files or () if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        wanted = pc.field(SHARD).isin(sorted(numbers))
+        wanted = pc.field(self.shard).isin(sorted(numbers))
         return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
 
     def of_groups(self, number: int, groups: GroupRange) -> pa.Table:
-        """The rows of these groups of an offsets partition in its files."""
+        """The rows of these groups of a shard in its files."""
         paths = [file.path for file in self.files or () if file.may_have([number])]
-        wanted = pc.field(SHARD) == number
+        wanted = pc.field(self.shard) == number
         if groups.low is not None:
             wanted &= pc.field("group_id") >= groups.low
         if groups.high is not None:
