@@ -32,6 +32,9 @@ FULL_BYTES = 64 << 20
 _ROW_BYTES = 256  # of a record without its value, roughly
 
 _KEY_AND_VERSION = ("record_type", "group_id", "member_id", "regular_expression", "value_version")
+_RECORD = pa.schema(
+    zip((*_KEY_AND_VERSION, "value"), (pa.int16(), *[pa.string()] * 3, pa.int16(), pa.string()), strict=True)
+)
 Member = dict[str, Any]
 # JSON escapes a quote inside a text with a backslash, so these bytes occur only where a member begins.
 _MEMBER = b'{"memberId":'
@@ -210,6 +213,17 @@ def _as_list(column: pa.Array) -> list[Any]:
     texts = assignment_texts(column) if pa.types.is_list(column.type) else column.to_numpy(zero_copy_only=False)
     found: list[Any] = texts.tolist()
     return found
+
+
+def values_of(texts: Sequence[str], value_versions: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The GroupMetadata values with these JSON texts, of these versions, such as those of a saved state."""
+    rows = len(texts)
+    columns = [[GROUP_METADATA] * rows, [""] * rows, [None] * rows, [None] * rows, value_versions, texts]
+    table = pa.table([pa.array(each, kind) for each, kind in zip(columns, _RECORD.types, strict=True)], _RECORD)
+    for lot in _in_lots(table) if rows else ():
+        for record in _read(lot)[1]:
+            assert record.value is not None
+            yield record.value
 
 
 def _in_lots(rows: pa.Table) -> Iterator[pa.Table]:

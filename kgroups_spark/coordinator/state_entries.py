@@ -21,6 +21,7 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
 from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.group_snapshots import values_of
 from kgroups_spark.coordinator.releases import RULES_VERSION, Release
 from kgroups_spark.coordinator.rows import Task
 from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
@@ -48,6 +49,8 @@ OFFSET_FIELDS = (
     "topic_id",
     "value_version",
 )
+# The payload of a classic group with its value, as `_group_json` makes it.
+_CLASSIC, _VALUE, _VALUE_VERSION = '{"group":{"type":"classic","log_offset":', ',"value":', ',"value_version":'
 
 
 class StateRow(NamedTuple):
@@ -159,6 +162,33 @@ def _partitions_json(group: ConsumerGroup | ShareGroup) -> Json:
         "regexes": group.regexes,
         "partition_epochs": _pairs(group.partition_epochs.epochs),
     }
+
+
+def loaded_payloads(rows: Sequence[StateRow]) -> Iterator[Json]:
+    """The payload of each row. Values of classic groups are decoded together, with their members on demand."""
+    parted = [_without_value(row) for row in rows]
+    found = [each for each in parted if each is not None]
+    values = values_of([text for _, text in found], [rest["group"]["value_version"] for rest, _ in found])
+    for row, each in zip(rows, parted, strict=True):
+        if each is None:
+            yield orjson.loads(row.payload)
+        else:
+            each[0]["group"]["value"] = next(values)
+            yield each[0]
+
+
+def _without_value(row: StateRow) -> tuple[Json, str] | None:
+    """The payload of a classic group without its value, and the value's text; None: another row, or no value.
+
+    '{"group":{...,"value":{"protocolType":...},"value_version":3},"offsets":[]}'
+        ->  {"group": {..., "value": None, "value_version": 3}, "offsets": []}, '{"protocolType":...}'
+    """
+    if not row.payload.startswith(_CLASSIC):
+        return None
+    # Only numbers come before the value, and after it only offsets of older formats, whose texts escape quotes.
+    head, name, rest = row.payload.partition(_VALUE)
+    text, version, tail = rest.rpartition(_VALUE_VERSION)
+    return None if text == "null" else (orjson.loads(f"{head}{name}null{version}{tail}"), text)
 
 
 def group_of(release: Release, group_id: str, payload: Json) -> Group:

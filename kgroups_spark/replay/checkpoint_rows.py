@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator import state_entries
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.state_entries import MARK, StateRow
+from kgroups_spark.coordinator.state_entries import MARK, StateRow, loaded_payloads
 from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
@@ -126,11 +125,11 @@ def loaded(entries: pa.Table, release: Release) -> ShardState:
     States up to format 1 have the offsets in the payloads of their groups and producers."""
     is_offset = pc.equal(entries.column("entry_type"), OFFSET).to_numpy()
     offsets = _offsets_of_entries(where(entries, is_offset))
-    plain = where(entries, ~is_offset).select(StateRow._fields).to_pylist()
-    return _with_offsets(offsets, [StateRow(**row) for row in plain], release)
+    plain = where(entries, ~is_offset).select(StateRow._fields)
+    return _with_offsets(offsets, list(map(StateRow, *_lists(plain))), release)
 
 
-def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release) -> ShardState:
+def _with_offsets(offsets: pa.Table, rows: Sequence[StateRow], release: Release) -> ShardState:
     groups: dict[str, Group] = {}
     entries: list[tuple[Any, ...]] = []
     producers: list[int | None] = []
@@ -138,8 +137,8 @@ def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release)
     removed_groups: dict[str, int] = {}
     noted: list[tuple[str, int]] = []
     transactions: list[tuple[Any, ...]] = []
-    for row in rows:
-        payload, group_id = orjson.loads(row.payload), row.group_id or ""
+    for row, payload in zip(rows, loaded_payloads(rows), strict=True):
+        group_id = row.group_id or ""
         match row.entry_type:
             case "group":
                 if payload["group"] is not None:

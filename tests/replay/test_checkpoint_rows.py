@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.coordinator import group_snapshots
+from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.state_entries import StateRow
@@ -19,7 +21,9 @@ from kgroups_spark.replay.checkpoint_rows import ENTRIES, loaded, saved
 from kgroups_spark.replay.shard_state import ShardState
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
+from tests.coordinator.records import classic, classic_member
 from tests.coordinator.replay_row import replay
+from tests.coordinator.whole_state import everything
 from tests.nights.reported_tables import unordered
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, night
@@ -85,3 +89,22 @@ def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
     assert state.removed_groups == {}
     with pytest.raises(ValueError, match="type 'new'"):
         loaded(table_of([StateRow("new", None, "{}")]), release("4.3"))
+
+
+def test_a_block_of_loaded_groups_decodes_members_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may hold the texts that surround a value."""
+    log = everything().record(2, classic([classic_member(',"value":{},"value_version":3')]), group="odd")
+    kept = saved(state_of(log.shard))
+    one_by_one = loaded(kept, release("4.3"))
+    monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
+    state = loaded(kept, release("4.3"))
+    on_demand = [
+        group_id
+        for group_id, group in state.groups.items()
+        if isinstance(group, ClassicGroup) and group.members_on_demand is not None
+    ]
+    assert on_demand == ["classic", "odd"]
+    assert saved(state).equals(kept) and saved(one_by_one).equals(kept)
+    for group_id, group in state.groups.items():
+        assert group.row(0) == one_by_one.groups[group_id].row(0)
+        assert group.members == one_by_one.groups[group_id].members
