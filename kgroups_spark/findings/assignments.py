@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
+from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups
 from kgroups_spark.findings.finding import Finding, at
 
@@ -102,19 +103,24 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
 def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
     """Committed offsets in Stable groups of consumers, of a partition that no member owns, after the last
     change of the group and its members. The log does not record which client committed."""
-    owned = _owned(evidence)
-    if not owned.changed.num_rows:
+    changed = _changed(evidence)
+    if not changed.num_rows:
         return
     slot = [*GROUP, "topic", "partition"]
-    names = sorted(set(owned.changed["group_id"].to_pylist()))
     committed = evidence.tables.rows(
-        "committed_offsets", [*slot, "log_offset", "commit_timestamp"], Condition("group_id", "in", names)
+        "committed_offsets",
+        [*slot, "log_offset", "commit_timestamp"],
+        Condition("log_offset", ">=", pc.min(changed["changed_at"]).as_py()),
     )
-    late = committed.join(owned.changed, GROUP, join_type="inner")
-    late = late.filter(pc.field("log_offset") > pc.field("changed_at"))
+    # A join of all committed offsets would cost ten times as much.
+    row = rows_among(columns_of(committed, GROUP), columns_of(changed, GROUP))
+    is_late = committed["log_offset"].to_numpy() > changed["changed_at"].to_numpy()[row]
+    late = committed.filter(pa.array(is_late & (row != NOWHERE)))
     if not late.num_rows:
         return
-    foreign = late.join(owned.partitions.select(slot), slot, join_type="left anti")
+    members = evidence.members.filter(pc.is_in(evidence.members["group_id"], late["group_id"].unique()))
+    owned = _with_owners(members, _exploded(members, ASSIGNED.partitions))
+    foreign = late.join(owned.select(slot), slot, join_type="left anti")
     for (offsets_partition, group_id), rows in by_group(listed(foreign)).items():
         first = rows[0]
         more = f" (and for {counted(len(rows) - 1, 'other partition')})" if len(rows) > 1 else ""
@@ -135,29 +141,20 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-class _Owned(NamedTuple):
-    """The groups with known owners. `changed`: by group, the log offset of the newest record about it or a member;
-    `partitions`: the members' partitions."""
-
-    changed: pa.Table
-    partitions: pa.Table
-
-
-def _owned(evidence: Evidence) -> _Owned:
-    """The groups of consumers in which the partitions and topics of all members have names: only there the owners are
-    known."""
+def _changed(evidence: Evidence) -> pa.Table:
+    """By group, the log offset of the newest record about it or a member (`changed_at`): Stable groups of consumers in
+    which the partitions and topics of all members have names, because only there the owners are known."""
     groups = evidence.groups.select([*GROUP, "group_type", "protocol_type", "state", "log_offset"])
     groups = groups.filter((pc.field("state") == "Stable") & (pc.field("protocol_type") == "consumer"))
     members = evidence.members.select([*GROUP, "member_id", *ASSIGNED.partitions, "log_offset"])
     held = _exploded(members, ASSIGNED.partitions)
-    unnamed = held.filter(pc.is_null(held["topic"])).select(GROUP)
+    unnamed = members.select(GROUP).take(held.filter(pc.is_null(held["topic"]))["owner"])
     unread = members.filter(pc.is_null(members["assigned_partitions"])).select(GROUP)
     unknown = pa.concat_tables([unnamed, unread])
     places = pa.concat_tables([groups.select([*GROUP, "log_offset"]), members.select([*GROUP, "log_offset"])])
     changed = places.group_by(GROUP).aggregate([("log_offset", "max")]).rename_columns([*GROUP, "changed_at"])
     changed = changed.join(groups.select(GROUP), GROUP, join_type="inner")
-    changed = changed.join(unknown, GROUP, join_type="left anti").filter(pc.is_valid(pc.field("changed_at")))
-    return _Owned(changed, held)
+    return changed.join(unknown, GROUP, join_type="left anti").filter(pc.is_valid(pc.field("changed_at")))
 
 
 def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
@@ -166,7 +163,7 @@ def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
     alone = members.filter(pc.is_valid(members["uses_classic_protocol"]))  # neither share nor streams
     partitions = _exploded(alone, held.partitions)
     tasks = _active_tasks(members, held.tasks)
-    several = [*_several(partitions), *_several(tasks)]
+    several = [*_several(alone, partitions), *_several(members, tasks)]
     for rows in by_group(sorted(several, key=_order)).values():
         more = f", and so are {counted(len(rows) - 1, 'more partition')}" if len(rows) > 1 else ""
         yield rows[0], more
@@ -176,31 +173,38 @@ def _order(row: Row) -> tuple[Any, ...]:
     return (*group_of(row), row["topic"] or "", row["thing"], row["partition"])
 
 
-def _several(held: pa.Table) -> list[Row]:
+def _several(members: pa.Table, held: pa.Table) -> list[Row]:
+    """The rows of `held` that several members have, one for each partition or task of a group, with `members`."""
+    if not held.num_rows:
+        return []
+    # Counting numbers is cheap, and a partition or task with one owner is no finding.
+    group = rows_among(columns_of(members, GROUP), columns_of(members, GROUP))
+    thing = held["thing"].combine_chunks().dictionary_encode(null_encoding="encode").indices
+    numbers = pa.table(
+        {"group": pa.array(group[held["owner"].to_numpy()]), "thing": thing, "partition": held["partition"]}
+    )
+    counts = numbers.group_by(numbers.column_names).aggregate([([], "count_all")])["count_all"]
+    if not pc.any(pc.greater(counts, 1)).as_py():
+        return []
     aggregates: list[Any] = [
         ("member_id", "count_distinct"),
         ("member_id", "list"),
         ("topic", "min"),
         ("log_offset", "max"),
     ]
-    # Counting first is cheap: a partition or task with one owner is no finding.
-    key = [*GROUP, "thing", "partition"]
-    often = held.group_by(key).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
-    if not often.num_rows:
-        return []
-    things = held.join(often.select(key), key, join_type="left semi").group_by(key).aggregate(aggregates)
+    things = _with_owners(members, held).group_by([*GROUP, "thing", "partition"]).aggregate(aggregates)
     rows = listed(things.filter(pc.field("member_id_count_distinct") > 1))
     return [row | {"topic": row["topic_min"], "members": sorted(set(row["member_id_list"]))} for row in rows]
 
 
 def _exploded(members: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """One row for each partition that a member has; `thing`: its topic's id, or its name if the id is unknown."""
+    """One row for each partition that a member has. `owner`: the member's row; `thing`: the id of the partition's
+    topic, or its name if the id is unknown."""
     parts = []
     for column in columns:
         owner, flat = _flat(members, column)
         topic, topic_id = pc.struct_field(flat, "topic"), pc.struct_field(flat, "topic_id")
-        part = owner.append_column("thing", pc.coalesce(topic_id, topic)).append_column("topic", topic)
-        parts.append(part.append_column("partition", pc.struct_field(flat, "partition")))
+        parts.append(_held(owner, pc.coalesce(topic_id, topic), topic, flat))
     return pa.concat_tables(parts)
 
 
@@ -209,18 +213,27 @@ def _active_tasks(members: pa.Table, columns: Sequence[str]) -> pa.Table:
     parts = []
     for column in columns:
         owner, flat = _flat(members, column)
-        part = owner.append_column("thing", pc.struct_field(flat, "subtopology_id"))
-        part = part.append_column("topic", pa.nulls(len(flat), pa.string()))
-        part = part.append_column("partition", pc.struct_field(flat, "partition"))
+        part = _held(owner, pc.struct_field(flat, "subtopology_id"), pa.nulls(len(flat), pa.string()), flat)
         parts.append(part.filter(pc.equal(pc.struct_field(flat, "role"), "active")))
     return pa.concat_tables(parts)
 
 
-def _flat(members: pa.Table, column: str) -> tuple[pa.Table, pa.Array]:
-    """The members of each element of a column of lists, and the elements."""
+def _flat(members: pa.Table, column: str) -> tuple[pa.Array, pa.Array]:
+    """The member's row of each element of a column of lists, and the elements."""
     lists = members[column].combine_chunks()
-    owners = members.select([*GROUP, "member_id", "log_offset"]).take(pc.list_parent_indices(lists))
-    return owners, pc.list_flatten(lists)
+    return pc.list_parent_indices(lists), pc.list_flatten(lists)
+
+
+def _held(owner: pa.Array, thing: pa.Array, topic: pa.Array, flat: pa.Array) -> pa.Table:
+    return pa.table({"owner": owner, "thing": thing, "topic": topic, "partition": pc.struct_field(flat, "partition")})
+
+
+def _with_owners(members: pa.Table, held: pa.Table) -> pa.Table:
+    """The rows with the names of their members, and the log offsets of the members' records."""
+    owners = members.select([*GROUP, "member_id", "log_offset"]).take(held["owner"])
+    return pa.table(
+        [*owners.columns, *held.drop_columns("owner").columns], [*owners.column_names, *held.column_names[1:]]
+    )
 
 
 def _what(row: Row) -> str:
