@@ -145,7 +145,9 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         result = replace(result, states=states)
         if states.share_partitions is not None:
             complete_share_partitions(work.writer, states.share_partitions)
-        work = work if result.plan is None else replace(work, plan=result.plan)
+        # A copy would read the names again.
+        if result.plan is not None and result.plan is not work.plan:
+            work = replace(work, plan=result.plan)
     else:
         result = AuditResult(Moment.of(work, []))
         if _decides_otherwise(work, result.moment):
