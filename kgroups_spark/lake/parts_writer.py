@@ -35,7 +35,15 @@ COMPRESSION = "zstd"
 NO_FOOTER: Mapping[str, str] = {}
 
 # Columns of rising or rarely repeated numbers: delta encoding takes half the bytes of a dictionary in the same time.
-PACKED = {"log_offset", "log_timestamp", "committed_offset", "commit_timestamp", "marker_offset", "seen_log_timestamp"}
+PACKED = {
+    "log_offset",
+    "log_timestamp",
+    "committed_offset",
+    "commit_timestamp",
+    "marker_offset",
+    "record_offset",
+    "seen_log_timestamp",
+}
 
 
 @dataclass(frozen=True)
