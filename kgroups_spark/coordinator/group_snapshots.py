@@ -184,6 +184,11 @@ class SnapshotMembers(Sequence[Member]):
         """The assignments as JSON, see ClassicGroup.assignments."""
         return self.block.column("assigned_partitions", self.first, self._count)
 
+    def topics(self) -> set[str] | None:
+        """The topics of all subscriptions; None: a member has none, so the coordinator does not know the topics."""
+        topics = self.block.members.column("subscribed_topics").slice(self.first, self._count)
+        return None if topics.null_count else set(topics.flatten().unique().to_pylist())
+
     def value_json(self) -> str:
         """The JSON text of the whole value."""
         return self.block.text(self.value)

@@ -156,6 +156,9 @@ def _of_classic(group: ClassicGroup) -> set[str] | None:
     # Only members can read subscriptions of other protocols.
     if group.value["protocol"] is None or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
+    on_demand = group.members_on_demand
+    if on_demand is not None and len(group.member_numbers) == len(on_demand):  # no repeated ids
+        return on_demand.topics()
     found: set[str] = set()
     for member in group.members.values():
         try:

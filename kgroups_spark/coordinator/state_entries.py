@@ -185,9 +185,9 @@ def _without_value(row: StateRow) -> tuple[Json, str] | None:
     """
     if not row.payload.startswith(_CLASSIC):
         return None
-    # Only numbers come before the value, and after it only offsets of older formats, whose texts escape quotes.
+    # No key inside a value has these names, and texts escape quotes.
     head, name, rest = row.payload.partition(_VALUE)
-    text, version, tail = rest.rpartition(_VALUE_VERSION)
+    text, version, tail = rest.partition(_VALUE_VERSION)
     return None if text == "null" else (orjson.loads(f"{head}{name}null{version}{tail}"), text)
 
 

@@ -15,10 +15,12 @@ import pytest
 
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import Rules
 from kgroups_spark.coordinator.group_snapshots import GroupSnapshots, SnapshotMembers, SnapshotRecord
 from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.removal_causes import topics_of
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_records import DecodedRecord, GroupRecordDecoder, JsonRecord
@@ -27,6 +29,7 @@ from kgroups_spark.replay.member_columns import member_batches, member_version_b
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import Chosen, some_of
+from tests.findings.record_bytes import blob
 from tests.logs.corpora import ALL, ANSWERS, CORPORA_44
 from tests.logs.log_files import Files, random_cuts, read_zip
 from tests.logs.night_logs import RELEASES, logs, reported
@@ -160,6 +163,29 @@ def test_records_say_of_themselves_what_the_twin_says() -> None:
         assert (record.value is None) == (twin.value is None)
         if record.value is not None and twin.value is not None:
             assert {**record.value, "members": list(record.value["members"])} == twin.value
+
+
+def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
+    """Also with a repeated member id, whose last subscription counts, and with a member without one."""
+    usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2, "assignment": b""}
+    header = {"kind": b"consumer", "generation": 1, "protocol": b"range", "leader": None, "since": 5}
+    t, u, none = (
+        blob("ConsumerProtocolSubscription", {"topics": topics}) for topics in (["t", "v"], ["u"], list[str]())
+    )
+    groups = [[t, u], [t, none, t], [t, b""], [u, t, t]]
+    ids = [b"ab", b"abc", b"ab", b"aba"]
+    members = [
+        [{**usual, "id": b"%c" % name, "subscription": each} for name, each in zip(its, given, strict=True)]
+        for its, given in zip(ids, groups, strict=True)
+    ]
+    rows = history([(b"\0\2\0\1g", group_metadata(3, {**header, "members": each})) for each in members])
+    with blocks_of(1 << 20):
+        on_demand = [record.value for record in GroupSnapshots().records(rows)]
+    newest, rules = release("4.3"), expiry_rules("4.3")
+    found = [topics_of(ClassicGroup(newest, "g", value, 3), rules) for value in on_demand]
+    assert found == [topics_of(ClassicGroup(newest, "g", each.value, 3), rules) for each in one_by_one(rows)]
+    assert found == [{"t", "u", "v"}, {"t", "v"}, None, {"t", "v"}]
+    assert all(isinstance(value["members"], SnapshotMembers) for value in on_demand if value is not None)
 
 
 def test_rows_may_stand_in_several_chunks_and_there_may_be_none() -> None:
