@@ -138,13 +138,14 @@ def group_metadata(version: int, value: dict[str, Any], *, tagged: bool = False)
     found += struct.pack(">q", value["since"]) if version >= 2 else b""
     members = value["members"]
     found += _uvarint(len(members) + 1) if version == 4 else struct.pack(">i", len(members))
+    parts = []
     for member in members:
-        found += text(member["id"]) + (text(member["instance"]) if version >= 3 else b"")
-        found += text(member["client"]) + text(member["host"])
-        found += struct.pack(">i", member["rebalance"]) if version >= 1 else b""
-        found += struct.pack(">i", member["session"])
-        found += sized(member["subscription"]) + sized(member["assignment"]) + tags
-    return found + tags
+        parts += [text(member["id"]), text(member["instance"]) if version >= 3 else b""]
+        parts += [text(member["client"]), text(member["host"])]
+        parts.append(struct.pack(">i", member["rebalance"]) if version >= 1 else b"")
+        parts.append(struct.pack(">i", member["session"]))
+        parts += [sized(member["subscription"]), sized(member["assignment"]), tags]
+    return b"".join((found, *parts, tags))
 
 
 def _decodes(key: bytes, value: bytes | None) -> bool:
