@@ -6,7 +6,7 @@ A group may be in two partitions of __consumer_offsets: each has its own descrip
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -120,26 +120,38 @@ def describe_groups(
     instead. `times_as_text`: times of offsets as text for JSON, at a tenth of the CPU. Raises KgroupsError for a name
     that no record has.
     """
-    places = _places(reader, groups, as_of, what)
+    places, lots = _in_lots(reader, groups, as_of, what, times_as_text)
     names = Counter(group_id for _, group_id in places)
     gone = sorted(set(groups or ()) - names.keys())
     require_known(reader, gone)
     removed = [_gone(reader, group_id, as_of) for group_id in gone]
-    for lot in _lots(places):
-        facts = _Facts(reader, groups, as_of, lot if groups is None else None, times_as_text=times_as_text)
-        here = set(lot)
-        found = [facts.description(*place, what, is_split=names[place[1]] > 1) for place in places if place[0] in here]
+    for here, facts in lots:
+        found = [facts.description(*place, what, is_split=names[place[1]] > 1) for place in here]
         yield from sorted([*found, *removed], key=lambda each: (each.group_id, each.offsets_partition or 0))
         removed = []
 
 
-def _places(reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What) -> dict[Place, int]:
-    """The places with a group, or with offsets without one, and the number of wanted rows there (offsets or
-    members)."""
-    chosen = of_groups(groups)
+def _in_lots(
+    reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What, times_as_text: bool
+) -> tuple[Collection[Place], Iterable[tuple[Collection[Place], _Facts]]]:
+    """The places with a group, or with offsets without one; and the same in lots, each with its facts. Named groups are
+    one lot, whose facts have the places, too."""
+    if groups is not None:
+        facts = _Facts(reader, groups, as_of, times_as_text=times_as_text)
+        places = facts.places(what)
+        return places, [(places, facts)]
+    counts = _places(reader, as_of, what)
+    return counts, (
+        ([place for place in counts if place[0] in lot], _Facts(reader, None, as_of, lot, times_as_text=times_as_text))
+        for lot in _lots(counts)
+    )
+
+
+def _places(reader: LakeReader, as_of: datetime | None, what: What) -> dict[Place, int]:
+    """The places of all groups, with the number of wanted rows there (offsets or members)."""
     of = "{}" if as_of is None else "{}_as_of(:as_of)"
     parts = [
-        f"SELECT offsets_partition, group_id, {count} AS wanted FROM {of.format(name)} WHERE {chosen.sql}"
+        f"SELECT offsets_partition, group_id, {count} AS wanted FROM {of.format(name)}"
         for name, count in (
             ("groups", "member_count" if what == "members" else 0),
             ("committed_offsets", 1 if what == "offsets" else 0),
@@ -149,8 +161,7 @@ def _places(reader: LakeReader, groups: list[str] | None, as_of: datetime | None
         "SELECT offsets_partition, group_id, CAST(sum(wanted) AS BIGINT) AS wanted "
         f"FROM ({' UNION ALL '.join(parts)}) AS places GROUP BY offsets_partition, group_id"
     )
-    moment = {} if as_of is None else {"as_of": as_of}
-    found = reader.arrow(query, {**chosen.parameters, **moment})
+    found = reader.arrow(query, {} if as_of is None else {"as_of": as_of})
     columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "wanted"))
     return {(partition, group_id): wanted for partition, group_id, wanted in zip(*columns, strict=True)}
 
@@ -297,8 +308,16 @@ class _Facts:
         return found
 
     @cached_property
+    def _offset_counts(self) -> dict[Place, int]:
+        return self._aggregate("committed_offsets", "count(*)")
+
+    def places(self, what: What) -> set[Place]:
+        """The places with a group, or with committed offsets without one."""
+        return {*self.groups, *(self._committed if what == "offsets" else self._offset_counts)}
+
+    @cached_property
     def _sums(self) -> dict[Place, OffsetSums]:
-        committed = self._aggregate("committed_offsets", "count(*)")
+        committed = self._offset_counts
         pending = self._aggregate("pending_offsets", "count(*)")
         expires = {} if self._as_of else self._aggregate("offset_expiry", "min(expires_at)")
         return {
