@@ -63,6 +63,8 @@ class Lake:
         with reported_in_one_line(f"lake {location}"):
             self.place: Folder | CatalogSchema = place(spark, self.store, location)
         self.uri = self.place.uri
+        # Finished audits in files of the ledger that were opened; a file never changes.
+        self.finished_in: dict[str, list[int]] = {}
 
     @property
     def is_in_catalog(self) -> bool:

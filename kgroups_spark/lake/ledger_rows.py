@@ -27,6 +27,9 @@ class LakeWithLedger(Protocol):
     @property
     def files_in_reach(self) -> bool: ...
 
+    @property
+    def finished_in(self) -> dict[str, list[int]]: ...
+
     def table(self, name: str) -> TableLog: ...
 
     def rows(
@@ -51,9 +54,10 @@ def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Seque
         return lake.rows("audits", version, columns=columns, conditions=[Condition("audit_id", ">=", last)])
 
     def finished_in(file: TableFile) -> list[int]:
-        ends = lake.rows("audits", files=[file], columns=["audit_id"], conditions=[IS_FINISHED])
-        numbers: list[int] = ends["audit_id"].to_pylist()
-        return numbers
+        if file.path not in lake.finished_in:
+            ends = lake.rows("audits", files=[file], columns=["audit_id"], conditions=[IS_FINISHED])
+            lake.finished_in[file.path] = ends["audit_id"].to_pylist()
+        return lake.finished_in[file.path]
 
     last, files = since_last_finished(lake.table("audits").files(version), newest_audit, finished_in)
     return lake.rows("audits", files=files, columns=columns, conditions=[Condition("audit_id", ">=", last)])

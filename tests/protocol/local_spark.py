@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 from urllib.parse import unquote
@@ -165,12 +166,16 @@ def _parquet(*paths: str) -> LocalFrame:
 
 
 class StoreOnDisk(FakeStore):
-    """A store with Delta's own log files, read again each time: the lake may be copied, changed and deleted meanwhile.
+    """A store with Delta's own log files, listed again each time: lakes may be copied, changed and deleted meanwhile.
     It supports the commits of this process and of Spark in a test's lakes, without checkpoints."""
 
     def log(self, path: str) -> list[Version]:
-        entries = sorted((folder_of(path) / "_delta_log").glob("*.json"))
-        return [_version(entry.read_text()) for entry in entries]
+        try:
+            entries = [entry for entry in os.scandir(folder_of(path) / "_delta_log") if entry.name.endswith(".json")]
+        except FileNotFoundError:
+            return []
+        found = ((entry.path, entry.stat()) for entry in sorted(entries, key=lambda entry: entry.name))
+        return [_entry(path, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for path, at in found]
 
     def tables_in(self, folder: str) -> set[str]:
         return set()
@@ -189,6 +194,12 @@ class StoreOnDisk(FakeStore):
         finally:
             whole.unlink()
         return True
+
+
+@lru_cache(maxsize=16384)
+def _entry(path: str, *file: int) -> Version:
+    """The version in that file, of these numbers: another file of that path has others."""
+    return _version(Path(path).read_text())
 
 
 @lru_cache(maxsize=4096)
