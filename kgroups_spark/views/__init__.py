@@ -20,7 +20,7 @@ from typing import Literal
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.definition import Column, Columns, Definition, parsed
-from kgroups_spark.views.dialects import duckdb_statements, spark_statement
+from kgroups_spark.views.dialects import duckdb_comments, duckdb_statement, spark_statement
 from kgroups_spark.views.record_views import RECORD_VIEWS, record_view
 
 Dialect = Literal["spark", "duckdb"]
@@ -100,7 +100,8 @@ def columns_of(name: str) -> Columns:
 
 
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
-    """The statements that make the view or function. Raises FileNotFoundError for an unknown name.
+    """The statement that makes the view or function, in DuckDB without its comments. Raises FileNotFoundError for an
+    unknown name.
 
     `audit_id`: the last finished audit of the view's lake, so that queries do not search the whole ledger for it.
     """
@@ -108,10 +109,16 @@ def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
     # Functions name the schema: in DuckDB a caller's WITH could hide the table.
     for form in (LAST_FINISHED, LAST_FINISHED.replace("FROM ", "FROM main.")) if audit_id is not None else ():
         query = query.replace(form, str(audit_id))
-    return statements(name, query, dialect)
+    return statement(name, query, dialect)
 
 
-def statements(name: str, query: str, dialect: Dialect) -> str:
-    """The statements that make the view or function from this query, in DuckDB's dialect, instead of its own."""
+def statement(name: str, query: str, dialect: Dialect) -> str:
+    """The statement that makes the view or function from this query, in DuckDB's dialect, instead of its own."""
     defined = definition(name)._replace(query=query)
-    return duckdb_statements(name, defined) if dialect == "duckdb" else spark_statement(name, defined)
+    return duckdb_statement(name, defined) if dialect == "duckdb" else spark_statement(name, defined)
+
+
+def comments_sql() -> str:
+    """The statements that comment all views and functions in DuckDB, where all have been made: they take as long as to
+    make them."""
+    return "\n".join(duckdb_comments(name, definition(name)) for name in (*VIEWS, *FUNCTIONS))

@@ -21,22 +21,28 @@ def signature(definition: Definition) -> str:
     return ", ".join(f"{name} := NULL" if argument.default == NULL else name for name, argument in arguments)
 
 
-def duckdb_statements(name: str, definition: Definition) -> str:
-    """The statements that create the view or function in DuckDB."""
-    comment = literal(comment_of(definition))
+def duckdb_statement(name: str, definition: Definition) -> str:
+    """The statement that creates the view or function in DuckDB, without its comments."""
     if definition.arguments is None:
-        comments = [f"COMMENT ON VIEW {name} IS {comment};"]
-        comments += (
-            f'COMMENT ON COLUMN {name}."{column}" IS {literal(reported.comment)};'
-            for column, reported in definition.columns.items()
-        )
-        return "\n".join((f"CREATE OR REPLACE VIEW {name} AS\n{definition.query};", *comments))
+        return f"CREATE OR REPLACE VIEW {name} AS\n{definition.query};"
     head = f"CREATE OR REPLACE MACRO {name}"
     if definition.returns is None:
-        made = f"{head}({signature(definition)}) AS TABLE\n{definition.query};"
-        return f"{made}\nCOMMENT ON MACRO TABLE {name} IS {comment};"
+        return f"{head}({signature(definition)}) AS TABLE\n{definition.query};"
     forms = ",\n".join(f"({signature(form)}) AS (\n{form.query}\n)" for form in _forms(definition))
-    return f"{head}\n{forms};\nCOMMENT ON MACRO {name} IS {comment};"
+    return f"{head}\n{forms};"
+
+
+def duckdb_comments(name: str, definition: Definition) -> str:
+    """The statements that comment the view or function in DuckDB, and the view's columns."""
+    comment = literal(comment_of(definition))
+    if definition.arguments is not None:
+        kind = "MACRO TABLE" if definition.returns is None else "MACRO"
+        return f"COMMENT ON {kind} {name} IS {comment};"
+    of_columns = (
+        f'COMMENT ON COLUMN {name}."{column}" IS {literal(reported.comment)};'
+        for column, reported in definition.columns.items()
+    )
+    return "\n".join((f"COMMENT ON VIEW {name} IS {comment};", *of_columns))
 
 
 def _forms(definition: Definition) -> Iterator[Definition]:

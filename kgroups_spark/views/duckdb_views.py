@@ -27,7 +27,7 @@ from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
-from kgroups_spark.views import DECIDED_BY, known_history, view_sql
+from kgroups_spark.views import DECIDED_BY, comments_sql, known_history, view_sql
 from kgroups_spark.views.needed import NAMES, needed_for
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class DuckDbLake:
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
+        self._has_comments = False
 
     @cached_property
     def replaced(self) -> Replaced:
@@ -133,7 +134,11 @@ class DuckDbLake:
 
     def connection_for(self, query: str) -> DuckDBPyConnection:
         """The connection, with everything that the query needs."""
-        self.make(needed_for(query))
+        needed = needed_for(query)
+        self.make(needed)
+        if len(needed) == len(NAMES):
+            # The query may list the comments, too.
+            self.comment()
         return self.connection
 
     @property
@@ -160,6 +165,12 @@ class DuckDbLake:
                 self.connection.execute(self._view_sql(name))
             self._made.add(name)
 
+    def comment(self) -> None:
+        """Adds the comments of all views and functions, which have been made."""
+        if not self._has_comments:
+            self.connection.execute(comments_sql())
+            self._has_comments = True
+
     def _make_table(self, name: str) -> None:
         if name not in REPLACEABLE or not self.replaced:
             self.connection.register(name, self.table(name))
@@ -171,7 +182,7 @@ class DuckDbLake:
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {left}")
 
     def _view_sql(self, name: str) -> str:
-        """The statements that make the view, written so that it reads no more of the ledger than it needs."""
+        """The statement that makes the view, written so that it reads no more of the ledger than it needs."""
         text = view_sql(name, "duckdb", self.audit_id)
         if DECIDED_BY in text:
             decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
@@ -217,6 +228,7 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
     """
     lake = DuckDbLake(location, storage_options, reaches_files=True)
     lake.make(NAMES)
+    lake.comment()
     return lake.connection
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kgroups_spark.lake.last_finished import FINISHED
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.views import Dialect, statements
+from kgroups_spark.views import Dialect, statement
 
 NAME = "known_history"
 # The oldest log time counts only if another one is at most so long after it: one record stamped 1970 begins no history.
@@ -141,9 +141,9 @@ class KnownRow(NamedTuple):
         return cls(begins, incomplete_to, newest)
 
     def view_sql(self, dialect: Dialect) -> str:
-        """The statements that make the view with this row alone."""
+        """The statement that makes the view with this row alone."""
         row = ", ".join(f"CAST({_text(moment)} AS TIMESTAMPTZ) AS {name}" for name, moment in self._asdict().items())
-        return statements(NAME, f"SELECT {row}", dialect)
+        return statement(NAME, f"SELECT {row}", dialect)
 
 
 def _text(moment: datetime | None) -> str:

@@ -14,6 +14,8 @@ from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
+from kgroups_spark.views import known_history
+from kgroups_spark.views.needed import needed_for
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.story import story as of_the_story
 from tests.views.arrow_tables import in_duckdb
@@ -45,6 +47,7 @@ class ArrowReader(LakeReader):
         }
         self.tables = {**tables, "audits": table_rows("audits", audit)}
         self._views = in_duckdb(self.tables)
+        self._knows_history = False
 
     @property
     def audit_id(self) -> int:
@@ -58,8 +61,20 @@ class ArrowReader(LakeReader):
         return rows if columns is None else rows.select(columns)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        if not self._knows_history and known_history.NAME in needed_for(query):
+            self._knows_history = True
+            self._views.execute(self._known_history())
         text, used = with_dollars(query, parameters or {})
         return self._views.sql(text, params=used).to_arrow_table()
+
+    def _known_history(self) -> str:
+        """The view with its row as a constant, as readers of lakes have it: as-of functions read it each time."""
+
+        def row(asked: str, **parameters: int) -> dict[str, Any]:
+            return self.sql(known_history.inlined(asked, parameters))[0]
+
+        known = known_history.KnownRow.of(self.audit_id, row, self.table_rows, known_history.begins(row))
+        return known.view_sql("duckdb").replace(" VIEW ", " TEMPORARY VIEW ", 1)
 
     def sql(self, query: str, **parameters: Any) -> Rows:
         return to_rows(self.arrow(query, parameters))

@@ -22,6 +22,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, SqlError
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import FUNCTIONS, VIEWS, definition
 from tests.chosen import Chosen, one_of
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
 from tests.views.recorded import tables_of
@@ -48,6 +49,22 @@ def test_the_rows_are_those_that_were_written(location: str) -> None:
     assert reader.last_audit["audit_id"] == 1
     assert reader.known_as_of() == "audit 1, as of 2026-11-16 06:30:00 UTC"
     assert reader.rows("last_audit")[0]["as_of"] == AS_OF
+
+
+def test_comments_of_views_and_functions_are_there_where_a_query_lists_them(location: str) -> None:
+    reader = opened(location)
+    assert reader.sql("SELECT DISTINCT known FROM groups_as_of(NULL)")
+    for _ in range(2):
+        rows = reader.sql("SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'lag'")
+        assert {row["column_name"]: row["comment"] for row in rows} == {
+            name: column.comment for name, column in definition("lag").columns.items()
+        }
+    views = "SELECT view_name AS name, comment FROM duckdb_views() WHERE NOT internal AND schema_name = 'main'"
+    functions = "SELECT function_name AS name, comment FROM duckdb_functions() WHERE NOT internal"
+    found = {row["name"]: row["comment"] for row in reader.sql(f"{views} UNION ALL {functions}")}
+    assert {
+        name for name in (*VIEWS, *FUNCTIONS) if not (found[name] or "").startswith(definition(name).comment)
+    } == set()
 
 
 def test_parameters_and_what_only_looks_like_them(location: str) -> None:

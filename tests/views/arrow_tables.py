@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
+from kgroups_spark.views import FUNCTIONS, VIEWS, comments_sql, view_sql
 from kgroups_spark.views.needed import needed_for
 from kgroups_spark.views.record_views import RECORD_VIEWS
 
@@ -53,6 +53,19 @@ def _database() -> duckdb.DuckDBPyConnection:
     with duckdb.connect(path, config=ONE_THREAD) as connection:
         _make_views(connection)
     return duckdb.connect(path, read_only=True, config=ONE_THREAD)
+
+
+def comments(name: str) -> dict[str, str]:
+    """The comments of a view's columns in DuckDB."""
+    asked = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
+    return dict(_commented().sql(asked).fetchall())
+
+
+@cache
+def _commented() -> duckdb.DuckDBPyConnection:
+    connection = in_duckdb({}, alone=True)
+    connection.execute(comments_sql())
+    return connection
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection) -> None:

@@ -21,7 +21,7 @@ from tests.views import (
     topic_id_cases,
     unstable_cases,
 )
-from tests.views.arrow_tables import InSpark, in_duckdb
+from tests.views.arrow_tables import InSpark, comments, in_duckdb
 from tests.views.shapes import shape
 
 # Views, and tables with rows for each.
@@ -82,13 +82,11 @@ def compared(spark: SparkSession, tables: Mapping[str, pa.Table], name: str) -> 
     """Names, types, comments and rows by both; gives the rows."""
     with in_duckdb(tables) as connection:
         one = connection.sql(f"SELECT * FROM {name}").to_arrow_table()
-        query = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
-        comments = dict(connection.sql(query).fetchall())
     view = InSpark(spark, tables).sql(f"SELECT * FROM {name}")
     other = view.toArrow()
     assert one.column_names == other.column_names
     assert shape(one.schema) == shape(other.schema)
-    assert comments == {field.name: field.metadata["comment"] for field in view.schema}
+    assert comments(name) == {field.name: field.metadata["comment"] for field in view.schema}
     rows = sorted(map(repr, one.cast(other.schema).to_pylist()))
     assert rows == sorted(map(repr, other.to_pylist()))
     assert len(set(rows)) == len(rows)

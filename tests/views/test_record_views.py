@@ -15,6 +15,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
 from kgroups_spark.views.record_fields import value_fields
 from kgroups_spark.views.record_views import RECORD_VIEWS
+from tests.views.arrow_tables import comments
 from tests.views.record_cases import NAMES, Pair, Row, expected, group_records, handmade, recorded, without_nulls
 from tests.views.shapes import shape
 
@@ -82,10 +83,9 @@ def test_both_dialects_say_the_same(by_duckdb: duckdb.DuckDBPyConnection, by_spa
     # Names and types at every depth: a field that one of them lacks, or has as another type, cannot be cast.
     assert one.cast(other.schema).to_pylist() == other.to_pylist()
     assert shape(one.schema) == shape(other.schema)
-    comments = {field.name: field.metadata["comment"] for field in by_spark.table(name).schema}
-    columns = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
-    assert dict(by_duckdb.sql(columns).fetchall()) == comments
-    assert all(comments.values())
+    commented = {field.name: field.metadata["comment"] for field in by_spark.table(name).schema}
+    assert comments(name) == commented
+    assert all(commented.values())
 
 
 def test_types_are_those_of_the_message_files(by_duckdb: duckdb.DuckDBPyConnection) -> None:
