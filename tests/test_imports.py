@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.statements import statements
+
 PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 
 DESIGN = PACKAGE.parent / "docs" / "design.md"
@@ -50,7 +52,7 @@ def part_of(path):
 def imported_modules(path):
     """Dotted names that a file imports, also those inside functions."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -6,11 +6,14 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.pages import PAGES, ROOT
+from tests.statements import statements
 
 GLOSSARY = ROOT / "docs/glossary.md"
 CODE = sorted([*(ROOT / "kgroups_spark").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "docs").glob("*.py")])
@@ -50,13 +53,24 @@ def complaints(text: str) -> list[str]:
     return REPLACED.findall(unbroken) + nouns
 
 
+@cache
+def texts_and_names(path: Path) -> list[Any]:
+    """The texts of a module, and what gives or has a name in it."""
+    kinds = (ast.FunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [
+        each
+        for each in nodes
+        if isinstance(each, kinds) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
+    ]
+
+
 def texts(path: Path) -> Iterator[tuple[str, str]]:
     """Every text of a module that a person may read, with its line: docstrings, messages, help, comments."""
-    text = path.read_text()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    for node in texts_and_names(path):
+        if isinstance(node, ast.Constant):
             yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
-    yield from comments(path, text)
+    yield from comments(path, path.read_text())
 
 
 def texts_around(path: Path) -> Iterator[tuple[str, str]]:
@@ -72,7 +86,7 @@ def texts_around(path: Path) -> Iterator[tuple[str, str]]:
 
 def names(path: Path) -> Iterator[tuple[str, str]]:
     """Every name that a module gives, in words: of functions, classes, arguments, variables and attributes."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in texts_and_names(path):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 pass
@@ -81,14 +95,6 @@ def names(path: Path) -> Iterator[tuple[str, str]]:
             case _:
                 continue
         yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(PART_OF_NAME.findall(name))
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all statements in it: definitions stand among them, and expressions are most of a module."""
-    yield node
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for each in getattr(node, name, ()):
-            yield from statements(each)
 
 
 def comments(path: Path, text: str) -> Iterator[tuple[str, str]]:
