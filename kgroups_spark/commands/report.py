@@ -28,7 +28,7 @@ examples:
   kgroups report --lake s3://bucket/kgroups --output s3://bucket/kafka.html"""
 
 DEFAULT_OUTPUT = "report.html"
-NEEDED = ("jinja2", "altair", "vl_convert")
+NEEDED = ("jinja2", "vl_convert")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

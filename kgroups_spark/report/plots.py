@@ -1,4 +1,4 @@
-"""Plots as static SVG, by Altair and Vega without a browser.
+"""Plots as static SVG, by Vega-Lite without a browser.
 
 The page may be dark: its style then replaces each colour of DARK in a drawing.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import altair as alt
 import vl_convert
 
 from kgroups_spark.report.queries import Row
@@ -51,6 +50,7 @@ PARTIAL = 0.45  # the opacity of a bar whose day is not complete
 _DAY_AND_MONTH = "utcFormat(toDate(datum.value), '%-d %b')"
 _SHORT_NUMBER = "format(datum.value, '~s')"
 
+Chart = dict[str, Any]  # in the language of Vega-Lite
 Series = Sequence[tuple[str, str]]  # names with their colours, the first at the bottom
 
 
@@ -65,7 +65,7 @@ class Axes:
 
 def days_chart(
     rows: Sequence[Row], series: Series, axes: Axes, first: datetime, days: int, partial: Mapping[datetime, str]
-) -> alt.Chart:
+) -> Chart:
     """Bars for `days` days from the first on, of rows with `day`, `series`, `value`.
 
     `partial`: the days of which the log has only a part, with that part; their bars are pale.
@@ -87,8 +87,9 @@ def days_chart(
         if row["day"] in shown
     ]
     labels = [_day_name(day) for day in labelled_days(shown, heights)]
-    axis = alt.Axis(values=labels, labelAngle=0, labelOverlap=False, grid=False, labelExpr=_DAY_AND_MONTH)
-    x = alt.X("at:O", scale=alt.Scale(domain=names, paddingInner=0.1, paddingOuter=0.05), title=axes.x, axis=axis)
+    axis = {"values": labels, "labelAngle": 0, "labelOverlap": False, "grid": False, "labelExpr": _DAY_AND_MONTH}
+    scale = {"domain": names, "paddingInner": 0.1, "paddingOuter": 0.05}
+    x = {"field": "at", "type": "ordinal", "scale": scale, "title": axes.x, "axis": axis}
     return _stacked_bars(values, series, x, axes.y)
 
 
@@ -106,12 +107,13 @@ def labelled_days(shown: Sequence[datetime], heights: Mapping[datetime, float]) 
     return sorted(labelled)
 
 
-def numbered_chart(rows: Sequence[Row], series: Series, axes: Axes) -> alt.Chart:
+def numbered_chart(rows: Sequence[Row], series: Series, axes: Axes) -> Chart:
     """Bars for rows with `at` (an ordinal, in the rows' order), `series`, `value`."""
     at = list(dict.fromkeys(row["at"] for row in rows))
     values = [{**row, "opacity": 1, "says": _says(f"{axes.x} {row['at']}", row, axes)} for row in rows]
-    axis = alt.Axis(labelAngle=0, labelOverlap=True, grid=False)
-    return _stacked_bars(values, series, alt.X("at:N", sort=at, title=axes.x, axis=axis), axes.y)
+    axis = {"labelAngle": 0, "labelOverlap": True, "grid": False}
+    x = {"field": "at", "type": "nominal", "sort": at, "title": axes.x, "axis": axis}
+    return _stacked_bars(values, series, x, axes.y)
 
 
 def _says(where: str, row: Row, axes: Axes, part: str | None = None) -> str:
@@ -123,36 +125,35 @@ def _says(where: str, row: Row, axes: Axes, part: str | None = None) -> str:
     return f"{where}{f', {part}' if part else ''}: {what}"
 
 
-def _stacked_bars(values: list[Row], series: Series, x: alt.X, title: str) -> alt.Chart:
+def _stacked_bars(values: list[Row], series: Series, x: dict[str, Any], title: str) -> Chart:
     names = [name for name, _ in series]
     order = {name: number for number, name in enumerate(names)}
     heights: dict[str, float] = {}
     for value in values:
         heights[value["at"]] = heights.get(value["at"], 0) + value["value"]
     ticks = ticks_up_to(max(heights.values(), default=0))
-    y = alt.Y(
-        "value:Q",
-        title=title,
-        stack="zero",
-        scale=alt.Scale(domain=[0, ticks[-1]], nice=False),
-        axis=alt.Axis(values=ticks, labelExpr=_SHORT_NUMBER),
-    )
-    chart: alt.Chart = (
-        alt.Chart(alt.InlineData(values=[value | {"order": order[value["series"]]} for value in values]))
-        .mark_bar()
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color(
-                "series:N", scale=alt.Scale(domain=names, range=[color for _, color in series]), legend=None
-            ),
-            opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
-            description="says:N",
-            order=alt.Order("order:Q"),
-        )
-        .properties(width=_WIDTH, height=_HEIGHT)
-    )
-    return chart
+    colors = {"domain": names, "range": [color for _, color in series]}
+    return {
+        "data": {"values": [value | {"order": order[value["series"]]} for value in values]},
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": x,
+            "y": {
+                "field": "value",
+                "type": "quantitative",
+                "title": title,
+                "stack": "zero",
+                "scale": {"domain": [0, ticks[-1]], "nice": False},
+                "axis": {"values": ticks, "labelExpr": _SHORT_NUMBER},
+            },
+            "color": {"field": "series", "type": "nominal", "scale": colors, "legend": None},
+            "opacity": {"field": "opacity", "type": "quantitative", "scale": None, "legend": None},
+            "description": {"field": "says", "type": "nominal"},
+            "order": {"field": "order", "type": "quantitative"},
+        },
+        "width": _WIDTH,
+        "height": _HEIGHT,
+    }
 
 
 def ticks_up_to(highest: float) -> list[float]:
@@ -164,12 +165,10 @@ def ticks_up_to(highest: float) -> list[float]:
     return [number * step for number in range(math.ceil(highest / step) + 1)]
 
 
-def svg(chart: Any) -> str:
+def svg(chart: Chart) -> str:
     """The drawing as SVG."""
-    specification = chart.to_dict() | {"config": _CONFIG, "background": None}
-    specification["autosize"] = {"type": "fit-x", "contains": "padding"}
-    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    drawing: str = vl_convert.vegalite_to_svg(specification, vl_version=version)
+    autosize = {"type": "fit-x", "contains": "padding"}
+    drawing: str = vl_convert.vegalite_to_svg(chart | {"config": _CONFIG, "background": None, "autosize": autosize})
     return drawing
 
 

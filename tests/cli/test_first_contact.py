@@ -85,7 +85,7 @@ def test_the_report_names_the_extra_that_it_needs(
     assert main(["report", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("kgroups: the report needs jinja2, altair, vl_convert, which this Python lacks: ")
+    assert err.startswith("kgroups: the report needs jinja2, vl_convert, which this Python lacks: ")
     assert "pip install 'kgroups-spark[report]'" in err
 
 

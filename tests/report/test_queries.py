@@ -172,4 +172,4 @@ def test_libraries_that_are_missing_are_named(
     found = {"jinja2": SimpleNamespace()}
     monkeypatch.setattr(report.importlib.util, "find_spec", found.get)
     assert main(["report", "--lake", lake, "--output", str(tmp_path / "report.html")]) == 1
-    assert "needs altair, vl_convert, which this Python lacks: pip install" in capsys.readouterr().err
+    assert "needs vl_convert, which this Python lacks: pip install" in capsys.readouterr().err
