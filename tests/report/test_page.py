@@ -74,12 +74,22 @@ def page_of(lake: dict[str, pa.Table], location: str = "lake") -> str:
 
 
 @cache
-def page_of_many() -> str:
-    return page_of(many_groups(5000))
+def page_of_many(count: int) -> str:
+    return page_of(many_groups(count))
+
+
+@cache
+def hostile_page() -> str:
+    return page_of(hostile_lake(), HOSTILE)
+
+
+@cache
+def page_of_nothing() -> str:
+    return page_of(tables())
 
 
 def read(**rows: Any) -> Reader:
-    return Reader(page_of(tables(**rows)))
+    return Reader(page_of(tables(**rows)) if rows else page_of_nothing())
 
 
 def headlines(reader: Reader) -> list[str]:
@@ -364,7 +374,7 @@ def test_of_a_group_with_many_offsets_and_events_the_first_are_shown() -> None:
 
 
 def test_where_all_groups_have_no_room_the_urgent_ones_are_there() -> None:
-    page = page_of_many()
+    page = page_of_many(5000)
     parts = group_parts(page)
     assert 300 < len(parts) < 5000
     assert f"{5000 - len(parts):,} more groups are left out of this page" in page
@@ -405,13 +415,13 @@ def test_rebalances_stand_by_day_and_the_slowest_members_by_name() -> None:
 
 
 def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:
-    reader = Reader(page_of(many_groups(30)))
+    reader = Reader(page_of_many(30))
     assert {link for link in reader.links if link != "data:,"} <= {f"#{name}" for name in reader.ids}
     assert len(reader.ids) == len(set(reader.ids))
 
 
 def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group() -> None:
-    page = page_of(many_groups(30))
+    page = page_of_many(30)
     assert page.count("<figure ") + 2 == page.count('<details class="sql">') > 10
     assert "SQL: Committed offsets and owners" in page and "SQL: Events, the newest first" in page
 
@@ -428,7 +438,7 @@ def test_a_lake_of_one_group() -> None:
 
 
 def test_names_of_the_log_are_text_wherever_they_stand() -> None:
-    page = page_of(hostile_lake(), HOSTILE)
+    page = hostile_page()
     plain, hostile = read(), Reader(page)
     assert "img" not in hostile.elements
     assert hostile.handlers == []
@@ -441,11 +451,11 @@ def test_names_of_the_log_are_text_wherever_they_stand() -> None:
         HOSTILE.replace("\x00", "\\x00").replace("\x1b", "\\x1b").replace("\n", "\\n").replace("\u202e", "\\u202e")
     )
     assert set(cells) == {visible, "b" + visible}
-    assert not re.search("[\x00\x1b\u202e]", page_of(hostile_lake(), HOSTILE))
+    assert not re.search("[\x00\x1b\u202e]", hostile_page())
 
 
 def test_only_the_script_of_the_page_may_run() -> None:
-    page = page_of(hostile_lake(), HOSTILE)
+    page = hostile_page()
     policy = re.search('Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert "default-src 'none'" in policy[1]
@@ -453,7 +463,7 @@ def test_only_the_script_of_the_page_may_run() -> None:
 
 
 def test_five_thousand_groups_fit_into_five_megabytes() -> None:
-    page = page_of_many()
+    page = page_of_many(5000)
     assert len(page.encode()) < 5_000_000
     [rows] = [
         json.loads(text)

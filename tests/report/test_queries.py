@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import io
 import os
 import re
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -109,20 +111,32 @@ def test_one_transaction_hangs(reader: DuckDbReader) -> None:
     ]
 
 
-def test_the_command_writes_the_page_and_writes_over_an_older_one(
-    lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "report.html"
+class Written(NamedTuple):
+    """The page that `kgroups report` wrote over an older file, and its output."""
+
+    output: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def written(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    output = tmp_path_factory.mktemp("written") / "report.html"
     output.write_text("an older one")
-    assert main(["report", "--lake", lake, "--output", str(output)]) == 0
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert f"{output}: " in err and "audit 1, as of 2026-11-16 06:41:21 UTC" in err
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        assert main(["report", "--lake", lake, "--output", str(output)]) == 0
+    return Written(output, out.getvalue(), err.getvalue())
+
+
+def test_the_command_writes_the_page_and_writes_over_an_older_one(written: Written) -> None:
+    output = written.output
+    assert written.out == ""
+    assert f"{output}: " in written.err and "audit 1, as of 2026-11-16 06:41:21 UTC" in written.err
     page = output.read_text()
     assert "6 groups lose 18 offsets within 7 days: one-off-export, cart-backfill" in page
     assert "4 of those offsets are due now." in page
     assert "1 transaction likely hangs, with offsets of payments-ledger." in page
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert [path.name for path in output.parent.iterdir()] == ["report.html"]
     assert output.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
 
@@ -132,11 +146,10 @@ def _umask() -> int:
     return umask
 
 
-def test_the_sql_in_the_page_gives_the_figures_in_it(lake: str, reader: DuckDbReader, tmp_path: Path) -> None:
+def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, written: Written) -> None:
     """As it is there, for whoever copies it."""
-    output = tmp_path / "report.html"
-    assert main(["report", "--lake", lake, "--output", str(output)]) == 0
-    figures = re.findall(r'<figure id="figure-(\w+)" class="(\w+).*?<pre>(.*?)</pre>', output.read_text(), re.DOTALL)
+    page = written.output.read_text()
+    figures = re.findall(r'<figure id="figure-(\w+)" class="(\w+).*?<pre>(.*?)</pre>', page, re.DOTALL)
     asked = {name: reader.sql(html.unescape(text)) for name, _, text in figures}
     assert len(asked) == len(figures) > 15
     assert [row["offsets"] for row in asked["expiring_groups"]] == [2, 2, 6, 2, 3, 3]
