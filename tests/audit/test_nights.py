@@ -32,21 +32,21 @@ def differing(files: Files, whole: ObjectTables, audited: Audited) -> list[str]:
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_columns_and_groups_say_what_a_shard_of_objects_says(release: str, chosen: Chosen) -> None:
-    for log in chosen.some(logs(release), 2):
+    for log in chosen.some(logs(release), 1):
         files = logs(release)[log]
         assert differing(files, referee(release, log), audit(files, how_of(release))) == [], log
 
 
 @pytest.mark.parametrize("release", some_of(2, *RELEASES))
 def test_tiny_chunks_change_nothing(release: str, chosen: Chosen) -> None:
-    for seed, log in chosen.some(enumerate(logs(release)), 2):
+    for seed, log in chosen.some(enumerate(logs(release)), 1):
         files, how = logs(release)[log], how_of(release, 256 << seed % 3)
         assert differing(files, referee(release, log), audit(files, how)) == [], (log, how)
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str, chosen: Chosen) -> None:
-    for seed, log in chosen.some(enumerate(logs(release)), 2):
+    for seed, log in chosen.some(enumerate(logs(release)), 1):
         files, rng = logs(release)[log], np.random.default_rng(seed)
         nights, ranges = int(rng.integers(2, 5)), int(rng.integers(1, 4))
         cuts = random_cuts(files, rng, nights, ranges)
@@ -94,7 +94,7 @@ def outcomes(release: str, names: list[str]) -> Iterator[tuple[str, tuple[Any, A
 def test_history_is_what_stage_1_decodes_but_for_what_only_a_replay_can_tell(
     chosen: Chosen,
 ) -> None:
-    for log in chosen.some(logs("4.3"), 2):
+    for log in chosen.some(logs("4.3"), 1):
         files = logs("4.3")[log]
         history, audited = decode(files, "4.3"), audit(files, how_of("4.3"))
         assert not history.tables.keys() & {"groups", "group_versions"}
