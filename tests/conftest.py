@@ -104,6 +104,12 @@ def pytest_report_header() -> str:
     return f"cases are chosen by {VARIABLE}={seed()}"
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where no test is to start processes, what these files import is not loaded either."""
+    is_left_out = "not processes" in config.option.markexpr
+    return True if is_left_out and _starts_processes(collection_path.relative_to(Path(__file__).parent)) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts long files first, and marks tests: `spark` with the session, `processes` for those of PROCESSES (both are
     left out of `make test-fast`), `law` for those of hypothesis. Tests with the marker `soak` run only with `-m soak`.
