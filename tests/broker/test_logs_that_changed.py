@@ -112,7 +112,7 @@ def make_topic_if_missing(proxy: Proxy) -> None:
         make_topic(proxy.address)
 
 
-@pytest.mark.usefixtures("spark")  # looks where history ends
+@by_session
 def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, proxy, tmp_path, audit_command):
     lake, broker = tmp_path / "lake", proxy.broker
     make_topic_if_missing(proxy)
