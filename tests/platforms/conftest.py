@@ -17,15 +17,14 @@ from pyarrow.fs import copy_files
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import Chosen
+from tests.chosen import Chosen, marks_of
 from tests.platforms.jars import spark_jars
 from tests.platforms.object_store import ObjectStore, object_store
-from tests.platforms.standalone import Cluster, standalone_cluster
+from tests.platforms.standalone import SUBMITTED, Cluster, standalone_cluster
 from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 
 ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -78,7 +77,12 @@ def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(
-    scope="session", params=[("auto",), pytest.param(("auto", "spark"), marks=pytest.mark.soak)], ids="+".join
+    scope="session",
+    params=[
+        *([] if marks_of("disturbed nights", *SUBMITTED) else [("auto",)]),
+        pytest.param(("auto", "spark"), marks=pytest.mark.soak),
+    ],
+    ids="+".join,
 )
 def s3_lakes(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """The lakes that s3_nights.py makes on S3."""

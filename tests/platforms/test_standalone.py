@@ -17,6 +17,7 @@ from kgroups_spark.session import PER_SESSION
 from tests.chosen import marks_of
 from tests.nights.lakes import contents, copy_until, rows
 from tests.platforms.data_files import data_files
+from tests.platforms.standalone import SUBMITTED
 
 ROOT = Path(__file__).parents[2]
 NIGHTS = (0.4, 1.0)
@@ -54,15 +55,13 @@ class Job:
     writer: str
 
 
-# `make test` takes one of them, by the seed: a job whose lake is on S3, or nights in which tasks and executors fail.
-SUBMITTED = ("a job", "disturbed nights")
 ONE_JOB = (Job(1.0, "s3a", "auto"),)
 TWO_JOBS = (Job(0.4, "s3a", "auto"), Job(1.0, "s3", "spark"))
 
 
 def if_taken(what, *params):
-    """The params, if `make test` takes this; else none: the soak's own params do the same and more, in the same
-    folders."""
+    """The params, if `make test` takes this of SUBMITTED; else none: the soak's own params do the same and more, in the
+    same folders."""
     return [] if marks_of(what, *SUBMITTED) else [*params]
 
 
