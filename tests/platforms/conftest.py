@@ -26,6 +26,7 @@ from tests.recorded_logs import CORPORA
 
 ROOT = Path(__file__).parents[2]
 
+
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recorded log of four partitions with transactions."""
