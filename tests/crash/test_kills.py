@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark import cli
 from kgroups_spark.lake.lake import Lake
-from tests.chosen import by_each_writer
+from tests.chosen import by_each_writer, marks_of
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import (
     end_of,
@@ -27,6 +27,15 @@ from tests.crash.processes import (
 )
 from tests.nights.lakes import contents, rows
 from tests.small_lakes import environment_of_small_lakes
+
+# `make test` has one of these two, by the seed: each starts Spark in a process of its own, which takes 14 s of CPU.
+ALL_OF_IT, ITS_JVM = "all of it", "its JVM"
+
+
+def if_taken(killed):
+    """Marks a test as part of `make test` if the seed takes it, else of the soak."""
+    marks = marks_of(killed, ALL_OF_IT, ITS_JVM)
+    return marks[0] if marks else lambda test: test
 
 
 @pytest.fixture
@@ -44,6 +53,7 @@ def last_line(said):
     return said.rstrip().rpartition("\n")[2]
 
 
+@if_taken(ALL_OF_IT)
 def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, environment):
     lake = tmp_path / "lake"
     Lake.create(local, str(lake))
@@ -60,6 +70,7 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, envir
     assert_lake_is_sound(lake, contents(nights.lake))
 
 
+@if_taken(ITS_JVM)
 @by_each_writer
 def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path, environment, writer):
     lake = tmp_path / "lake"
