@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.java_classes import items_of
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.reading.by_duckdb import duckdb_reader
@@ -19,7 +20,7 @@ from kgroups_spark.reading.reader import LakeReader, SqlError
 from kgroups_spark.reading.spark_functions import FUNCTIONS_OF_SPARK, TABLE_FUNCTIONS_OF_SPARK
 from kgroups_spark.reading.spark_queries import SETTINGS
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import VIEWS
+from kgroups_spark.views import FUNCTIONS, VIEWS
 from tests.chosen import Chosen
 from tests.cli import hostile_sql as hostile
 from tests.cli.written_lake import ledger, write_lake
@@ -120,9 +121,23 @@ def test_variables_of_the_session_are_not_read(by_spark: SparkReader, chosen: Ch
         by_spark.spark.sql("DROP TEMPORARY VARIABLE hidden")
 
 
+def made_of_nothing(spark: SparkSession, _: LakeAsOfAudit, name: str) -> None:
+    """A table, view or function of that name, which says nothing of the lake."""
+    if name in FUNCTIONS:
+        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}() RETURNS INT RETURN 1")
+    else:
+        spark.sql("SELECT 1 AS x").createOrReplaceTempView(name)
+
+
 @pytest.mark.spark
-def test_only_the_lakes_names_are_shown(by_spark: SparkReader, tmp_path: Path) -> None:
-    spark = by_spark.spark
+def test_only_the_lakes_names_are_shown(
+    spark: SparkSession, folder: Path, tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a soak with all that is behind the names: Spark takes 20 s of CPU to make it."""
+    if not chosen.every:
+        monkeypatch.setattr("kgroups_spark.reading.by_spark.make", made_of_nothing)
+    spark = spark.newSession()
+    by_spark = SparkReader(spark, Lake.open(spark, str(folder / "lake")))
     spark.sql(f"CREATE TABLE strange (x INT) USING parquet LOCATION '{tmp_path / 'strange'}'")
     spark.sql("CREATE TEMPORARY VIEW odd AS SELECT 1 AS x")
     try:
