@@ -40,7 +40,7 @@ def reported(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
 
 
-@pytest.mark.parametrize("name", some_of(8, *TABLES))
+@pytest.mark.parametrize("name", some_of(4, *TABLES))
 def test_tables(readers: Readers, name: str) -> None:
     one, other = (reported(reader.rows(name)) for reader in readers)
     assert one == other

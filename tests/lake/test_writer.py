@@ -20,6 +20,7 @@ from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tasks.sinks import parts_of
+from tests.chosen import one_of
 from tests.lake.table_rows import MOMENT, append_frame, rows_of
 
 pytestmark = pytest.mark.spark
@@ -266,7 +267,7 @@ def test_an_unknown_writer_is_a_users_mistake(lake):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("table", ["open_transactions", "offset_expiry"])
+@pytest.mark.parametrize("table", one_of("open_transactions", "offset_expiry"))
 def test_files_of_a_table_read_without_deltas_snapshot_say_the_same_with_the_same_nullability(lake, name, table):
     assert_df_equality(lake.read_files(table), lake.read(table))
     replace_all(writer(lake, 1, name), table, frame(lake, table, {"audit_id": 1}))
