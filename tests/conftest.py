@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import faulthandler
-import math
 import os
-import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.faulthandler import fault_handler_stderr_fd_key
 from pyspark.sql import SparkSession
 
 from kgroups_spark import attempts
@@ -55,12 +51,6 @@ PROCESSES = (
 )
 
 
-# A test that hangs says where, and ends with its process: the others go on. The longest takes two minutes. The time
-# begins again with the first test a minute later, not with each test as pytest's own faulthandler_timeout: it starts
-# and ends a thread for each.
-HANGS_AFTER = 1200
-BEGINS_AGAIN_AFTER = 60
-
 # In tests, a bug that an audit would survive is an error.
 attempts.SURVIVED = ()
 
@@ -71,32 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
     Laws.in_a_soak = "soak" in config.option.markexpr
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
-
-
-class Watch:
-    """The time after which this process ends, as faulthandler has it."""
-
-    begun_at = -math.inf
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Ends the process if the test hangs."""
-    if time.monotonic() - Watch.begun_at > BEGINS_AGAIN_AFTER:
-        stderr = item.config.stash[fault_handler_stderr_fd_key]
-        faulthandler.dump_traceback_later(HANGS_AFTER, file=stderr, exit=True)
-        Watch.begun_at = time.monotonic()
-    return (yield)
-
-
-def pytest_exception_interact() -> None:
-    """pytest has ended the time: it begins again with the next test."""
-    Watch.begun_at = -math.inf
-
-
-def pytest_sessionfinish() -> None:
-    """Processes may wait for each other as long as they like."""
-    faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_report_header() -> str:
