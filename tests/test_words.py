@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -54,22 +53,25 @@ def complaints(text: str) -> list[str]:
 
 
 @cache
-def texts_and_names(path: Path) -> list[Any]:
-    """The texts of a module, and what gives or has a name in it."""
-    kinds = (ast.FunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
-    nodes = ast.walk(ast.parse(path.read_text()))
-    return [
-        each
-        for each in nodes
-        if isinstance(each, kinds) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
-    ]
+def texts_and_names(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """The texts of a module and the names that it gives, of functions, classes, arguments, variables and attributes;
+    with their lines."""
+    texts, names = [], []
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Constant(value=str(text)):
+                texts.append((node.lineno, text))
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                names.append((node.lineno, name))
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.append((node.lineno, name))
+    return texts, names
 
 
 def texts(path: Path) -> Iterator[tuple[str, str]]:
     """Every text of a module that a person may read, with its line: docstrings, messages, help, comments."""
-    for node in texts_and_names(path):
-        if isinstance(node, ast.Constant):
-            yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+    for line, text in texts_and_names(path)[0]:
+        yield f"{path.relative_to(ROOT)}:{line}", text
     yield from comments(path, path.read_text())
 
 
@@ -85,16 +87,9 @@ def texts_around(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def names(path: Path) -> Iterator[tuple[str, str]]:
-    """Every name that a module gives, in words: of functions, classes, arguments, variables and attributes."""
-    for node in texts_and_names(path):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                pass
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                pass
-            case _:
-                continue
-        yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(PART_OF_NAME.findall(name))
+    """Every name that a module gives, in words."""
+    for line, name in texts_and_names(path)[1]:
+        yield f"{path.relative_to(ROOT)}:{line}", " ".join(PART_OF_NAME.findall(name))
 
 
 def comments(path: Path, text: str) -> Iterator[tuple[str, str]]:
