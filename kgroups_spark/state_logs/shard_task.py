@@ -1,4 +1,4 @@
-"""What a task does with shards of `__share_group_state` and `__transaction_state`: reads, decodes and replays them.
+"""A task's work on shards of `__share_group_state` and `__transaction_state`: it reads, decodes and replays them.
 
     saved state, or all history, and the new part of the log -> rows of STATE_LOG_TABLES; the progress as a fact
 
