@@ -37,7 +37,7 @@ def some_of(count: int, *cases: Any) -> list[Any]:
 
 
 def one_of(*cases: Any) -> list[Any]:
-    """The same, with one case."""
+    """The same as some_of, with one case."""
     return some_of(1, *cases)
 
 

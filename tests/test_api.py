@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_examples(text: str, names: dict[str, object], where: str) -> None:
-    """Fails at the first example that shows something else, and raises what an example raises."""
+    """Fails at the first example with another output, and raises an example's exception."""
     test = doctest.DocTestParser().get_doctest(text, names, where, where, 0)
     assert test.examples
     try:
@@ -69,7 +69,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert alone(code) == "[]"
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in kgroups_spark.__all__:
         assert getattr(kgroups_spark, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'open_lak'"):
@@ -90,17 +90,17 @@ def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
     [kgroups_spark, Lake.sql, Lake.table, Lake.ask, kgroups_spark.open_lake],
     ids=lambda each: each.__name__,
 )
-def test_the_docstrings_examples(folder: Path, documented: object) -> None:
+def test_examples_in_docstrings_run_as_shown(folder: Path, documented: object) -> None:
     names = {"GROUP": GROUP, "lake": kgroups_spark.open_lake("./lake"), "open_lake": kgroups_spark.open_lake}
     run_examples(documented.__doc__ or "", names, str(documented))
 
 
-def test_the_pages_examples_without_spark(folder: Path) -> None:
+def test_examples_on_the_page_run_as_shown_without_spark(folder: Path) -> None:
     assert len(EXAMPLES) == 5
     run_examples("\n".join(EXAMPLES[:2]), {}, "docs/python.md")
 
 
-def test_the_pages_examples_in_spark(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
     # Python workers of this session stay in the folder in which the tests were started.
     text = "\n".join(EXAMPLES[2:]).replace("./segments", str(folder / "segments"))
     run_examples(text, {"kgroups_spark": kgroups_spark}, "docs/python.md")
@@ -142,7 +142,7 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
         lake.sql("DROP TABLE groups")
 
 
-def test_a_parameter_that_is_missing_or_not_asked_for_is_refused(folder: Path) -> None:
+def test_a_missing_or_unexpected_parameter_is_refused(folder: Path) -> None:
     lake = kgroups_spark.open_lake("./lake")
     for parameters, message in (
         ({}, "question states needs group_id"),
@@ -161,13 +161,13 @@ def test_a_parameter_that_is_missing_or_not_asked_for_is_refused(folder: Path) -
             ask("SELECT * FROM groups WHERE group_id = ':group'", group=GROUP)
 
 
-def test_parameters_are_found_by_each_dialects_texts() -> None:
+def test_parameters_are_found_outside_the_quotes_and_comments_of_each_dialect() -> None:
     text = r"SELECT 'it\'s :a', :b, `:c`, x::int, ':d' -- :e"
     assert parameters_in(text, "spark") == ["b"]
     assert parameters_in("SELECT 'a\\', :b, \":c\", 'it''s :d' || :b /* :e */", "duckdb") == ["b"]
 
 
-def test_an_audit_needs_one_source_and_a_release_that_is_known() -> None:
+def test_an_audit_needs_one_source_and_a_known_release() -> None:
     for sources in ({}, {"segments": ".", "bootstrap_servers": "localhost:9092"}):
         with pytest.raises(UsageError, match="give one of them"):
             kgroups_spark.run_audit("./new", **sources)  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ AS_OPTIONS = [
 
 
 @pytest.mark.parametrize(("name", "given", "option", "typed"), AS_OPTIONS, ids=lambda each: str(each).replace(" ", "_"))
-def test_an_audits_arguments_are_the_commands_options(
+def test_arguments_of_an_audit_equal_options_of_the_command(
     name: str, given: object, option: str, typed: str | None, audited: list[AuditOptions]
 ) -> None:
     is_live = name == "max_bytes_per_second"

@@ -1,4 +1,4 @@
-"""Which cases `make test` takes of many."""
+"""The cases that `make test` takes out of many."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def seed_seven(monkeypatch):
     monkeypatch.setenv(VARIABLE, "7")
 
 
-def test_the_seed_and_the_test_decide(monkeypatch):
+def test_the_choice_depends_on_the_seed_and_the_test(monkeypatch):
     taken = Chosen("a test", every=False).some(CASES, 5)
     assert len(taken) == 5 and taken == sorted(taken)
     assert Chosen("a test", every=False).some(CASES, 5) == taken
@@ -23,7 +23,7 @@ def test_the_seed_and_the_test_decide(monkeypatch):
     assert Chosen("a test", every=False).some(CASES, 5) != taken
 
 
-def test_a_soak_takes_all():
+def test_a_soak_takes_all_cases():
     assert Chosen("a test", every=True).some(CASES, 5, always=[3]) == CASES
     assert Chosen("a test", every=True).one(CASES) in CASES
 

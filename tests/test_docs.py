@@ -1,4 +1,4 @@
-"""README and docs/ say what is so: links lead somewhere, commands can be typed, screens and tables are ours."""
+"""README and docs/ are up to date: links have targets, commands parse, screens and tables are those of the code."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_that_are_named_are_there(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     """`audit/run.py` of the package, `tests/views`, or `run.py` wherever it is; capitals stand for a name."""
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     named = re.findall(r"`([a-z_][\w./-]*(?:\.(?:py|sql|json|md|conf|toml|ipynb|txt)|/))`", prose)
@@ -79,7 +79,7 @@ def test_files_that_are_named_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize(("where", "line"), DOCUMENTED + TAUGHT, ids=lambda text: text)
-def test_commands_can_be_typed(where: str, line: str) -> None:
+def test_commands_on_pages_parse(where: str, line: str) -> None:
     command = parse(shlex.split(line)[1:])
     assert command.command in line
 
@@ -90,7 +90,7 @@ def test_the_page_of_commands_has_every_command() -> None:
 
 
 @pytest.mark.parametrize("command", ["history", "export_offsets"])
-def test_the_incident_in_the_readme_is_what_the_commands_print(
+def test_the_incident_in_the_readme_equals_the_commands_output(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(f"kgroups_spark.commands.{command}.open_lake", lambda _: story())
@@ -102,11 +102,11 @@ def test_the_incident_in_the_readme_is_what_the_commands_print(
     assert (capsys.readouterr().out or files[0]) == expected
 
 
-def test_the_page_of_tables_is_what_the_schemas_say() -> None:
+def test_the_page_of_tables_agrees_with_the_schemas() -> None:
     assert tables_page.PAGE.read_text() == tables_page.page(), "run make docs, and look at the difference"
 
 
-def test_the_page_of_findings_has_each_with_its_severity() -> None:
+def test_the_page_of_findings_lists_each_finding_with_its_severity() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .{20}", (ROOT / "docs/findings.md").read_text(), re.MULTILINE)
     assert rows == [(name, kind.severity) for name, kind in KINDS.items()]
 
@@ -167,7 +167,7 @@ OURS = "SELECT * FROM group_events WHERE event = 'offset_rewound' AND log_timest
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_queries_for_other_engines_find_what_ours_finds(engine: str) -> None:
+def test_queries_for_other_engines_find_the_same_rows_as_ours(engine: str) -> None:
     """Over the demo's tables."""
     found = story().sql(in_duckdb(engine))
     assert len(found) == len(story().sql(OURS)) > 0

@@ -1,4 +1,4 @@
-"""The files of examples/, each by its own validator; the commands in them can be typed."""
+"""The files of examples/, each checked by its own validator; the commands in them parse."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def manifests() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((EXAMPLES / "kubernetes-cronjob.yaml").read_text()))
 
 
-def test_the_dockerfile_has_known_instructions_and_copies_what_there_is() -> None:
+def test_the_dockerfile_has_known_instructions_and_copies_existing_files() -> None:
     found = dockerfile()
     assert found[0][0] == "FROM"
     assert {instruction for instruction, _ in found} == INSTRUCTIONS
@@ -72,7 +72,7 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     assert "DL3002" in linted("hadolint", text=text.replace("USER 10001", "USER root"))
 
 
-def test_ruff_knows_the_dag_as_one_of_airflow_3() -> None:
+def test_ruff_accepts_the_dag_for_airflow_3() -> None:
     """`make lint` has these rules, too."""
     text = (EXAMPLES / "airflow_dag.py").read_text()
     assert linted("ruff", "check", "--select", "AIR", text=text) == "All checks passed!\n"
@@ -80,12 +80,12 @@ def test_ruff_knows_the_dag_as_one_of_airflow_3() -> None:
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda manifest: manifest["kind"])
-def test_kubernetes_takes_the_manifest(manifest: dict[str, Any]) -> None:
+def test_kubernetes_accepts_the_manifest(manifest: dict[str, Any]) -> None:
     """Raises ValidationError, also for a field that is unknown."""
     kubernetes_validate.validate(manifest, "1.33", strict=True)
 
 
-def test_the_cron_job_runs_one_audit_at_a_time_on_a_volume_that_is_there() -> None:
+def test_the_cron_job_runs_one_audit_at_a_time_on_a_declared_volume() -> None:
     claim, cron_job = manifests()
     assert cron_job["spec"]["concurrencyPolicy"] == "Forbid"
     pod = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -140,7 +140,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Operator]:
     return {each.arguments["task_id"]: each for each in Operator.made}
 
 
-def test_the_dag_audits_first_and_its_commands_can_be_typed(tasks: dict[str, Operator]) -> None:
+def test_the_dag_audits_first_and_its_commands_parse(tasks: dict[str, Operator]) -> None:
     assert {name: each.downstream for name, each in tasks.items() if each.downstream} == {
         "audit": ["findings", "expiring", "maintain"]
     }

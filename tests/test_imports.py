@@ -61,7 +61,7 @@ def imported_modules(path):
     return frozenset(names)
 
 
-def test_every_part_stands_in_the_drawing_once():
+def test_the_drawing_has_every_part_once():
     rooms = [room for line in LINES for room in line]
     assert sorted(rooms) == sorted({part_of(path) for path in modules()} - {"__init__"})
 
@@ -76,7 +76,7 @@ def test_imports_point_up_the_drawing(path):
     assert own <= allowed
 
 
-def test_spark_is_imported_by_the_files_that_need_it_alone():
+def test_only_files_that_need_spark_import_it():
     """Also inside functions, and for a type checker."""
     named = {f"{folder}/{name}.py".removeprefix("./") for folder, names in WITH_SPARK.items() for name in names.split()}
     importing = [path for path in modules() if {name.split(".")[0] for name in imported_modules(path)} & SPARK]
@@ -103,7 +103,7 @@ def reached(graph, name):
     return found
 
 
-def test_files_import_each_other_in_no_circle():
+def test_imports_have_no_cycles():
     """Also where an import is for a type checker alone."""
     files = {module_of(path): path for path in modules()}
     graph = {name: imported_files(path, set(files)) for name, path in files.items()}
@@ -111,7 +111,7 @@ def test_files_import_each_other_in_no_circle():
 
 
 def test_nothing_is_imported_from_a_test():
-    """Helpers live in modules of their own: who imports a test file collects its fixtures, and runs it twice."""
+    """Helpers live in modules of their own: importing a test file collects its fixtures, and runs it twice."""
     files = [path for name in ("tests", "docs", "benchmarks", "jobs") for path in (PACKAGE.parent / name).rglob("*.py")]
     imported = {(path.name, name) for path in files for name in imported_modules(path)}
     assert [each for each in imported if re.match(r"tests\.(?:\w+\.)*test_", each[1])] == []

@@ -45,14 +45,14 @@ def requirements() -> list[Requirement]:
 
 
 @pytest.mark.parametrize("requirement", requirements(), ids=str)
-def test_ci_installs_one_version_that_is_allowed(requirement: Requirement) -> None:
+def test_ci_installs_an_allowed_version_of_each_requirement(requirement: Requirement) -> None:
     number = constraints()[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(number)
     assert version(requirement.name) == number
 
 
 @pytest.mark.parametrize("requirement", [Requirement(text) for text in PROJECT["dependencies"]], ids=str)
-def test_the_next_major_version_is_not_taken_untried(requirement: Requirement) -> None:
+def test_the_next_major_version_of_a_dependency_is_not_allowed(requirement: Requirement) -> None:
     number = Version(constraints()[canonicalize_name(requirement.name)])
     assert not requirement.specifier.contains(f"{number.major + 1}.0")
 
@@ -65,7 +65,7 @@ def test_the_page_of_releases_says_which_python_ci_tests() -> None:
         assert f"{sys.version_info.major}.{sys.version_info.minor}" == named
 
 
-def test_the_version_stands_in_one_place() -> None:
+def test_the_version_is_written_in_one_place() -> None:
     assert PROJECT["dynamic"] == ["version"]
     assert "version" not in PROJECT
     assert f"\n## {kgroups_spark.__version__} " in (ROOT / "CHANGELOG.md").read_text()
@@ -88,7 +88,7 @@ def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> 
     ],
     ids=["installed", "a checkout on the path", "sent to a cluster"],
 )
-def test_a_message_says_how_the_package_gets_an_extra_as_it_is_here(
+def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
     is_installed: bool, file: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def distribution(name: str) -> str:

@@ -62,7 +62,7 @@ def test_a_signal_ends_a_command_with_one_line(number: signal.Signals, code: int
     assert (process.returncode, out, err) == (code, "", said)
 
 
-def test_what_fails_after_a_signal_fails_because_of_it() -> None:
+def test_an_error_after_a_signal_is_reported_as_the_signal() -> None:
     work = "\n    ".join(
         ["try:", f"    {WAITS}", "except KeyboardInterrupt:", "    raise RuntimeError('the JVM has gone') from None"]
     )
@@ -91,7 +91,7 @@ def test_a_second_signal_does_not_wait() -> None:
     assert (process.returncode, err) == (130, "")
 
 
-def test_a_signal_that_a_finalizer_swallowed_comes_again() -> None:
+def test_a_signal_swallowed_by_a_finalizer_is_raised_again() -> None:
     work = "\n    ".join(
         [
             "class Slow:",
@@ -129,7 +129,7 @@ def test_a_signal_while_the_commands_are_loaded_is_one_line() -> None:
     assert (process.returncode, err) == (130, "kgroups: interrupted\n")
 
 
-def test_at_a_prompt_a_signal_is_forgotten_and_sigterm_is_not() -> None:
+def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
     script = """
         import time
         from kgroups_spark.interruption import going_on, interruptible
@@ -181,7 +181,7 @@ def test_a_query_in_c_is_interrupted() -> None:
     assert (process.returncode, err) == (130, "kgroups: interrupted\n")
 
 
-def test_work_in_c_that_nobody_can_interrupt_ends_at_the_second_signal() -> None:
+def test_uninterruptible_work_in_c_ends_at_the_second_signal() -> None:
     process = start(
         command("import hashlib; print('ready', flush=True); hashlib.pbkdf2_hmac('md5', b'', b'', 2**31 - 1)")
     )
@@ -194,7 +194,7 @@ def test_work_in_c_that_nobody_can_interrupt_ends_at_the_second_signal() -> None
     assert (process.returncode, err) == (130, "")
 
 
-def test_what_interruptible_work_returns_and_raises_comes_out() -> None:
+def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
     from kgroups_spark.interruption import interruptible, run_interruptibly
 
     def fail() -> None:
@@ -207,7 +207,7 @@ def test_what_interruptible_work_returns_and_raises_comes_out() -> None:
                 run_interruptibly(fail, fail)
 
 
-def test_a_signal_when_all_is_done_ends_the_process_without_a_word() -> None:
+def test_a_signal_after_the_work_ends_the_process_silently() -> None:
     script = """
         import atexit, sys, time
         from kgroups_spark import cli
@@ -252,14 +252,14 @@ ARRIVES = """
 
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "goes on\n"), (signal.SIGTERM, "")])
-def test_what_the_main_thread_waits_for_is_ended_when_a_signal_arrives(number: signal.Signals, said: str) -> None:
+def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number: signal.Signals, said: str) -> None:
     process = start(ARRIVES)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (out, "Terminated" in err) == (said, number == signal.SIGTERM)
 
 
-def test_handlers_of_others_are_as_before_behind_the_block() -> None:
+def test_the_block_restores_the_signal_handlers() -> None:
     from kgroups_spark.interruption import interruptible, is_in_force, still_in_force
 
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

@@ -20,7 +20,7 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_what_it_says_while_it_starts_is_said_if_that_fails() -> None:
+def test_output_of_a_jvm_that_fails_to_start_is_passed_on() -> None:
     said: list[str] = []
     jvm = shell("echo 'resolving orders'; echo 'no network' >&2; exit 1", said)
     jvm.process.wait()
@@ -29,7 +29,7 @@ def test_what_it_says_while_it_starts_is_said_if_that_fails() -> None:
     assert said == ["resolving orders", "no network"]
 
 
-def test_what_it_says_later_is_said_at_once_and_nothing_after_its_end() -> None:
+def test_output_of_a_running_jvm_is_passed_on_at_once_until_it_is_stopped() -> None:
     said: list[str] = []
     ending = "trap 'echo a stack; exit 0' TERM; while :; do sleep 0.05; done"
     jvm = shell(f"echo noise; read go; {ending.replace('while', 'echo out of memory >&2; while')}", said)
@@ -43,7 +43,7 @@ def test_what_it_says_later_is_said_at_once_and_nothing_after_its_end() -> None:
     assert (jvm.process.poll(), said) == (0, ["out of memory"])
 
 
-def test_one_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgroups_spark.jvm.SECONDS_TO_END", 0.2)
     jvm = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", [])
     until(lambda: bool(jvm.held_back))

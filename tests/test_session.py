@@ -11,14 +11,14 @@ from kgroups_spark.java import NoJava
 
 
 @pytest.mark.spark
-def test_the_session_that_is_there_is_taken_and_given_our_settings(spark):
+def test_an_existing_session_is_used_with_our_settings(spark):
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     assert session.spark_session("another", {"spark.sql.shuffle.partitions": "2"}) is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 @pytest.mark.spark
-def test_our_own_session_needs_no_second_download_and_opens_no_port_to_others(spark):
+def test_our_own_session_uses_downloaded_jars_and_opens_no_public_port(spark):
     assert "io.delta_delta-spark" in spark.conf.get("spark.jars")
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
@@ -31,7 +31,7 @@ def test_the_jvm_has_room_for_compiled_code(spark):
     assert sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code")) >= 200 << 20
 
 
-def test_without_a_java_that_spark_runs_on_nothing_is_started(monkeypatch):
+def test_without_a_java_for_spark_no_session_is_started(monkeypatch):
     def no_java():
         raise NoJava("java is Java 11; Spark needs Java 17 or newer")
 
@@ -41,7 +41,7 @@ def test_without_a_java_that_spark_runs_on_nothing_is_started(monkeypatch):
         session._local_session("tests", {})
 
 
-def test_our_own_session_finds_s3_where_awss_tools_do(monkeypatch):
+def test_our_own_session_takes_s3_settings_from_the_variables_of_aws_tools(monkeypatch):
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     assert session._s3_of_environment() == {}
@@ -63,7 +63,7 @@ def test_spark_connect_is_refused(monkeypatch, variable):
         session.spark_session("tests")
 
 
-def test_under_spark_submit_only_what_is_needed_is_set(monkeypatch):
+def test_under_spark_submit_only_necessary_settings_are_set(monkeypatch):
     started = []
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
@@ -90,7 +90,7 @@ def test_delta_is_downloaded_once_into_a_folder_of_our_own(monkeypatch, tmp_path
     assert session._jars() == settings
 
 
-def test_s3s_jars_are_another_list_and_come_without_the_sdk_in_one_piece(monkeypatch, tmp_path):
+def test_jars_for_s3_are_a_separate_list_without_the_bundled_sdk(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = session._jars(s3=True)
     assert settings["spark.jars.packages"] == ",".join([session.DELTA_JAR, *session.S3_JARS])

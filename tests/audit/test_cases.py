@@ -58,7 +58,7 @@ def reasons(audited: Audited) -> list[tuple[int, str, bool]]:
     return [(r["log_offset"], r["reason"], r["coordinator_fails"]) for r in audited.rows("quarantine")]
 
 
-def test_t04_the_leader_epoch_stands_between_offset_and_metadata_in_v3_and_v4() -> None:
+def test_t04_the_leader_epoch_is_between_offset_and_metadata_in_v3_and_v4() -> None:
     v4 = struct.pack(">hqi", 4, 7, 8) + b"\x05meta" + struct.pack(">q", T0) + b"\0"
     audited = run(batch(0, [(offset_key(topic="v3"), offset_v3(5, "meta", 6)), (offset_key(topic="v4"), v4)]))
     rows = [
@@ -67,7 +67,7 @@ def test_t04_the_leader_epoch_stands_between_offset_and_metadata_in_v3_and_v4() 
     assert sorted(rows) == [("v3", 5, 6, "meta"), ("v4", 7, 8, "meta")]
 
 
-def test_t07_timeouts_of_a_member_stand_in_another_order_than_one_would_think() -> None:
+def test_t07_a_member_has_its_rebalance_timeout_before_its_session_timeout() -> None:
     member = text("m") + text("instance") + text("client") + text("/host") + struct.pack(">ii", 300_000, 45_000)
     value = struct.pack(">h", 3) + text("consumer") + struct.pack(">i", 1) + text("range") + text("m")
     value += struct.pack(">qi", T0, 1) + member + blob(b"") + blob(b"")
@@ -76,14 +76,14 @@ def test_t07_timeouts_of_a_member_stand_in_another_order_than_one_would_think() 
     assert (row["rebalance_timeout_ms"], row["session_timeout_ms"]) == (300_000, 45_000)
 
 
-def test_t24_two_records_of_one_slot_in_one_batch_the_later_one_wins() -> None:
+def test_t24_the_later_of_two_records_of_one_slot_in_one_batch_wins() -> None:
     records = [(offset_key(), offset_v3(1)), (offset_key(), offset_v3(2))]
     assert offsets(run(batch(0, records))) == {"t": 2}
     in_transaction = batch(0, records, attributes=TRANSACTIONAL, producer_id=9, producer_epoch=0)
     assert offsets(run(in_transaction, marker(2, 9))) == {"t": 2}
 
 
-def test_t27_empty_batches_are_no_transaction_and_move_the_next_offset() -> None:
+def test_t27_empty_batches_open_no_transaction_and_move_the_next_offset() -> None:
     empty = batch(0, [], attributes=TRANSACTIONAL, producer_id=9, producer_epoch=0, last_offset_delta=4, count=0)
     empty_control = batch(5, [], attributes=CONTROL, producer_id=9, producer_epoch=0, last_offset_delta=0, count=0)
     audited = run(empty, empty_control, batch(6, [(offset_key(), offset_v3(1))]))
@@ -99,14 +99,14 @@ def test_a_control_record_without_a_readable_key_begins_no_transaction() -> None
     assert audited.rows("open_transactions") == []
 
 
-def test_t42_a_value_of_no_bytes_is_no_tombstone() -> None:
+def test_t42_an_empty_value_is_not_a_tombstone() -> None:
     records = [(offset_key(), offset_v3(1)), (offset_key(), b""), (group_key("h"), b"")]
     audited = run(batch(0, records))
     assert offsets(audited) == {"t": 1}
     assert reasons(audited) == [(1, "empty_value", True), (2, "empty_value", True)]
 
 
-def test_t45_offsets_come_from_deltas_and_a_batch_may_begin_behind_its_base_offset() -> None:
+def test_t45_offsets_come_from_deltas_and_a_batch_may_begin_after_its_base_offset() -> None:
     from tests.records.build import record
 
     body = record(3, offset_key(), offset_v3(1))
@@ -114,7 +114,7 @@ def test_t45_offsets_come_from_deltas_and_a_batch_may_begin_behind_its_base_offs
     assert sorted(r["log_offset"] for r in audited.rows("offset_commits")) == [13, 20]
 
 
-def test_t46_a_delete_horizon_is_no_time_of_a_record() -> None:
+def test_t46_a_delete_horizon_is_not_the_time_of_a_record() -> None:
     from tests.records.build import record
 
     horizon = T0 + 86_400_000
@@ -132,7 +132,7 @@ def test_t47_inner_offsets_of_a_magic_1_wrapper_count_back_from_its_own() -> Non
     assert sorted(r["log_offset"] for r in run(wrapper).rows("offset_commits")) == [39, 40, 41]
 
 
-def test_t48_a_half_written_or_zeroed_tail_is_no_damage() -> None:
+def test_t48_a_half_written_or_zeroed_tail_is_not_damage() -> None:
     first = batch(0, [(offset_key(), offset_v3(1))])
     second = batch(1, [(offset_key(), offset_v3(2))])
     for tail in (second[:-1], second[:20], bytes(100)):
@@ -140,7 +140,7 @@ def test_t48_a_half_written_or_zeroed_tail_is_no_damage() -> None:
         assert (offsets(audited), reasons(audited)) == ({"t": 1}, [])
 
 
-def test_t49_a_checksum_that_does_not_fit_costs_the_batch_and_no_more() -> None:
+def test_t49_a_wrong_checksum_costs_only_its_batch() -> None:
     bad = bytearray(batch(1, [(offset_key(), offset_v3(2))]))
     bad[-3] ^= 1
     audited = run(batch(0, [(offset_key(), offset_v3(1))]), bytes(bad), batch(2, [(offset_key("h"), offset_v3(3))]))
@@ -160,7 +160,7 @@ def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogat
     assert misplaced("😀", 48)
 
 
-def test_t57_what_a_consumer_of_the_topic_would_take_for_committed_is_aborted_or_pending() -> None:
+def test_t57_offsets_that_a_plain_consumer_takes_for_committed_are_aborted_or_pending() -> None:
     aborted = batch(0, [(offset_key(topic="aborted"), offset_v3(1))], attributes=TRANSACTIONAL, producer_id=8)
     pending = batch(2, [(offset_key(topic="pending"), offset_v3(2))], attributes=TRANSACTIONAL, producer_id=9)
     plain = batch(3, [(offset_key(topic="plain"), offset_v3(3))])
@@ -171,7 +171,7 @@ def test_t57_what_a_consumer_of_the_topic_would_take_for_committed_is_aborted_or
     assert [(r["topic"], r["producer_id"]) for r in audited.rows("pending_offsets")] == [("pending", 9)]
 
 
-def test_t58_an_early_access_value_is_kept_and_named_as_what_the_load_of_another_release_would_fail_at() -> None:
+def test_t58_an_early_access_value_is_kept_and_named_as_a_load_failure_of_other_releases() -> None:
     # 3.7: a member's metadata ends with its client-side assignors, here one.
     value = b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0"
     key = struct.pack(">h", 5) + text("g") + text("m")
@@ -203,7 +203,7 @@ def test_t59_a_null_struct_in_a_tag_is_a_varint_of_0_and_a_missing_tag_is_an_emp
     assert found == {"null": (False, None), "given": (True, 45_000), "missing": (True, 0)}
 
 
-def test_t60_what_the_log_cannot_tell_is_no_state() -> None:
+def test_t60_a_rebalancing_group_has_its_last_stable_state() -> None:
     """A group between two rebalances has its last stable snapshot in the log: Stable is all that can be said."""
     member = text("m") + text("c") + text("/h") + struct.pack(">ii", 1, 1) + blob(b"") + blob(b"")
     value = struct.pack(">h", 2) + text("consumer") + struct.pack(">i", 1) + text("range") + text("m")
@@ -212,7 +212,7 @@ def test_t60_what_the_log_cannot_tell_is_no_state() -> None:
     assert (row["state"], row["generation"]) == ("Stable", 1)
 
 
-def test_t61_a_topic_id_counts_in_its_tag_only() -> None:
+def test_t61_a_topic_id_counts_only_in_its_tag() -> None:
     plain_field = struct.pack(">hqi", 4, 7, -1) + b"\x01" + struct.pack(">q", T0) + TOPIC_ID + b"\0"
     in_tag = struct.pack(">hqi", 4, 8, -1) + b"\x01" + struct.pack(">q", T0) + b"\x01\x00\x10" + TOPIC_ID
     audited = run(batch(0, [(offset_key(topic="plain"), plain_field), (offset_key(topic="tag"), in_tag)]))

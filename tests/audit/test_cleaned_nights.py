@@ -1,4 +1,4 @@
-"""Ten nights over a log that grows, rolls and is cleaned in between say what one audit of all that was written says."""
+"""Ten nights over a log that grows, rolls and is cleaned in between equal one audit of everything written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELEASES = ("4.3", "4.0.0", "3.9")
 
 
 def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[tuple[int, str, Files]]:
-    """A seed, a name and a log: every so many generated logs of these profiles, other ones for each release."""
+    """A seed, a name and a log: a share of the generated logs of these profiles, different ones for each release."""
     found = read_zip(LOGS)
     names = [name for name in sorted(found) if name.startswith(profiles)]
     for seed, name in enumerate(names[RELEASES.index(release) :: share]):
@@ -68,7 +68,7 @@ def assert_holds_all_it_saw(nights: Nights) -> None:
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_what_goes_after_it_was_read_changes_nothing(release: str, chosen: Chosen) -> None:
+def test_cleaning_records_after_they_were_read_changes_nothing(release: str, chosen: Chosen) -> None:
     logs = list(some_logs(release, ("",), 12)) + [(seed, f"dense {seed}", dense_log(seed, 40)) for seed in range(4)]
     shrunk = 0
     for number in chosen.some(range(len(logs)), 1):

@@ -1,6 +1,6 @@
-"""Logs of real brokers through the whole audit: its tables say what the brokers answered about them.
+"""Logs of real brokers through the whole audit: its tables agree with the brokers' answers.
 
-The corpora were recorded from Kafka 0.11.0.3 to 4.4.0; beside each log stands what its broker said when it was asked
+The corpora were recorded from Kafka 0.11.0.3 to 4.4.0; beside each log are its broker's answers when it was asked
 for its groups, members, committed and unstable offsets and producers (0.11 and 1.1 by librdkafka, whose metadata lack
 the NUL byte that it appends and hides).
 """
@@ -74,7 +74,7 @@ def test_the_number_of_offsets_partitions_follows_from_the_groups(corpus: str) -
 
 
 @of_some_releases
-def test_all_groups_of_the_log_tell_the_number_of_offsets_partitions(corpus: str) -> None:
+def test_the_number_of_offsets_partitions_follows_from_all_groups_of_the_log(corpus: str) -> None:
     """Share groups and those that never committed, too: the next audit finds them in `groups`."""
     found = audited(corpus)
     rows = [*found.rows("offset_commits"), *found.rows("group_records")]

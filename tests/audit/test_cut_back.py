@@ -1,4 +1,4 @@
-"""A log that is cut back and goes on with other records: a lake says what a new one says of the log as it is."""
+"""A log that is cut back and continues with other records: a lake equals a new lake of the log as it is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def audited_anyway(nights: Nights, files: Files, reported: Counter[str]) -> None
 
 
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
-def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, chosen: Chosen) -> None:
+def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release: str, chosen: Chosen) -> None:
     reported: Counter[str] = Counter()
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
@@ -66,7 +66,7 @@ def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, c
 
 
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
-def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(release: str, chosen: Chosen) -> None:
+def test_a_lake_of_a_log_cleaned_before_and_after_the_cut_equals_a_new_lake(release: str, chosen: Chosen) -> None:
     reported: Counter[str] = Counter()
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)

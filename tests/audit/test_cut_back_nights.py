@@ -39,7 +39,7 @@ CUT = ("offset_commits", "group_versions")
 
 
 class Cut:
-    """Two partitions of a log, and a lake of it; `new` is a lake of what the log has at last."""
+    """Two partitions of a log, and a lake of it; `new` is a lake of the log as it is in the end."""
 
     def __init__(self, session: Any, folder: Path, writer: str) -> None:
         self.session, self.folder, self.writer = session, folder, writer
@@ -109,7 +109,7 @@ def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> l
 
 
 @by_each_writer
-def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(session: Any, tmp_path: Path, writer: str) -> None:
+def test_a_lake_of_a_cut_back_log_equals_a_new_lake(session: Any, tmp_path: Path, writer: str) -> None:
     log = Cut(session, tmp_path, writer)
     assert [log.night().replaced_ranges for _ in range(3)] == [None] * 3
     before = rows(tmp_path / "lake", "offset_commits")
@@ -142,10 +142,10 @@ def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(session: Any
     assert reported(rows(tmp_path / "lake", "group_events")) == events
 
 
-def test_spark_goes_on_where_a_log_was_cut_back(
+def test_spark_continues_a_lake_whose_log_was_cut_back(
     spark: SparkSession, local: LocalSpark, tmp_path: Path, chosen: Chosen
 ) -> None:
-    """In a soak; in `make test` it reads some tables that were gone on with here."""
+    """In a soak; in `make test` it reads some tables that this process continued."""
     log = Cut(local, tmp_path, "parts")
     for _ in range(3):
         log.night()
@@ -162,9 +162,7 @@ def test_spark_goes_on_where_a_log_was_cut_back(
     assert [name for name in CUT if len(rows(tmp_path / "lake", name)) == len(said[name])] == []
 
 
-def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_others(
-    session: Any, tmp_path: Path
-) -> None:
+def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(session: Any, tmp_path: Path) -> None:
     log = Cut(session, tmp_path, "parts")
     for _ in range(3):
         log.night()

@@ -81,7 +81,7 @@ def lake_of(spark: SparkSession, folder: Path, tables: dict[str, Rows], held: se
         write(lake, name, AUDIT_ID, rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2))
     noted = [{"entry_type": "noted", "offsets_partition": number, "group_id": group} for number, group in sorted(held)]
     other = {"entry_type": "group", "offsets_partition": 0, "group_id": "not noted"}
-    # The state of the audit before lies beside this one's, in case that this one is killed.
+    # The previous audit's state is kept beside this one's, in case this one is killed.
     everybody = [
         {key: row[key] for key in ("offsets_partition", "group_id")} | {"entry_type": "noted"}
         for row in tables["groups"]
@@ -132,7 +132,7 @@ def session_of(request: pytest.FixtureRequest) -> Callable[[WriterName], SparkSe
 
 @pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
 @pytest.mark.parametrize("small_rows", one_of(0, 50_000))
-def test_decisions_over_a_lake_are_those_of_the_twin(
+def test_decisions_over_a_lake_equal_those_of_the_twin(
     session_of: Callable[[WriterName], SparkSession],
     tmp_path: Path,
     tables: tuple[dict[str, Rows], set[tuple[int, str]]],
@@ -164,7 +164,7 @@ def test_files_that_others_wrote_are_read(
 
 
 @by_each_writer
-def test_what_was_decided_before_is_kept(
+def test_decisions_of_the_previous_audit_are_kept(
     session_of: Callable[[WriterName], SparkSession], tmp_path: Path, writer: WriterName
 ) -> None:
     lake = Lake.create(session_of(writer), str(tmp_path / "lake"))

@@ -1,4 +1,4 @@
-"""Generated logs through the whole audit: its tables say what Kafka's own coordinator classes held after a load."""
+"""Generated logs through the whole audit: its tables equal what Kafka's own coordinator classes held after a load."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_table_times(answer: Any) -> Any:
-    """The answer with its times as a TIMESTAMP column tells them: -1 is none, others the nearest it can hold."""
+    """The answer with its times as a TIMESTAMP column has them: -1 is none, others the nearest that it can hold."""
     if isinstance(answer, list):
         return [as_table_times(each) for each in answer]
     if isinstance(answer, dict):
@@ -90,7 +90,7 @@ def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[st
     """A line for each difference between the tables and Kafka's answer about one partition."""
     tables = TablesAsShard(audited, answer["partition"], version)
     failed: list[int] | None = tables.failed()
-    if tables.release.coordinator == "scala":  # its loader does not go on behind a failure
+    if tables.release.coordinator == "scala":  # its loader does not go on after a failure
         fails = answer["failed"] and not (answer["failed"]["message"] or "").startswith(UNLOADED_AT_THE_END)
         if fails or failed:
             same = bool(fails) == bool(failed)
@@ -101,7 +101,7 @@ def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[st
 
 
 @pytest.mark.parametrize("version", some_of(2, "4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2"))
-def test_tables_say_what_the_real_classes_held(version: str, chosen: Chosen) -> None:
+def test_tables_agree_with_kafkas_own_classes(version: str, chosen: Chosen) -> None:
     found, logs = [], read_zip(LOGS)
     for log in chosen.some(logs, len(logs) // 12):
         files = logs[log]

@@ -1,4 +1,4 @@
-"""Nights with Spark and Delta, by both writers: what they leave is what one audit of the whole leaves."""
+"""Nights with Spark and Delta, by both writers: their tables equal those of one audit of the whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.twin.object_nights import by_objects, rebuilt_by_objects
 
 @dataclass(frozen=True)
 class Plan:
-    """So many nights, in one of which nothing comes. In some of them, the last one included, a log is audited, too,
+    """Several nights, in one of which nothing is new. In some of them, the last one included, a log is audited, too,
     that is not audited in the others, by these writers (`seldom`)."""
 
     nights: int
@@ -34,12 +34,12 @@ class Plan:
 
 
 FEW = Plan(3, 1, (0, 1, 2), {"seldom": "parts"})
-# Audits by Spark's writer cost ten times as much. Nothing has come in the third of them.
+# Audits by Spark's writer cost ten times as much. Nothing is new in the third of them.
 MANY = Plan(10, 6, (2, 5, 6, 9), {"spark": "spark", "seldom": "parts"})
 
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-# Years lie between the times in these logs. Nothing is lost here that was not read: nothing need be read again.
+# Years lie between the times in these logs. Nothing is lost here before it is read: nothing need be read again.
 NEVER_TOO_LATE_MS = 10**14
 
 
@@ -50,7 +50,7 @@ def audit(session, lake, segments, **options):
 @dataclass(frozen=True)
 class Lakes:
     """A folder with lakes: `parts` of every night; `seldom` of longer nights, and with the same segments `spark` by
-    Spark's writer; `whole` of one audit. In one night nothing comes, for any of them; after most of the others the
+    Spark's writer; `whole` of one audit. In one night nothing is new, for any of them; after most of the others the
     cleaner runs."""
 
     folder: Path
@@ -93,7 +93,7 @@ def lakes(request, session, tmp_path_factory):
 
 
 def catch_up(behind: GrowingLog, ahead: GrowingLog, rng: np.random.Generator) -> None:
-    """Writes to one log what the other has more, in two segments."""
+    """Appends to one log the records that only the other has, in two segments."""
     for partition in behind.partitions:
         missing = behind.left(partition) - ahead.left(partition)
         for part in (missing // 2, missing - missing // 2):
@@ -103,7 +103,7 @@ def catch_up(behind: GrowingLog, ahead: GrowingLog, rng: np.random.Generator) ->
 
 
 def comparable(lake: Path) -> dict[str, list[str]]:
-    """The tables of the lake, but for what is counted, settled or reported night by night, and where a record stood."""
+    """The tables of the lake, but for what is counted, settled or reported night by night, and where a record was."""
     by_night = ("offset_commits", "group_traffic", "quarantine", "group_events")
     tables = contents(lake, [name for name in COMPARED if name not in by_night])
     for name, by_night in (("offset_commits", ("outcome", "marker_offset")), ("quarantine", ("file", "file_position"))):
@@ -114,7 +114,7 @@ def comparable(lake: Path) -> dict[str, list[str]]:
     return tables
 
 
-def test_nights_are_one_audit_of_the_whole(lakes):
+def test_nights_equal_one_audit_of_the_whole(lakes):
     of_whole = comparable(lakes / "whole")
     for lake in lakes.of_nights:
         assert comparable(lake) == of_whole, lake.name
@@ -125,7 +125,7 @@ def records_by_night(lake: Path) -> list[int]:
     return [sum(part["records"] for part in row["partitions"]) for row in finished]
 
 
-def test_the_nights_were_what_they_are_meant_to_be(lakes):
+def test_the_nights_are_as_planned(lakes):
     plan = lakes.plan
     by_night = records_by_night(lakes / "parts")
     assert len(by_night) == plan.nights and by_night[plan.nothing_comes] == 0
@@ -142,7 +142,7 @@ def test_both_writers_wrote_the_same_history(lakes):
 
 
 def test_events_are_those_of_the_slow_twin(lakes):
-    """An act ends with the audit that reads it: where audits ended is given to the twin."""
+    """An act ends with the audit that reads it: the twin is given where audits ended."""
     whole = by_objects(logs_of_every_profile(), How())
     assert events_of(whole) == contents(lakes / "whole", ["group_events"])["group_events"] != []
     for name in lakes.plan.seldom:

@@ -52,13 +52,13 @@ def test_an_audit_of_segments_judges_by_the_newest_time_in_the_log() -> None:
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR, -1))[0] == NOW - 2 * HOUR
 
 
-def test_a_moment_that_the_user_chose_counts_and_what_is_known_ends_with_the_log() -> None:
+def test_the_users_moment_counts_and_knowledge_ends_with_the_log() -> None:
     log = read(NOW - DAY)
     assert judged_at(log, as_of=NOW) == (NOW, NOW - DAY, NOW - DAY)
     assert judged_at(log, as_of=NOW - 2 * DAY) == (NOW - 2 * DAY, NOW - 2 * DAY, NOW - DAY)
 
 
-def test_times_that_the_ledger_knows_count_as_those_that_were_read() -> None:
+def test_times_in_the_ledger_count_like_times_that_were_read() -> None:
     entry = PartitionProgress(4, 0, 1, newest_log_timestamp=at(NOW - HOUR))
     before = AuditRow(1, FINISHED, "host", at(NOW), partitions=(entry,))
     found = moment(read(NOW - DAY), before=before)
@@ -67,7 +67,7 @@ def test_times_that_the_ledger_knows_count_as_those_that_were_read() -> None:
 
 @pytest.fixture
 def appended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lets records come with these times while a live log is read, or its cluster not answer."""
+    """Lets records come with these times while a live log is read, or makes its cluster not answer."""
 
     def come(*times: int, error: Exception | None = None) -> None:
         def asked(_cluster: object, _logs: object) -> list[int]:
@@ -80,7 +80,7 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return come
 
 
-def test_a_live_audit_goes_by_what_came_while_it_was_reading(appended: Callable[..., None]) -> None:
+def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended: Callable[..., None]) -> None:
     appended(NOW - 8 * MINUTE, NOW - 5 * MINUTE)
     log = read(NOW - 20 * MINUTE)
     assert judged_at(log, live=True)[0] == NOW - 5 * MINUTE
@@ -92,7 +92,7 @@ def test_a_live_audit_goes_by_what_came_while_it_was_reading(appended: Callable[
 
 
 @pytest.mark.parametrize("error", [ClusterUnreachable("no broker"), LeaderLost("no leader")])
-def test_a_cluster_that_does_not_tell_leaves_this_machines_clock(
+def test_without_an_answer_of_the_cluster_this_machines_clock_counts(
     error: Exception, appended: Callable[..., None]
 ) -> None:
     appended(error=error)

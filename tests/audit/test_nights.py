@@ -31,7 +31,7 @@ def differing(files: Files, whole: ObjectTables, audited: Audited) -> list[str]:
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_columns_and_groups_say_what_a_shard_of_objects_says(release: str, chosen: Chosen) -> None:
+def test_columns_and_groups_equal_a_shard_of_objects(release: str, chosen: Chosen) -> None:
     for log in chosen.some(logs(release), 1):
         files = logs(release)[log]
         assert differing(files, referee(release, log), audit(files, how_of(release))) == [], log
@@ -57,7 +57,7 @@ def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str, chosen
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_where_everything_happens_to_everything_cuts_change_nothing_either(release: str, chosen: Chosen) -> None:
+def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) -> None:
     for seed in chosen.some(range(12), 2):
         files, rng = dense_log(seed), np.random.default_rng(seed)
         how = how_of(release, int(rng.choice([256, 512, 4096])))
@@ -70,7 +70,7 @@ def test_where_everything_happens_to_everything_cuts_change_nothing_either(relea
 
 
 @pytest.mark.parametrize("release", ["4.3"])
-def test_outcomes_are_those_of_the_whole_or_unknown_where_the_marker_is_in_another_range(
+def test_outcomes_equal_those_of_the_whole_or_are_unknown_if_the_marker_is_in_another_range(
     release: str, chosen: Chosen
 ) -> None:
     unknown = 0
@@ -91,7 +91,7 @@ def outcomes(release: str, names: list[str]) -> Iterator[tuple[str, tuple[Any, A
             yield log, (before["outcome"], before["marker_offset"]), (after["outcome"], after["marker_offset"])
 
 
-def test_history_is_what_stage_1_decodes_but_for_what_only_a_replay_can_tell(
+def test_an_audit_writes_offset_commits_and_group_records_as_stage_1_decodes_them(
     chosen: Chosen,
 ) -> None:
     for log in chosen.some(logs("4.3"), 1):

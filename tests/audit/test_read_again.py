@@ -1,5 +1,5 @@
 """The cleaner has removed tombstones and markers before they were read. Then a partition is read again from its start:
-its current tables and its versions say what the log says, and a rebuild gives the same."""
+its current tables and its versions agree with the log, and a rebuild gives the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release: str, chosen: Chosen) -> None:
+def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, chosen: Chosen) -> None:
     corrected: Counter[tuple[str, bool]] = Counter()
     for seed in chosen.some(range(8), 1):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(how_of(release))
@@ -57,7 +57,7 @@ def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release:
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_any_log_read_again_in_any_night_says_what_it_says(
+def test_a_lake_equals_its_log_whichever_night_reads_it_again(
     release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
 ) -> None:
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
@@ -81,7 +81,7 @@ def test_any_log_read_again_in_any_night_says_what_it_says(
         assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
-def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_offsets_are_missing() -> None:
+def test_an_audit_reads_a_partition_again_if_its_last_read_is_too_old_and_offsets_are_missing() -> None:
     log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
     for left in range(5, 1, -1):
         forgetful_night(log, left)
@@ -96,8 +96,8 @@ def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_o
     assert_as_the_log_is(nights, log.files)
 
 
-def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_until_more_has_come() -> None:
-    """No second version may be there. Another group is corrected at once."""
+def test_a_group_with_a_version_at_the_last_offset_is_corrected_once_more_has_come() -> None:
+    """A second version at that offset is not allowed. Another group is corrected at once."""
     first = [joined("m", "x", 1), joined("m", "y", 1), joined("n", "x", 1)]
     forgotten, last = [gone("m", "x"), gone("n", "x")], joined("m", "y", 2)
     log, nights = GrowingLog(log_of([*first, *forgotten, last, offset_tombstones(Random(0))])), Nights(how_of())
@@ -130,7 +130,7 @@ def log_of(batches: list[list[KeyValue]]) -> Files:
     return {"__consumer_offsets-0/00000000000000000000.log": data}
 
 
-def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again() -> None:
+def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined() -> None:
     log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
     for left in range(5, 0, -1):
         forgetful_night(log, left)
@@ -148,8 +148,8 @@ def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again() 
     assert [note for note in row.notes or () if "the log that was read again is damaged in 1 place" in note]
 
 
-def test_what_lay_before_the_logs_start_is_gone_when_it_is_read_again() -> None:
-    """The first segments were deleted before they were read (`lost_from`): nothing lies before what is new."""
+def test_records_before_the_logs_start_are_gone_when_it_is_read_again() -> None:
+    """The first segments were deleted before they were read (`lost_from`): no record is before the new ones."""
     log, nights = GrowingLog(forgetful_log(3)), Nights(how_of())
     for left in (3, 2, 1):
         log.append(0, log.left(0) // left)

@@ -101,7 +101,7 @@ def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
         assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
 
 
-def test_only_what_changed_the_state_is_replayed_and_the_newest_where_it_was_changed_twice() -> None:
+def test_only_corrections_of_the_state_are_replayed_the_newest_of_each_entry() -> None:
     def row(audit_id: int, entry_type: str, group_id: str | None, payload: str | None, **other: Any) -> Row:
         fields = {"log_offset": 9, "state_format": STATE_FORMAT, "release_version": "4.3", "rules_version": 1, **other}
         names = ("audit_id", "offsets_partition", "reason", "entry_type", "group_id", "payload")

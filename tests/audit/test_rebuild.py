@@ -104,9 +104,7 @@ def hidden_night(local, logs, tmp_path_factory):
 
 
 @by_each_writer
-def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(
-    session, java, tmp_path, writer
-):
+def test_a_rebuild_restores_the_tables_of_the_nights_even_deleted_or_emptied_ones(session, java, tmp_path, writer):
     lake = tmp_path / "lake"
     shutil.copytree(java, lake)
     expected = reported(lake)
@@ -118,7 +116,7 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
     summary = rebuild(session, lake, writer=writer)
     assert reported(lake) == expected
     assert (summary.audit.source, summary.audit.release_version) == ("tables", "4.3")
-    # It looks for what is odd as any audit does, but for what lies in records that are read.
+    # It looks for findings as any audit does, but for those in records that are read.
     found = {n: {(r["finding"], r["group_id"]) for r in rows(lake, "findings") if r["audit_id"] == n} for n in (2, 3)}
     assert summary.audit.rows_added == {"findings": len(found[3])} and found[3] and found[3] <= found[2]
     before = next(row for row in rows(lake, "audits") if (row["audit_id"], row["status"]) == (2, "finished"))
@@ -128,7 +126,7 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
 
 
 @by_each_writer
-def test_another_release_makes_the_versions_again_too_and_the_night_follows(
+def test_an_audit_by_another_release_rebuilds_the_versions_too(
     session, logs, first_night, java, scala, tmp_path, writer
 ):
     lake = tmp_path / "lake"
@@ -140,7 +138,7 @@ def test_another_release_makes_the_versions_again_too_and_the_night_follows(
     assert reported(lake) == reported(java)
 
 
-def test_the_next_audit_rebuilds_a_table_that_is_gone(session, logs, java, tmp_path):
+def test_the_next_audit_rebuilds_a_missing_table(session, logs, java, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_versions")
     summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
@@ -148,7 +146,7 @@ def test_the_next_audit_rebuilds_a_table_that_is_gone(session, logs, java, tmp_p
     assert reported(tmp_path / "lake") == reported(java)
 
 
-def test_a_rebuild_goes_on_from_kept_states_whatever_is_gone_below_them(session, java, tmp_path):
+def test_a_rebuild_starts_from_kept_states_without_the_history_below_them(session, java, tmp_path):
     """The first night's history is deleted; its state and the rows that were made of its records are left."""
     place = shutil.copytree(java, tmp_path / "lake")
     expected = reported(place)
@@ -206,7 +204,7 @@ def killed_rebuild(local, logs, tmp_path_factory):
     return KilledRebuild(folder / "log", now, of_3_9, of_4_3, killed)
 
 
-def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(session, killed_rebuild, chosen, tmp_path):
+def test_a_rebuild_killed_at_any_commit_is_invisible_and_is_repeated(session, killed_rebuild, chosen, tmp_path):
     for place in killed_rebuild.lakes.values():
         assert seen_by_readers(place) == killed_rebuild.now
     # By now versions are those of 3.9.
@@ -219,14 +217,16 @@ def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(session, k
 
 
 @pytest.mark.soak
-def test_a_rebuild_killed_at_its_end_is_done_again_by_sparks_writer(spark, killed_rebuild, tmp_path):
+def test_a_rebuild_killed_at_its_end_is_repeated_by_sparks_writer(spark, killed_rebuild, tmp_path):
     lake = shutil.copytree(killed_rebuild.lakes["group_expiry"], tmp_path / "lake")
     rebuild(spark, lake, release_version="3.9", writer="spark")
     assert reported(lake) == killed_rebuild.of_3_9
 
 
 @by_each_writer
-def test_what_can_be_decoded_now_leaves_quarantine_for_history(session, logs, java, hidden_night, tmp_path, writer):
+def test_records_that_can_be_decoded_now_move_from_quarantine_to_history(
+    session, logs, java, hidden_night, tmp_path, writer
+):
     lake = tmp_path / "lake"
     shutil.copytree(hidden_night, lake)
     hidden = rows(lake, "quarantine")
@@ -250,7 +250,7 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(session, logs, ja
     assert counted == sum(p["records"] for r in rows(lake, "audits") for p in r["partitions"] or ())
 
 
-def test_spark_rebuilds_what_this_process_does(spark, local, hidden_night, tmp_path):
+def test_a_rebuild_by_spark_equals_one_in_this_process(spark, local, hidden_night, tmp_path):
     """With records of quarantine that decode now, and by rules of another release."""
     for name, session in (("spark", spark), ("local", local)):
         shutil.copytree(hidden_night, tmp_path / name)
@@ -293,7 +293,7 @@ def strings(lake, name, but):
     return sorted(repr([value for key, value in sorted(row.items()) if key not in but]) for row in rows(lake, name))
 
 
-def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(session, tmp_path):
+def test_an_empty_lake_is_rebuilt_and_a_missing_one_is_refused(session, tmp_path):
     with pytest.raises(UsageError, match="no lake at"):
         rebuild(session, tmp_path / "nothing")
     (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
@@ -305,7 +305,7 @@ def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(session, tmp_path):
         rebuild(session, tmp_path / "unaudited")
 
 
-def test_a_log_table_that_is_gone_cannot_be_rebuilt(session, java, logs, tmp_path):
+def test_a_missing_table_of_the_log_cannot_be_rebuilt(session, java, logs, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_records")
     for act in (lambda: rebuild(session, tmp_path / "lake"), lambda: audit(session, tmp_path / "lake", logs[1])):

@@ -68,7 +68,7 @@ def test_every_record_read_is_in_exactly_one_history_table(whole):
     assert_every_record_is_in_one_table(whole)
 
 
-def test_shards_decide_by_what_the_ledger_says_on_the_tables_that_they_write(spark, whole):
+def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(spark, whole):
     lake = Lake.open(spark, str(whole))
     ledger = Ledger(lake).last_finished()
     clean_up = CleanUp(to_epoch_ms(ledger.as_of), ledger.retention_ms, ledger.release_version, 1)
@@ -134,7 +134,7 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session
     assert after == before
 
 
-def test_findings_ask_spark_where_pyarrow_does_not_reach(spark, whole, monkeypatch, chosen):
+def test_findings_read_tables_by_spark_where_pyarrow_cannot_reach_them(spark, whole, monkeypatch, chosen):
     year_2100 = datetime(2100, 1, 1, tzinfo=UTC)
     questions = [
         ("groups", ["offsets_partition", "group_id", "state_since", "resolved_regex_topics"], ()),
@@ -291,7 +291,7 @@ def test_another_log_is_refused_before_anything_is_written(session, corpora, who
     assert versions(whole) == before
 
 
-def test_a_folder_that_is_no_lake_is_left_alone(session, log, tmp_path):
+def test_a_folder_that_is_not_a_lake_is_left_alone(session, log, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
     with pytest.raises(UsageError, match="neither a lake nor empty"):

@@ -36,7 +36,7 @@ def test_a_small_night_is_one_task() -> None:
     assert shards_by_task({0: 10, 1: 10, 2: 10}, {3: 10}) == ((0, 1, 2, 3),)
 
 
-def test_a_shard_weighs_what_its_state_holds_and_what_was_read_of_it() -> None:
+def test_a_shards_weight_counts_the_rows_of_its_state_and_the_records_read() -> None:
     large = RECORDS_OF_A_TASK
     assert shards_by_task({0: large, 1: large, 2: 10}, {0: large, 2: 2 * large}) == ((2,), (0,), (1,))
     # No more than twice as many as can run at the same time.

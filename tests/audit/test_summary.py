@@ -53,36 +53,36 @@ def test_a_night_is_reported_in_a_few_lines():
     ]
 
 
-def test_a_night_in_which_nothing_came():
+def test_a_night_without_new_records():
     quiet = replace(AUDIT, partitions=(PartitionProgress(3, 220, 220),), rows_added={})
     assert lines(quiet)[0] == "audit 7: no new records"
     assert lines(quiet)[-1].endswith("rows added: none")
 
 
-def test_one_record_is_one_record():
+def test_one_record_is_reported_in_the_singular():
     assert lines(replace(AUDIT, partitions=(PartitionProgress(3, 0, 1, records=1, bytes=80),)))[0] == (
         "audit 7: read 1 new record from 1 partition (80 B)"
     )
 
 
-def test_what_is_quarantined_and_noted_is_said():
+def test_the_summary_has_quarantine_and_notes():
     said = lines(replace(AUDIT, quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
     assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]
 
 
 @pytest.mark.parametrize("short", [each.name for each in fields(Shortfall)])
-def test_a_partition_that_was_not_read_to_its_end_is_what_strict_is_for(short):
+def test_a_summary_with_a_shortfall_lacks_records(short):
     summary = AuditSummary(AUDIT, NOW, None, "parts")
     assert not summary.lacks_records
     assert replace(summary, shortfall=Shortfall(**{short: (3,)})).lacks_records
 
 
-def test_findings_are_counted_and_where_they_are_reported_is_said():
+def test_the_summary_counts_findings_and_says_where_they_are():
     assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings shows ")
     assert lines(replace(AUDIT, rows_added={"findings": 0}))[-1].endswith("rows added: none")
 
 
-def test_no_difference_is_said_too():
+def test_the_summary_also_says_that_nothing_changed():
     assert list(Changes.between(6, THEN, THEN).lines()) == ["since audit 6: the same groups, in the same states"]
 
 
@@ -101,7 +101,7 @@ def planned(*read_before):
     return SimpleNamespace(plan=SimpleNamespace(partitions=plans))
 
 
-def test_what_compaction_took_is_said_with_the_remedy():
+def test_offsets_lost_to_compaction_are_reported_with_the_remedy():
     partitions = [
         PartitionProgress(0, 100, 200, records=60, offsets_missing=40),
         PartitionProgress(1, 50, 100, records=50, lost_from=0, lost_to=50),
@@ -118,6 +118,6 @@ def test_what_compaction_took_is_said_with_the_remedy():
     ("gone", "span", "said"),
     [(1, 100_000, "0.1 %"), (99_999, 100_000, "99.9 %"), (10, 10, "100 %")],
 )
-def test_a_little_is_never_reported_as_nothing_nor_much_as_all(gone, span, said):
+def test_a_small_share_is_never_0_percent_nor_a_large_one_100_percent(gone, span, said):
     partitions = [PartitionProgress(0, 0, span, records=span - gone, offsets_missing=gone)]
     assert gone_before_we_came(planned(0), partitions)[0].startswith(said)

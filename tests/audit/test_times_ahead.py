@@ -1,4 +1,4 @@
-"""Records stamped in the far future: a lake that an earlier version let go by them recovers."""
+"""Records stamped in the far future: a lake that an earlier version judged by them recovers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def utc(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def test_a_lake_that_went_by_2040_recovers(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_that_was_judged_as_of_2040_recovers(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def audit(log: Log) -> AuditSummary:
         write_folder(tmp_path / "log", log.files)
         return run_audit(session, AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "log")], writer="parts"))

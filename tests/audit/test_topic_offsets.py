@@ -35,14 +35,14 @@ def test_every_partition_of_a_topic_with_committed_offsets_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "t t", "tä", "t\n", "t/u", "x" * 256, "t\x00"])
-def test_what_no_topic_can_be_named_is_not_asked_for_and_unknown(name: str) -> None:
+def test_a_name_that_no_topic_can_have_is_unknown_without_a_request(name: str) -> None:
     brokers = FakeBrokers()
     assert seen(brokers, (name, 3)) == [(name, None, 3, None, None, "unknown_topic")]
     assert [each for each in brokers.asked if each != ("topics", [])] == []
 
 
 @pytest.mark.parametrize("name", ["...", ".t", "t..", "x" * 255, "A.b_c-9"])
-def test_odd_names_that_topics_can_have_are_asked_for(name: str) -> None:
+def test_brokers_are_asked_for_odd_but_valid_topic_names(name: str) -> None:
     assert seen(FakeBrokers(known=[topic(name)], ends={(name, 0): (1, 2)}), (name, 0))[0][3:] == (1, 2, "ok")
 
 
@@ -71,7 +71,7 @@ def test_a_topic_is_gone_only_where_the_cluster_says_so(metadata: TopicMetadata,
         ("error 999", "unavailable"),
     ],
 )
-def test_a_partition_is_what_its_leader_says(error: str, status: str) -> None:
+def test_the_leaders_answer_decides_the_status_of_a_partition(error: str, status: str) -> None:
     brokers = FakeBrokers(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): error, ("t", 1): (3, 4)})
     assert seen(brokers, ("t", 0)) == [
         ("t", "t" * 22, 0, None, None, status),
@@ -90,7 +90,7 @@ def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lack
 
 
 class Losing(FakeBrokers):
-    """Its leaders go while they are asked."""
+    """Its leaders disappear while they are asked."""
 
     def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
         answers = super().list_offsets(partitions, at, **more)
@@ -127,7 +127,7 @@ class Slow(FakeBrokers):
         return super().list_offsets(partitions, at, **more)
 
 
-def test_what_has_no_leader_keeps_the_audit_waiting_for_so_long_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_partitions_without_leaders_is_limited_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TOPICS_AT_ONCE", 1)
     brokers = Slow(known=[topic(f"t{number}", (None, 1)) for number in range(4)])
     monkeypatch.setattr(module.time, "monotonic", lambda: brokers.clock)
@@ -136,7 +136,7 @@ def test_what_has_no_leader_keeps_the_audit_waiting_for_so_long_in_all(monkeypat
     assert waits == [15_000, 6_000, 0, 0]
 
 
-def test_rows_as_the_lake_has_them_and_what_a_person_should_know() -> None:
+def test_rows_fit_the_table_and_notes_name_what_is_missing() -> None:
     brokers = FakeBrokers(
         known=[topic("t", (1, None), "t" * 22), FORBIDDEN, TopicMetadata("hidden", None, {}, FORBIDDEN.error)],
         ends={("t", 0): (3, 4)},
@@ -162,7 +162,7 @@ def test_rows_as_the_lake_has_them_and_what_a_person_should_know() -> None:
     ]
 
 
-def test_without_committed_offsets_nobody_is_asked() -> None:
+def test_without_committed_offsets_no_broker_is_asked() -> None:
     brokers = FakeBrokers()
     table = topic_offsets_table(topic_offsets(brokers, []), 7, SEEN_AT)
     assert (table.num_rows, table.schema) == (0, arrow_schema("topic_offsets"))

@@ -91,7 +91,7 @@ def test_mixed_commits_are_those_of_one_night() -> None:
 
 
 def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
-    """As of its newest time, and a month later, when whatever can be overdue is."""
+    """As of its newest time, and a month later, when everything that can be overdue is."""
     for name in chosen.some(sorted(logs()), 1):
         files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS)
         cuts = random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1)
@@ -102,7 +102,7 @@ def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize(("rounds", "short"), [(1, Shortfall()), (0, Shortfall(unsettled=(0,)))])
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
     rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
@@ -124,7 +124,7 @@ def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
 
 
 def streams_group_that_never_reconciles() -> Log:
-    """A member has only joined: no current assignment says in what state it is."""
+    """A member has only joined: no current assignment has its state."""
     log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
     log.member("s", "m", record_type=19, **STREAMS_MEMBER)
     return log.later(10 * DAY).commit("g")
@@ -146,7 +146,7 @@ def test_a_member_without_current_assignment_does_not_reconcile() -> None:
     assert "has no assignment at all" in finding["detail"]
 
 
-def test_a_finder_that_fails_costs_its_finding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(evidence: Evidence) -> list[None]:
         raise ZeroDivisionError("a name of the log")
 
@@ -172,7 +172,7 @@ def test_a_summary_that_fails_is_reported_as_such(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
-def test_a_fault_of_the_machine_is_no_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_machine_is_not_a_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
 
     def fail() -> None:
@@ -182,7 +182,7 @@ def test_a_fault_of_the_machine_is_no_defect_of_kgroups(error: Exception, monkey
     assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; the rest of the audit counts")
 
 
-def test_groups_that_are_gone_still_tell_how_many_partitions_there_are():
+def test_removed_groups_still_count_for_the_number_of_offsets_partitions():
     """The one that is left fits several numbers: a night with nothing new of the others must not forget what they
     reported."""
     names = [name for name in (f"{n * n}-{n}" for n in range(2_000)) if offsets_partition(name, 50) == 37][:8]

@@ -82,7 +82,7 @@ TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versio
 @dataclass(frozen=True)
 class Security:
     """More listeners beside PLAINTEXT: `SASL_SSL`, `SSL`, `SASL_PLAINTEXT`. `users`: name to password, for
-    SCRAM-SHA-512 and PLAIN alike. `acls`: who is not User:ANONYMOUS may do what ACLs say and nothing else."""
+    SCRAM-SHA-512 and PLAIN alike. `acls`: users other than User:ANONYMOUS may do only what ACLs allow."""
 
     listeners: tuple[str, ...] = ("SASL_SSL", "SSL")
     users: Mapping[str, str] = field(default_factory=lambda: {"auditor": "auditor-secret"})
@@ -151,7 +151,7 @@ def _text(properties: Mapping[str, object]) -> str:
 class Broker:
     """One process over one data folder, on the same ports from start to start.
 
-    `data`: its log directory, in which `__consumer_offsets-0`, ... lie. `log`: what it says.
+    `data`: its log directory, in which `__consumer_offsets-0`, ... are. `log`: what it logs.
     """
 
     def __init__(self, release: str, folder: Path, properties: Mapping[str, str], ports: Mapping[str, Port]) -> None:
@@ -314,7 +314,7 @@ class Brokers:
             node.check()
 
     def begin(self) -> Self:
-        """Starts the processes of all nodes; who enters waits for them."""
+        """Starts the processes of all nodes; entering the context waits for them."""
         for node in self.nodes:
             node.format(self.cluster_id)
             node.begin()

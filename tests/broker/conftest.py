@@ -37,7 +37,7 @@ def commands_have_the_session(session: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="session")
 def kafka_4_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """One broker of 4.3.1, for all who do not mind each other's groups."""
+    """One broker of 4.3.1, for all tests that do not mind each other's groups."""
     with Brokers("4.3.1", tmp_path_factory.mktemp("kafka") / "brokers", TWO_PHASE) as brokers:
         yield brokers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 HOST = "127.0.0.1"
-# Below the ports from which a system takes those of outgoing connections: while a broker is down, nobody gets its port,
+# Below the ports from which a system takes those of outgoing connections: while a broker is down, it keeps its port,
 # and no client connects to itself on it.
 PORTS = range(21_000, 29_000)
 
@@ -43,7 +43,7 @@ def _bound(number: int) -> socket.socket | None:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Whether a process takes connections there."""
     with socket.socket() as client:
         client.settimeout(1)
         return client.connect_ex((HOST, port)) == 0

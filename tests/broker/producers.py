@@ -1,4 +1,4 @@
-"""Producers whose transactions end in every way or stay open, and transactions that nobody will ever end."""
+"""Producers whose transactions end in every way or stay open, and transactions that no client will ever end."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _java_transactions(lab: Lab, slot: Slot) -> Any:
 
 
 def _prepared(lab: Lab, slot: Slot) -> HandMade:
-    """A two-phase transaction of which an external coordinator has not yet said how it ends: it has no timeout."""
+    """A two-phase transaction whose external coordinator has not yet said how it ends: it has no timeout."""
     prepared = HandMade(lab.clients, "state-prepared", two_phase=True)
     prepared.add(GROUP)
     prepared.send(GROUP, {slot: 7})

@@ -1,4 +1,4 @@
-"""A broker's address as clients know it, after which the tests see what is asked, and can hold it.
+"""A broker's address as clients know it, where the tests see every request, and can hold it.
 
     proxies = put_proxies_before(brokers)  # before the brokers start: they tell clients the proxies' addresses
     with proxies, brokers:
@@ -47,7 +47,7 @@ class Connection:
 
 
 class Proxy:
-    """Listens at `address` for one broker. `fetches`: how many of tasks have come."""
+    """Listens at `address` for one broker. `fetches`: how many fetches of tasks have come."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

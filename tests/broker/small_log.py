@@ -1,4 +1,4 @@
-"""A small log that takes several fetches to read, and what of audits of it is compared."""
+"""A small log that takes several fetches to read, and what is compared of audits of it."""
 
 from __future__ import annotations
 

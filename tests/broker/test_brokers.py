@@ -43,7 +43,7 @@ def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_broker_is_there_again_after_kill_and_restart(kafka_4_3: Brokers) -> None:
+def test_a_broker_is_up_again_after_kill_and_restart(kafka_4_3: Brokers) -> None:
     cluster = kafka_4_3.broker
     admin = AdminClient({"bootstrap.servers": kafka_4_3.address})
     before = admin.list_topics(timeout=30).cluster_id

@@ -1,4 +1,4 @@
-"""Audits of a log that is written and cleaned all the time: what they say lies between what the broker's Admin API said
+"""Audits of a log that is written and cleaned all the time: their offsets lie between those of the broker's Admin API
 just before and just after."""
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield client, expected
 
 
-def test_what_a_cluster_says_of_itself(asked: tuple[Client, str]) -> None:
+def test_facts_that_a_cluster_reports_of_itself(asked: tuple[Client, str]) -> None:
     client, expected = asked
     with client.cluster() as cluster:
         reported = cluster_facts(cluster)
@@ -131,7 +131,7 @@ def test_the_newest_metadata_version_is_the_one_of_its_release(asked: tuple[Clie
     assert supported[METADATA_VERSION] == NEWEST_METADATA_VERSION[expected.removesuffix("-java")]
 
 
-def test_ends_of_topics_are_what_the_admin_client_says(asked: tuple[Client, str]) -> None:
+def test_ends_of_topics_equal_those_of_the_admin_client(asked: tuple[Client, str]) -> None:
     client, _ = asked
     client.admin.delete_records([TopicPartition("t", 0, 3)])[TopicPartition("t", 0)].result(30)
     committed = [("t", 0), ("t", 9), ("never made", 0), ("no topic's name!", 1)]
@@ -150,7 +150,7 @@ def test_ends_of_topics_are_what_the_admin_client_says(asked: tuple[Client, str]
         assert client.end("t", row.partition, OffsetSpec.latest()) == row.log_end_offset
 
 
-def test_a_topic_that_was_deleted_is_gone_and_nobody_makes_it_again(asked: tuple[Client, str]) -> None:
+def test_a_deleted_topic_is_unknown_and_the_question_does_not_create_it_again(asked: tuple[Client, str]) -> None:
     client, _ = asked
     client.topic("short-lived", records=1)
     client.delete_topic("short-lived")
@@ -311,7 +311,7 @@ def lag_by_kafkas_tool(brokers: Brokers, group: str) -> dict[tuple[str, int], tu
     return {(topic, int(number)): (int(at), int(end), int(lag)) for _, topic, number, at, end, lag, *_ in rows}
 
 
-def test_the_view_lag_says_what_kafkas_own_tool_says(secured: Client) -> None:
+def test_the_view_lag_agrees_with_kafkas_own_tool(secured: Client) -> None:
     secured.topic("l", 3, records=20)
     secured.commit("lagging", TopicPartition("l", 0, 5), TopicPartition("l", 1, 0), TopicPartition("u", 0, 20))
     secured.admin.delete_records([TopicPartition("l", 0, 7)])[TopicPartition("l", 0)].result(30)

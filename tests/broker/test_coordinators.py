@@ -1,4 +1,4 @@
-"""The live audit, the audit of a copy and the broker itself say the same, each night.
+"""The live audit, the audit of a copy and the broker itself agree each night.
 
 4.3.1 has the new coordinator and groups of all protocols, 3.9.2 the old one: classic groups, and cases in which it says
 something else than its log.
@@ -55,7 +55,7 @@ def nights(
 
 
 @every_night
-def test_the_scenarios_have_done_what_they_say(nights: Played, release: str, name: str) -> None:
+def test_the_scenarios_reached_their_expected_states(nights: Played, release: str, name: str) -> None:
     expected, answer = nights[release, name].expected, nights[release, name].answer
     assert bool(expected) == (name != RESTARTED)
     assert {each: expected_in(answer, of_scenario) for each, of_scenario in expected.items()} == {
@@ -154,9 +154,7 @@ def test_both_lakes_are_the_same(nights: Played, release: str, name: str) -> Non
 
 
 @every_night
-def test_a_live_audit_also_says_what_topics_there_are_and_where_they_end(
-    nights: Played, release: str, name: str
-) -> None:
+def test_a_live_audit_also_has_the_names_and_the_ends_of_topics(nights: Played, release: str, name: str) -> None:
     night, answer = nights[release, name], nights[release, name].answer
     live, copy = ({row["topic_id"]: row["topic"] for row in night.tables[lake]["topics"]} for lake in (LIVE, COPY))
     assert live.items() >= copy.items()
@@ -176,7 +174,7 @@ def test_a_live_audit_also_says_what_topics_there_are_and_where_they_end(
 
 @pytest.mark.parametrize("release", [pytest.param(each, marks=MARKS[each, EXPIRY]) for each in SCENARIOS])
 @each_lake
-def test_what_expires_is_what_was_foreseen(nights: Played, release: str, lake: str) -> None:
+def test_offsets_and_groups_expire_as_foreseen(nights: Played, release: str, lake: str) -> None:
     before, after = nights[release, BEFORE_EXPIRY], nights[release, AFTER_EXPIRY]
     there, left = (
         {slot(row) for row in night.tables[lake]["committed_offsets"] if row["group_id"] != "fresh"}

@@ -20,7 +20,7 @@ from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.usefixtures("commands_have_the_session")
 
-# How long brokers that are gone are waited for: longer than one that is there may take on a busy machine.
+# How long an audit waits for brokers that are gone: longer than a running one may take on a busy machine.
 IMPATIENT = {"default.api.timeout.ms": "4000"}
 
 
@@ -63,7 +63,7 @@ def test_the_broker_restarts(session, filled, tmp_path, writer):
 
 
 @by_each_writer
-def test_the_broker_goes_and_the_next_audit_goes_on(session, filled, tmp_path, audit_command, writer):
+def test_the_broker_goes_away_and_the_next_audit_continues(session, filled, tmp_path, audit_command, writer):
     lake = tmp_path / "lake"
     filled.proxy.at_fetch(4, filled.broker.stop)
     said = audit_command(lake, filled.proxy.address, "--writer", writer, properties=IMPATIENT)
@@ -78,7 +78,7 @@ def test_the_broker_goes_and_the_next_audit_goes_on(session, filled, tmp_path, a
     assert_every_record_is_in_one_table(lake)
 
 
-def test_the_broker_goes_when_all_is_read(session, filled, tmp_path):
+def test_the_broker_goes_away_when_everything_is_read(session, filled, tmp_path):
     def progress(text: str) -> None:
         if text.startswith("asking for the ends of 1 topic"):
             filled.broker.stop()

@@ -1,4 +1,4 @@
-"""Logs that are not as the last audit left them: their beginning or end is gone, or they are others."""
+"""Logs that have changed since the last audit: their beginning or end is gone, or they are other logs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ends(lake: Path) -> dict[int, int]:
 
 
 def lost(lake: Path) -> dict[int, tuple[int, int]]:
-    """By partition which offsets were lost before they were read, as the ledger says: from, to."""
+    """By partition the offsets that were lost before they were read, as the ledger has them: from, to."""
     partitions = last_finished(lake)["partitions"]
     found = {each["offsets_partition"]: (each["lost_from"], each["lost_to"]) for each in partitions}
     return {number: each for number, each in found.items() if each != (None, None)}
@@ -72,7 +72,7 @@ def offsets_of_log(admin: AdminClient, at: OffsetSpec) -> dict[int, int]:
 
 
 def delete_all_records(proxy: Proxy) -> None:
-    """By retention: nobody may ask for it (DeleteRecords) in an internal topic."""
+    """By retention: DeleteRecords is not allowed in an internal topic."""
     admin = admin_of(proxy)
     ends = offsets_of_log(admin, OffsetSpec.latest())
     set_retention(admin, 1)
@@ -187,7 +187,7 @@ def cut_back(broker: Broker, group: str) -> None:
 
 
 def make_offsets_topic(proxy: Proxy) -> None:
-    """As brokers make it when somebody asks for a group's coordinator."""
+    """As brokers make it when a client asks for a group's coordinator."""
     make_topic(proxy.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
 
 

@@ -1,7 +1,7 @@
 """Why this project fetches batches itself: what a plain consumer of __consumer_offsets takes for committed.
 
 Consumers hide which records belong to a transaction and how it ended. One that reads everything shows what was aborted,
-or is not yet committed, as committed; one that reads what is committed does not know what is pending, and whose it is.
+or is not yet committed, as committed; a read_committed one does not know what is pending, and of which producer.
 
 And what Kafka's own tools make of what `kgroups` writes for them: offsets that were exported are imported, an open
 transaction is ended.
@@ -62,7 +62,7 @@ def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def lake(local: LocalSpark, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without `__transaction_state`: age alone tells what may hang."""
+    """Without `__transaction_state`: age alone shows what may hang."""
     folder = tmp_path_factory.mktemp("plain_consumers") / "lake"
     run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {}), include=()))
     return folder
@@ -94,7 +94,7 @@ def test_librdkafkas_consumer_shows_both_as_committed(lab: Lab) -> None:
     assert last_offsets(by_librdkafka(lab, "read_uncommitted")) == {(TOPIC, 0): ABORTED, (TOPIC, 1): OPEN}
 
 
-def test_a_consumer_of_what_is_committed_knows_of_nothing_else(lab: Lab) -> None:
+def test_a_read_committed_consumer_does_not_show_pending_offsets(lab: Lab) -> None:
     assert last_offsets(by_librdkafka(lab, "read_committed")) == {(TOPIC, 0): COMMITTED}
 
 
@@ -115,7 +115,7 @@ def test_sparks_own_kafka_source_shows_nothing_or_both_as_committed(spark: Spark
 
 
 def last_offsets(records: Iterator[tuple[bytes | None, bytes | None]]) -> Seen:
-    """The last offset of each partition in the order of the records, as anybody would read them."""
+    """The last offset of each partition in the order of the records, as any consumer would read them."""
     seen: Seen = {}
     for key, value in records:
         if key is None or struct.unpack_from(">h", key)[0] > 1:
@@ -221,7 +221,7 @@ def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets
         *("--bootstrap-server", lab.address, *named),
         *("--reset-offsets", "--from-file", str(file), "--execute"),
     )
-    assert ("OffsetsUtils.parseResetPlan" in said) == (len(groups) > 1)  # as export-offsets tells
+    assert ("OffsetsUtils.parseResetPlan" in said) == (len(groups) > 1)  # as export-offsets says
     asked = Asking(lab.clients)
     found = {group: {(row[0], row[1]): row[2] for row in asked.committed(group)} for group in groups}
     for group in groups:
@@ -240,7 +240,7 @@ def test_kafkas_tool_brings_back_several_groups_as_of_a_moment(
 
 
 @pytest.mark.parametrize("group", NAMES)
-def test_a_group_that_is_gone_comes_back_by_the_command_that_describe_tells(
+def test_the_command_that_describe_prints_brings_back_a_removed_group(
     lab: Lab, gone: Any, lake_without_them: Path, tmp_path: Path, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, _, last = gone
@@ -253,7 +253,7 @@ def test_a_group_that_is_gone_comes_back_by_the_command_that_describe_tells(
     assert imported(lab, file, (group,)) == {group: last[group]}
 
 
-def test_the_command_that_pending_tells_ends_the_transaction(
+def test_the_command_that_pending_prints_ends_the_transaction(
     lab: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Last of all here: no other test finds it open."""

@@ -26,7 +26,7 @@ from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, PARTITIONS, TOPIC, com
 from tests.nights.lakes import rows
 
 MODULES = "org.apache.kafka.common.security"
-# Passwords by what who has them may do.
+# Passwords by what their users may do.
 PASSWORDS = {"nobody": "nobody-s3cret", "seer": "seer-s3cret", "reader": "reader-s3cret"}
 
 
@@ -134,7 +134,7 @@ class TestRefused:
             line,
         )
 
-    def test_a_port_where_nobody_listens(self) -> None:
+    def test_a_port_without_a_listener(self) -> None:
         line = self.refused(f"{HOST}:1", {"default.api.timeout.ms": "1000"})
         assert re.fullmatch(rf"kgroups: no broker has answered in \d+ s: nothing listens at {HOST}:1", line)
 
@@ -148,7 +148,7 @@ class TestRefused:
 
 
 @pytest.mark.usefixtures("commands_have_the_session")
-def test_who_may_read_the_topic_and_nothing_else_is_reported_what_is_missing(guarded, tmp_path, audit_command):
+def test_an_audit_that_may_only_read_the_topic_notes_the_missing_permissions(guarded, tmp_path, audit_command):
     lake = tmp_path / "lake"
     said = audit_command(lake, guarded.addresses("SASL_SSL"), properties=as_user(guarded, "reader"))
     assert said.code == 0

@@ -40,7 +40,7 @@ logging.basicConfig(level=logging.DEBUG, filename={folder!r} + f"/python-{{os.ge
 
 @pytest.fixture(scope="module")
 def certificate() -> trustme.LeafCert:
-    """With a key that nobody may see."""
+    """With a key that must stay secret."""
     return trustme.CA().issue_cert("auditor@example.org")
 
 
@@ -135,8 +135,8 @@ def found_in(folder: Path, secrets: Mapping[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_program_did_what_it_is_for(folder: Path) -> None:
-    """Else nothing is shown by what is not found."""
+def test_the_program_did_its_work(folder: Path) -> None:
+    """Otherwise it would prove nothing that no secret is found."""
     assert (folder / "stdout").read_text().rstrip().endswith("exit codes [0, 1]")
     last = (folder / "stderr").read_text().rstrip().rpartition("\n")[2]
     reported = "kgroups: the audit failed; nothing that it wrote counts: the broker at "
@@ -151,7 +151,9 @@ def test_the_program_did_what_it_is_for(folder: Path) -> None:
     assert [path for path in (folder / "left-by-tasks").rglob("*") if path.is_file()] != []
 
 
-def test_kafka_raw_reads_all_records_and_says_why_it_cannot(folder: Path, brokers: Brokers, tmp_path: Path) -> None:
+def test_kafka_raw_reads_all_records_and_says_why_it_cannot_read_a_missing_topic(
+    folder: Path, brokers: Brokers, tmp_path: Path
+) -> None:
     said = (folder / "stdout").read_text()
     assert f"records={records_in(copy_of_log(brokers.nodes, tmp_path))}\n" in said
     assert "refused=" in said and "the cluster has no topic nowhere" in said
@@ -171,7 +173,7 @@ def records_in(log: Path) -> int:
     return count
 
 
-def test_no_secret_is_in_what_audits_leave_and_say(folder: Path, certificate: trustme.LeafCert) -> None:
+def test_no_secret_is_in_the_files_or_the_output_of_audits(folder: Path, certificate: trustme.LeafCert) -> None:
     assert found_in(folder, secrets_of(certificate)) == []
 
 

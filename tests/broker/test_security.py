@@ -126,7 +126,7 @@ def what_is_seen(address: str, properties: dict[str, str]) -> tuple[list[str], b
 
 
 def refusal(kind: type[Exception], address: str, properties: dict[str, str], **more: Any) -> str:
-    """The message to who is not let in."""
+    """The message to a client that is not let in."""
     with pytest.raises(kind) as caught, Cluster(client_properties(address, properties), **more) as cluster:
         cluster.topics()
     assert_no_secret("".join(traceback.format_exception(caught.value)))
@@ -160,7 +160,7 @@ ssl.truststore.location = {trust(secured)["ssl.truststore.location"]}
     assert what_is_seen(secured.addresses("SASL_SSL"), properties) == ([TOPIC], True)
 
 
-def test_a_token_of_an_endpoint_lets_in(secured: Brokers) -> None:
+def test_a_token_from_an_endpoint_lets_the_client_in(secured: Brokers) -> None:
     header, claims, _ = fresh_jwt().split(".")
     with token_server({"access_token": f"{header}.{claims}."}) as server:
         properties = properties_of("SASL_SSL", secured) | oauth(server.url)
@@ -168,7 +168,7 @@ def test_a_token_of_an_endpoint_lets_in(secured: Brokers) -> None:
     assert len(server.asked) == 1
 
 
-def test_an_endpoint_that_gives_no_token_is_kept_apart_from_the_broker(secured: Brokers) -> None:
+def test_a_refusal_of_the_token_endpoint_is_not_blamed_on_the_broker(secured: Brokers) -> None:
     with token_server((401, {"error": "invalid_client"})) as server:
         said = refusal(NoToken, secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | oauth(server.url))
     assert said == (
@@ -226,7 +226,7 @@ def test_a_port_of_another_protocol(secured: Brokers, protocol: str, port: str, 
     assert problem.format(port=port) in said
 
 
-def test_a_client_without_a_certificate_or_with_a_strange_one(secured: Brokers) -> None:
+def test_a_client_without_a_certificate_or_with_an_untrusted_one(secured: Brokers) -> None:
     without = {"security.protocol": "SSL", **trust(secured)}
     strange = trustme.CA().issue_cert("auditor@example.org")
     with_strange = {
@@ -260,7 +260,7 @@ def test_a_name_that_is_not_in_the_certificate(secured: Brokers) -> None:
     assert what_is_seen(elsewhere, unchecked) == ([TOPIC], True)
 
 
-def test_nobody_is_there(secured: Brokers) -> None:
+def test_an_unreachable_address(secured: Brokers) -> None:
     properties = properties_of("SASL_SSL", secured)
     assert "does not resolve" in refusal(ClusterUnreachable, "no.such.host.invalid:9092", properties)
     assert "nothing listens at 127.0.0.1:1" in refusal(ClusterUnreachable, "127.0.0.1:1", properties, timeout_ms=1000)

@@ -1,4 +1,4 @@
-"""Live audits of all three coordinators' logs, against what the brokers say: of share groups, of transactions, and of
+"""Live audits of all three coordinators' logs, against the brokers' answers: of share groups, of transactions, and of
 groups that rebalance, heartbeat by heartbeat."""
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
 
 
 @of_kafka_4
-def test_describe_as_of_a_moment_has_the_start_offsets_of_then(
+def test_describe_as_of_a_moment_has_the_start_offsets_of_that_moment(
     before_reset: tuple[int, dict[Any, Any]], lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moment, listed = before_reset
@@ -199,7 +199,7 @@ def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: p
         assert len(kafkas) == 3
 
 
-def test_what_hangs_is_what_kafkas_find_hanging_finds(
+def test_hanging_transactions_equal_those_of_kafkas_find_hanging(
     lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scope = ["--topic", "__consumer_offsets", "--max-transaction-timeout", "0"]
@@ -243,7 +243,7 @@ def test_the_coordinators_own_aborts_are_events(lake: Path) -> None:
 
 
 @of_kafka_4
-def test_as_of_each_step_of_a_rebalance_groups_are_as_their_coordinator_said(stories: list[Step], lake: Path) -> None:
+def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stories: list[Step], lake: Path) -> None:
     reader = kgroups_spark.open_lake(str(lake))
 
     def as_of_each(function: str) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ def test_as_of_each_step_of_a_rebalance_groups_are_as_their_coordinator_said(sto
     assert reported == {number: step.reported for number, step in enumerate(stories)}
 
 
-def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:
+def test_an_audit_of_the_copied_logs_agrees(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:
     for folder in Path(lab.brokers.broker.data).glob("__*"):
         shutil.copytree(folder, tmp_path / "copy" / folder.name)
     copied = tmp_path / "lake"
@@ -274,7 +274,7 @@ def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, 
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
 
 
-def test_the_command_that_pending_prints_ends_what_hangs(
+def test_the_command_that_pending_prints_ends_hanging_transactions(
     lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The last test: it changes the logs."""

@@ -174,7 +174,7 @@ def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
     assert_every_record_is_in_one_table(lake)
 
 
-def test_leadership_moves_between_brokers_that_are_there(session, both, tmp_path):
+def test_leadership_moves_between_running_brokers(session, both, tmp_path):
     first, _ = both.proxies.each
     both.restart_the_second()
     before = first.fetching

@@ -17,7 +17,7 @@ from tests.cli.story_reader import ArrowReader, story
 
 @pytest.fixture
 def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """Runs a command on tables in memory (default: the story); exit code, what it printed, what it said."""
+    """Runs a command on tables in memory (default: the story); returns exit code, stdout and stderr."""
 
     def run(line: str, reader: ArrowReader | None = None) -> Said:
         for command in (describe, history, export_offsets):

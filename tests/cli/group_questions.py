@@ -1,4 +1,4 @@
-"""Commands on groups, asked of lakes in memory."""
+"""Lakes in memory, for commands on groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Said = tuple[int, str, str]
 
 def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0) -> ArrowReader:
     """A group with state of two partitions of the topic `orders` from second 3 on, and other start offsets from seconds
-    5 and 7 on. `is_read`: the share coordinator's log was, up to second 7; `records_lost`: before that."""
+    5 and 7 on. `is_read`: the share coordinator's log was read, up to second 7; `records_lost`: how many."""
     listing = {"topicId": "A", "topicName": "orders", "partitions": [0, 1]}
     listed = {"initializingTopics": [], "initializedTopics": [listing], "deletingTopics": []}
     of_group = {"offsets_partition": 3, "group_id": name, "log_timestamp": second(1)}
@@ -75,8 +75,8 @@ def second(number: int) -> datetime:
 
 
 def gone(*, removed_at: datetime | None, events: list[dict[str, Any]]) -> ArrowReader:
-    """A group that committed three offsets in second 1, lost one of a deleted topic in 2, one in 3, one and itself in
-    4."""
+    """A group that committed three offsets in second 1, lost one in 2 as its topic was deleted, one in 3, and was
+    removed with the last one in 4."""
     place = {"audit_id": 1, "log_timestamp": second(1)}
     slots = [("dead", 0), ("t", 0), ("t", 1)]
     commits = [

@@ -1,4 +1,4 @@
-"""Statements that would change, read or run something outside of a query over the lake, and what they hide in."""
+"""Statements that would change, read or run something outside of a query over the lake, and where they hide."""
 
 from __future__ import annotations
 

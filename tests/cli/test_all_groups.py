@@ -1,5 +1,5 @@
-"""Commands on all groups of a lake: twice the groups are twice the work, counted in calls, and so many rows at a time
-are in memory."""
+"""Commands on all groups of a lake: twice the groups take twice the calls, and only a limited number of rows
+is in memory at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS, OFFSETS = 8, 3
 
 
 def lake_of(path: Path, groups: int) -> str:
-    """So many groups with OFFSETS offsets and a member each; every tenth is in a second partition, too."""
+    """This many groups, each with OFFSETS offsets and a member; every tenth is in a second partition, too."""
     places = [
         {"group_id": f"g{number}", "offsets_partition": (number + moved) % PARTITIONS}
         for number in range(groups)
@@ -62,7 +62,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
 
 
 def calls(lake: str, *words: str) -> int:
-    """How many functions the command called."""
+    """The number of function calls that the command made."""
     with cProfile.Profile() as profile:
         assert main([*words, "--lake", lake]) == 0
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
@@ -82,13 +82,13 @@ def calls(lake: str, *words: str) -> int:
         "pending",
     ),
 )
-def test_twice_the_groups_are_twice_the_calls(lakes: tuple[str, str, str], words: str, form: str) -> None:
-    # The first time counts nothing: it loads what this process has not used yet.
+def test_twice_the_groups_take_twice_the_calls(lakes: tuple[str, str, str], words: str, form: str) -> None:
+    # The first run does not count: it loads code that this process has not used yet.
     _, at_least, few, many = (calls(lake, *words.split(), "--format", form) for lake in (lakes[0], *lakes))
     assert many - at_least <= 2.3 * (few - at_least) + 1_000
 
 
-def test_twice_the_groups_to_export_are_twice_the_calls(lakes: tuple[str, str, str]) -> None:
+def test_exporting_twice_the_groups_takes_twice_the_calls(lakes: tuple[str, str, str]) -> None:
     at_least, few, many = (calls(lake, "export-offsets", "--all-groups") for lake in lakes)
     assert many - at_least <= 2.3 * (few - at_least) + 1_000
 
@@ -100,7 +100,7 @@ def described(lake: str, capsys: pytest.CaptureFixture[str], *words: str) -> lis
 
 
 @pytest.mark.parametrize("words", some_of(1, (), ("--members",), ("--state",), ("--as-of", "2026-11-16T06:30")))
-def test_groups_come_some_offsets_partitions_at_a_time(
+def test_groups_are_read_some_offsets_partitions_at_a_time(
     lakes: tuple[str, str, str],
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
@@ -111,7 +111,7 @@ def test_groups_come_some_offsets_partitions_at_a_time(
 
     def counted(self: DuckDbReader, query: str, parameters: dict[str, object] | None = None) -> pa.Table:
         found = answer(self, query, parameters)
-        # But for the list of all places.
+        # The list of all places does not count.
         answers.append(0 if " AS places GROUP BY " in query else found.num_rows)
         return found
 
@@ -122,7 +122,7 @@ def test_groups_come_some_offsets_partitions_at_a_time(
         assert max(answers) <= 400 < len(at_once)
 
 
-def test_an_offset_has_its_owner_its_expiry_and_what_is_pending(
+def test_an_offset_has_its_owner_its_expiry_and_its_pending_offsets(
     lakes: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [json.loads(line) for line in described(lakes[0], capsys)]

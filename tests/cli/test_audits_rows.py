@@ -29,7 +29,7 @@ def sums(*rows):
     return [summed | counts(row | summed) for row, summed in zip(rows, table.to_pylist(), strict=True)]
 
 
-def test_sums_of_what_is_too_wide_for_a_screen():
+def test_the_screen_sums_and_counts_lists_and_maps():
     nothing_read = ledger_row(3, "finished", partitions=[], quarantined={}, notes=[])
     expected = {"partition_count": 2, "records_read": 15, "quarantine_count": 3, "note_count": 1}
     running = ledger_row(2, "running")
@@ -41,7 +41,7 @@ def test_sums_of_what_is_too_wide_for_a_screen():
     ]
 
 
-def test_notes_say_whose_they_are():
+def test_notes_name_their_audit():
     assert note_lines([FINISHED, ledger_row(2, "running")]) == ["audit 1: partition 7 is missing"]
 
 
@@ -49,7 +49,7 @@ def test_json_and_csv_have_the_whole_ledger_in_its_order():
     assert [column.name for column in COLUMNS] == AUDITS.names
 
 
-def test_an_audit_that_did_not_finish_is_abandoned_once_there_is_another():
+def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():
     ledger = [ledger_row(1, "running"), ledger_row(2, "abandoned"), ledger_row(2, "running"), ledger_row(3, "running")]
     assert [row["status"] for row in one_row_an_audit(ledger, 3)] == ["abandoned", "abandoned", "running"]
     assert [row["status"] for row in one_row_an_audit(ledger, 4)] == ["abandoned"] * 3

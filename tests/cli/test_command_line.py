@@ -138,7 +138,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def run_python(*arguments, **environment):
-    """A process of its own that finds the package here, installed or not."""
+    """Runs Python in a process of its own, which finds the package here, installed or not."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     environment.pop("JAVA_HOME", None)
     return subprocess.run(
@@ -147,8 +147,8 @@ def run_python(*arguments, **environment):
 
 
 @pytest.fixture(autouse=True)
-def nobody_set_spark_up(monkeypatch):
-    """Not even a test that has started it before."""
+def spark_is_not_set_up(monkeypatch):
+    """No session and no catalog, even if an earlier test has started Spark."""
     monkeypatch.setattr("kgroups_spark.reading.spark.may_have_catalog", lambda: False)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
@@ -165,7 +165,7 @@ def empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("line", "message"), BAD_USAGE, ids=[line for line, _ in BAD_USAGE])
-def test_bad_usage_is_one_message_and_exit_2(line, message, capsys):
+def test_bad_usage_gives_one_message_and_exit_code_2(line, message, capsys):
     assert main(line.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -174,7 +174,7 @@ def test_bad_usage_is_one_message_and_exit_2(line, message, capsys):
 
 
 @pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
-def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys, monkeypatch):
+def test_a_schema_is_refused_at_once_without_a_catalog(line, capsys, monkeypatch):
     monkeypatch.setattr("kgroups_spark.reading.open_lake.may_have_catalog", lambda: False)
     assert main([*line.split(), "--lake", "nothing"]) == 2
     out, err = capsys.readouterr()
@@ -191,7 +191,7 @@ def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys,
         ("maintain", MaintainOptions, {}),
     ],
 )
-def test_without_options_a_command_does_what_its_function_does(command, kind, others):
+def test_a_command_has_the_defaults_of_its_function(command, kind, others):
     others |= {"lake": "./lake", "progress": silent}
     assert options_of(kind, parse([command]), **others) == kind("./lake")
 
@@ -214,7 +214,7 @@ def test_help_teaches_by_examples_that_are_valid_commands(command, capsys):
     assert all(line.split()[1] == command for line in examples)
 
 
-def test_help_lists_exactly_the_commands_that_there_are(capsys):
+def test_help_lists_exactly_the_commands(capsys):
     assert main(["--help"]) == 0
     listed = re.findall(r"^    ([\w-]+)(?: |$)", capsys.readouterr().out, flags=re.MULTILINE)
     assert listed == [command.NAME for command in COMMANDS]
@@ -222,7 +222,7 @@ def test_help_lists_exactly_the_commands_that_there_are(capsys):
 
 
 @pytest.mark.parametrize(("line", "same"), [("help", "--help"), ("help audit", "audit --help")])
-def test_help_of_a_command_can_be_asked_for_by_help(line, same, capsys):
+def test_the_command_help_equals_the_option_help(line, same, capsys):
     assert main(line.split()) == 0
     shown = capsys.readouterr()
     assert main(same.split()) == 0
@@ -236,7 +236,7 @@ def test_the_package_runs_as_a_module():
     assert done.stdout.startswith("kgroups ")
 
 
-def test_help_says_where_the_lake_is_if_nobody_does(capsys):
+def test_help_names_the_default_lake(capsys):
     assert main(["demo", "--help"]) == 0
     assert "(default: $KGROUPS_LAKE, else ./lake)" in " ".join(capsys.readouterr().out.split())
     assert main(["groups", "--help"]) == 0
@@ -263,7 +263,7 @@ def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment
     ],
     ids=["interrupted", "terminated", "unreadable", "hostile names", "hostile system"],
 )
-def test_what_ends_a_command_is_one_line(error, code, message, capsys, monkeypatch):
+def test_errors_and_interruptions_print_a_message_and_no_stack(error, code, message, capsys, monkeypatch):
     def fail(path, topic):
         raise error
 
@@ -272,7 +272,7 @@ def test_what_ends_a_command_is_one_line(error, code, message, capsys, monkeypat
     assert capsys.readouterr() == ("", message)
 
 
-def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
+def test_a_bug_in_kgroups_prints_a_stack(capsys, monkeypatch):
     def fail(path, topic):
         raise ZeroDivisionError("ours")
 
@@ -283,7 +283,7 @@ def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
     assert err.endswith("the lines above show where it happened\n")
 
 
-def test_not_even_a_stack_brings_control_characters_to_the_terminal(capsys, monkeypatch):
+def test_a_stack_prints_no_control_characters(capsys, monkeypatch):
     def fail(path, topic):
         raise ZeroDivisionError("orders\x1bc\u202e")
 
@@ -294,7 +294,7 @@ def test_not_even_a_stack_brings_control_characters_to_the_terminal(capsys, monk
     assert err.replace("\n", "").isprintable()
 
 
-def test_what_libraries_log_is_spelled_out_and_py4js_stacks_are_not_shown(capsys, monkeypatch):
+def test_library_log_messages_are_escaped_and_py4j_stacks_are_not_shown(capsys, monkeypatch):
     def log(path, topic):
         logging.getLogger("a.library").warning("orders\x1bc")
         logging.getLogger("a.library").info("more than a person wants")
@@ -308,7 +308,7 @@ def test_what_libraries_log_is_spelled_out_and_py4js_stacks_are_not_shown(capsys
     assert logging.getLogger().handlers == []
 
 
-def test_a_reader_that_has_had_enough_is_no_failure():
+def test_a_pipe_into_head_exits_0():
     folder = SEGMENTS / "__consumer_offsets-0"
     script = f"{sys.executable} -m kgroups_spark dump {folder} | head -1"
     done = subprocess.run(
@@ -321,7 +321,7 @@ def test_a_reader_that_has_had_enough_is_no_failure():
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
 
 
-def test_as_a_process_the_exit_code_and_the_streams_are_the_same():
+def test_a_process_has_the_same_exit_code_and_streams():
     done = run_python("-m", "kgroups_spark.cli", "expirng")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("kgroups: unknown command expirng; did you mean expiring?")
@@ -336,7 +336,7 @@ def test_as_a_process_the_exit_code_and_the_streams_are_the_same():
     ],
     ids=["no Java", "Java 11", "something else"],
 )
-def test_without_the_right_java_a_lake_is_not_opened(java, message, tmp_path):
+def test_spark_opens_no_lake_without_java_17_or_newer(java, message, tmp_path):
     (tmp_path / "lake" / "audits").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
     if java is not None:
@@ -350,7 +350,7 @@ def test_without_the_right_java_a_lake_is_not_opened(java, message, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_has_had_enough_is_no_error():
+def test_a_closed_stdout_exits_0():
     """As in `kgroups dump ... | head -1`."""
     command = [sys.executable, "-m", "kgroups_spark.cli", "dump", str(SEGMENTS)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""The differences of `kgroups compare` on a screen: causes, and after each row what follows from it."""
+"""The differences of `kgroups compare` on a screen: a table for each cause, its consequences at the end of each row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def expiring(group_id: str, partition: int, **more: Any) -> Difference:
     return Difference("offset_expiry", 1, group_id, topic="t", partition=partition, **reported)
 
 
-def test_what_follows_is_counted_behind_its_cause() -> None:
+def test_consequences_are_counted_next_to_their_cause() -> None:
     due = {"what": "decision", "value_a": "keep (subscribed)", "value_b": "expire (retention_passed)"}
     deleted = Difference("group_expiry", 1, "b", "decision", "keep (x)", "delete (y)", why=OTHER_GROUP)
     rows = [skipped("a"), skipped("b"), expiring("a", 0), expiring("a", 1), expiring("b", 0, **due), deleted]
@@ -51,7 +51,7 @@ def test_each_cause_has_a_table_of_its_own() -> None:
     ]
 
 
-def test_a_load_that_fails_stands_for_its_groups() -> None:
+def test_a_failed_load_is_one_row_for_all_its_groups() -> None:
     load = Difference("load", 3, None, "load", "loads", "fails at log offset 9: x")
     groups = [Difference("group", 3, name, "group", "share, Stable", WITHOUT_LOAD["java"], why="w") for name in "ab"]
     assert printed(load, *groups) == [

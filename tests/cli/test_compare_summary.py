@@ -32,7 +32,7 @@ def test_nothing_differs():
     ]
 
 
-def test_retention_of_both_is_said_where_it_differs():
+def test_both_retentions_are_printed_where_they_differ():
     assert said(retention_b=DAY)[0].endswith("retention 7d and 1d")
 
 
@@ -51,7 +51,7 @@ def test_partitions_that_are_not_loaded_come_first():
     assert "brokers answer NOT_COORDINATOR" in said([load], b="4.0", facts=(Facts(), failing))[1]
 
 
-def test_types_that_are_skipped_are_counted_by_kind_of_group():
+def test_skipped_record_types_are_counted_by_type_of_group():
     skipping = Facts(skipped=Counter({3: 2, 8: 1000, 16: 1, 11: 4, 17: 5}))
     assert said(facts=(Facts(topic_ids=12), skipping))[1:3] == [
         "3.9 skips records of types that it does not know (KIP-915): 1,003 of consumer groups, 4 of share groups, 5 of "
@@ -87,7 +87,7 @@ def test_groups_and_offsets_are_counted():
     ]
 
 
-def test_values_stand_below_the_names_of_the_releases():
+def test_value_columns_are_headed_by_the_releases():
     by_name = {column.name: column.heading for column in columns("4.3", "3.9")}
     assert (by_name["value_a"], by_name["value_b"]) == ("4.3", "3.9")
     assert set(Difference._fields) == set(by_name)
@@ -122,7 +122,7 @@ def compared(monkeypatch):
     return lambda words: main(["compare", "--lake", "x", "--release-version", "3.9", *words.split()])
 
 
-def test_rows_have_all_columns_and_something_that_differs_can_fail_a_script(compared, capsys):
+def test_rows_have_all_columns_and_fail_if_any_exits_4(compared, capsys):
     assert compared("--format json") == 0
     row = json.loads(capsys.readouterr().out)
     assert row == {
@@ -167,7 +167,7 @@ def test_a_table_has_the_causes_and_counts_come_last(compared, capsys):
     assert said.err.splitlines()[-1] == "1 committed offset would differ"
 
 
-def test_a_group_that_is_not_there_brings_the_nearest(compared, capsys):
+def test_an_unknown_group_suggests_the_nearest_name(compared, capsys):
     assert compared("--group ordres") == 1
     said = capsys.readouterr()
     assert said.err == (

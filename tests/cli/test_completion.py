@@ -1,4 +1,4 @@
-"""`kgroups completion`: what a real bash offers; groups' names by a lake, without Spark."""
+"""`kgroups completion`: the words that a real bash offers; names of groups from a lake, without Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def script() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, script: str) -> Path:
-    """Where bash runs: with a kgroups on its PATH, its script, and files."""
+    """The folder in which bash runs, with a kgroups on its PATH, the script, and files."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark.cli "$@"\n')
     (tmp_path / "bin" / "kgroups").chmod(0o755)
@@ -96,7 +96,7 @@ def test_bash_completes_every_command(folder: Path) -> None:
     assert {command.NAME for command in COMMANDS} <= set(found)
 
 
-def test_bash_completes_names_of_groups_and_runs_none(folder: Path, lake: str) -> None:
+def test_bash_completes_group_names_and_executes_none(folder: Path, lake: str) -> None:
     assert offered(folder, "describe", "--lake", lake, "--group", "bi") == ["billing", "billing.eu"]
     assert offered(folder, "describe", "--group", "or", lake=lake) == ["orders"]
     assert offered(folder, "describe", "--group", "or", lake="./nowhere") == []
@@ -110,7 +110,7 @@ def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixt
     assert all(word in script for word in ("expiring", "export-offsets", "duckdb", "--group-names"))
 
 
-def test_shells_that_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_or_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion"]) == 2
     assert "kgroups: name a shell: bash, zsh, fish, tcsh" in capsys.readouterr().err
     assert main(["completion", "bsh"]) == 2

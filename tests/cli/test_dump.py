@@ -17,7 +17,7 @@ THREE_LOGS = "__consumer_offsets, __share_group_state or __transaction_state"
 
 @pytest.fixture
 def dump(capsys):
-    """Runs the command; gives exit code, lines, stderr."""
+    """Runs the command; returns exit code, lines, stderr."""
 
     def run(*arguments):
         code = main(["dump", *map(str, arguments)])
@@ -84,7 +84,7 @@ def test_a_log_directory_is_read_partition_by_partition_in_the_order_of_the_log(
     assert not [line for line in lines if "reason" in line]
 
 
-def test_a_group_is_its_records_and_the_markers_of_its_transactions(dump):
+def test_a_group_has_its_records_and_the_markers_of_its_transactions(dump):
     _, everything, _ = dump(SEGMENTS / "__consumer_offsets-4")
     code, lines, err = dump(SEGMENTS / "__consumer_offsets-4", "--group", "billing-engine")
     assert (code, err) == (0, "")
@@ -103,7 +103,7 @@ def test_a_tombstone_has_no_value(dump):
     assert "reason" not in tombstone
 
 
-def test_a_group_that_is_not_there_brings_the_nearest_ones(dump):
+def test_a_group_without_records_suggests_the_nearest_names(dump):
     code, lines, err = dump(SEGMENTS / "__consumer_offsets-4", "--group", "biling-engine")
     assert (code, lines) == (0, [])
     assert err == "no record of the group biling-engine; did you mean billing-engine?\n"
@@ -154,7 +154,7 @@ def test_a_half_written_tail_is_normal_and_reported(dump, damaged):
 
 
 def test_a_last_batch_that_audits_hold_back_is_shown_with_a_mark(dump, tmp_path):
-    """The last one of 20 batches says an offset 8 higher than it is."""
+    """The last of 20 batches claims an offset that is 8 too high."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     batches = [batch(number if number < 19 else 27, [(KEY, None)]) for number in range(20)]
@@ -171,7 +171,7 @@ def test_a_last_batch_that_audits_hold_back_is_shown_with_a_mark(dump, tmp_path)
 
 
 @pytest.mark.parametrize("size", [2, 10, 50, 5000])
-def test_what_is_no_segment_is_refused(dump, tmp_path, size):
+def test_a_file_that_is_no_segment_is_refused(dump, tmp_path, size):
     path = tmp_path / "rec.json"
     path.write_text('{"group": "orders-etl", "offset": 12345678901}\n' * (1 + size // 40))
     path.write_bytes(path.read_bytes()[:size])
@@ -179,7 +179,7 @@ def test_what_is_no_segment_is_refused(dump, tmp_path, size):
     assert dump(path) == (2, [], said)
 
 
-def test_a_segment_of_which_nothing_can_be_read_fails_with_one_message(dump, tmp_path):
+def test_a_wholly_unreadable_segment_fails_with_one_message(dump, tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_text("these are no record batches, as anybody can see\n" * 5)
     code, lines, err = dump(path)
@@ -188,7 +188,7 @@ def test_a_segment_of_which_nothing_can_be_read_fails_with_one_message(dump, tmp
     assert err == f"kgroups: no record in {path} can be read: is it a segment of {THREE_LOGS}?\n"
 
 
-def test_a_segment_of_another_name_is_read_also_where_its_beginning_is_lost(dump, tmp_path):
+def test_a_renamed_segment_is_read_even_if_its_beginning_is_lost(dump, tmp_path):
     path = tmp_path / "copy.bin"
     path.write_bytes(b"x" * 100 + FIRST_SEGMENT.read_bytes()[100:])
     code, lines, _ = dump(path)
@@ -197,7 +197,7 @@ def test_a_segment_of_another_name_is_read_also_where_its_beginning_is_lost(dump
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 4096], ids=["empty", "zeros"])
-def test_a_file_that_waits_for_its_first_batch_is_a_segment(dump, tmp_path, content):
+def test_an_empty_or_zeroed_file_is_a_segment(dump, tmp_path, content):
     path = tmp_path / "active"
     path.write_bytes(content)
     code, lines, _ = dump(path)
@@ -246,7 +246,7 @@ def test_another_internal_topic_is_refused(dump, tmp_path):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """Writes the recorded folders of a broker whose names begin with the topic; gives the log directory."""
+    """Writes the recorded folders of a broker whose names begin with the topic; returns the log directory."""
 
     def write(recording, topic=""):
         return recorded_state_logs.write_logs(recording, tmp_path / recording, topic)
@@ -343,7 +343,7 @@ def test_a_log_directory_is_read_log_by_log_and_a_topic_chooses_one(dump, record
         ("legacy-0.11", "__transaction_state"),
     ],
 )
-def test_keys_tell_the_log_where_no_folder_does(dump, recorded, tmp_path, recording, topic):
+def test_keys_identify_the_log_where_no_folder_name_does(dump, recorded, tmp_path, recording, topic):
     folder = recorded(recording) / f"{topic}-1"
     _, named, _ = dump(folder)
     copy = tmp_path / "copy"
@@ -356,7 +356,7 @@ def test_keys_tell_the_log_where_no_folder_does(dump, recorded, tmp_path, record
     assert dump(copy, "--topic", topic)[1] == [line | {"partition": None} for line in named]
 
 
-def test_keys_that_tell_nothing_are_a_clear_message(dump, tmp_path):
+def test_a_log_that_keys_cannot_identify_gives_a_clear_message(dump, tmp_path):
     folder = tmp_path / "orders-3"
     folder.mkdir()
     path = folder / "00000000000000000000.log"
@@ -369,7 +369,7 @@ def test_keys_that_tell_nothing_are_a_clear_message(dump, tmp_path):
     assert (code, [line["reason"] for line in lines]) == (0, ["unknown_record_type", "null_key"])
 
 
-def test_a_topic_against_the_folders_name_is_refused(dump, recorded):
+def test_a_topic_that_contradicts_the_folders_name_is_refused(dump, recorded):
     (segment,) = (recorded("share-4.4") / "__share_group_state-1").glob("*.log")
     code, lines, err = dump(segment, "--topic", "__transaction_state")
     assert (code, lines) == (2, [])

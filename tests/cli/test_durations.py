@@ -28,12 +28,12 @@ def test_a_bare_number_is_refused_with_advice():
 
 
 @pytest.mark.parametrize("text", ["", "h", "-1h", "1.5h", "7 days", "7w", "1h-", "h1", "7d 3", "１h"])
-def test_what_is_no_duration_is_refused_with_examples(text):
+def test_an_invalid_duration_is_refused_with_examples(text):
     with pytest.raises(ValueError, match="use 15m, 48h or 7d"):
         parse_duration(text)
 
 
-def test_more_than_a_century_is_refused_as_no_timestamp_could_hold_it():
+def test_a_duration_over_a_century_is_refused_as_too_long_for_a_timestamp():
     assert parse_duration("36500d") == 36_500 * UNITS_MS["d"]
     with pytest.raises(ValueError, match="longer than a hundred years"):
         parse_duration("36501d")
@@ -52,7 +52,7 @@ def test_more_than_a_century_is_refused_as_no_timestamp_could_hold_it():
         (-900_000, "-15m"),
     ],
 )
-def test_a_duration_reads_as_its_two_largest_units(duration_ms, text):
+def test_a_duration_is_formatted_with_its_two_largest_units(duration_ms, text):
     assert format_duration(duration_ms) == text
 
 

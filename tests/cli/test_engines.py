@@ -36,7 +36,7 @@ def readers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
 
 
 def reported(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows, types and all, in an order of their own."""
+    """The rows with their types, sorted."""
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
 
 
@@ -96,7 +96,9 @@ def test_queries(readers: Readers, query: str) -> None:
     assert one or "lag" in query
 
 
-def test_spark_answers_a_partition_at_a_time_in_order(readers: Readers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_streams_an_answer_partition_by_partition_in_order(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
     everything = list(readers[0].stream(query, {"moment": MOMENT}))
 
@@ -113,7 +115,9 @@ def test_spark_answers_a_partition_at_a_time_in_order(readers: Readers, monkeypa
         next(readers[1].batches("SELECT grup_id FROM groups"))
 
 
-def test_names_that_are_not_there(readers: Readers, capfd: pytest.CaptureFixture[str]) -> None:
+def test_both_engines_refuse_unknown_names_with_suggestions(
+    readers: Readers, capfd: pytest.CaptureFixture[str]
+) -> None:
     for reader in readers:
         with pytest.raises(SqlError, match="group_member_history"):
             reader.sql("SELECT * FROM group_member_historie")
@@ -141,7 +145,7 @@ def test_names_that_are_not_there(readers: Readers, capfd: pytest.CaptureFixture
         "SET spark.sql.ansi.enabled = false",
     ],
 )
-def test_spark_changes_nothing_either(readers: Readers, statement: str) -> None:
+def test_spark_refuses_statements_that_change_something(readers: Readers, statement: str) -> None:
     by_spark = readers[1]
     before = sorted(Path(by_spark.location).rglob("*"))
     with pytest.raises(SqlError, match="this is not one query"):
@@ -150,6 +154,6 @@ def test_spark_changes_nothing_either(readers: Readers, statement: str) -> None:
 
 
 @pytest.mark.parametrize("statement", one_of("SHOW TABLES", "DESCRIBE groups", "EXPLAIN SELECT * FROM groups"))
-def test_both_tell_what_there_is(readers: Readers, statement: str) -> None:
+def test_both_engines_answer_show_describe_and_explain(readers: Readers, statement: str) -> None:
     for reader in readers:
         assert "group_id" in str(reader.sql(statement)) or "groups" in str(reader.sql(statement))

@@ -1,4 +1,4 @@
-"""`kgroups expiring` over a lake: what it leaves to the engine comes to what the rules say of every row."""
+"""`kgroups expiring` over a lake: the rows that the engine chooses are those that the rules choose."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def location(current: dict[str, list[Row]], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many rows became Python objects, query by query."""
+    """The number of rows that became Python objects, by query."""
     counts: list[int] = []
     made = reading.to_rows
 
@@ -114,7 +114,7 @@ def test_the_engine_chooses_the_rows_that_the_rules_choose(
     assert f" {'would' if '--if-empty' in options else 'will'} expire" in err
     assert (" by 20" in err) is ("--within" in options)
     if "--retention" not in options:
-        # The ledger's row, and no more than is printed; of a group a row for each of its reasons.
+        # The ledger's row, and no more rows than are printed; for a group, one row for each of its reasons.
         assert sum(loaded) <= 1 + len(printed) * (1 if "--offsets" in options else 2)
 
 
@@ -123,7 +123,7 @@ def named(rows: list[Row], names: list[str]) -> list[Row]:
 
 
 def in_python(options: list[str], current: dict[str, list[Row]]) -> list[Row]:
-    """From all rows."""
+    """The expected rows, chosen in Python from all rows."""
     asked = "--retention" in options
     rows = decided(current, parse_duration(options[options.index("--retention") + 1]) if asked else R)
     until_ms = None

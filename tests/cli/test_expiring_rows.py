@@ -40,18 +40,18 @@ def found(until=None, if_empty=False):
     return [(row["group_id"], row["partition"], row["expires_in"]) for row in rows]
 
 
-def test_everything_with_a_moment_is_listed_the_soonest_first():
+def test_everything_that_expires_is_listed_soonest_first():
     assert found() == [("due", 0, "now"), ("soon", 1, "12h"), ("soon", 0, "1d"), ("late", 0, "4d 4h")]
 
 
 @pytest.mark.parametrize(
     ("until", "groups"), [(AS_OF, ["due"]), (AS_OF + 12 * HOUR, ["due", "soon"]), (AS_OF - 2 * HOUR, [])]
 )
-def test_until_takes_what_expires_at_that_moment_or_before(until, groups):
+def test_until_lists_offsets_that_expire_at_or_before_that_moment(until, groups):
     assert [group for group, _, _ in found(until)] == groups
 
 
-def test_if_empty_takes_the_moment_of_the_group_without_members():
+def test_if_empty_uses_the_expiry_of_the_group_without_members():
     assert found(if_empty=True)[-1] == ("active", 0, "7d")
 
 
@@ -65,7 +65,7 @@ def test_if_empty_gives_the_reason_of_the_group_without_members(if_empty, reason
     assert (found_row["expires_at"], found_row["reason"], found_row["decision"]) == (if_empty, reason, verdict)
 
 
-def test_a_group_is_one_row_with_its_soonest_offset_and_their_number():
+def test_a_group_is_one_row_with_its_soonest_expiry_and_its_offset_count():
     offsets = expiring_offsets(ALL, as_of_ms=AS_OF_MS, until_ms=None, if_empty=False)
     rows = [
         (row["group_id"], row["offset_count"], row["reason"], row["expires_at"]) for row in expiring_groups(offsets)
@@ -77,7 +77,7 @@ def test_a_group_is_one_row_with_its_soonest_offset_and_their_number():
     ]
 
 
-def test_a_group_that_stands_in_two_partitions_is_two_rows():
+def test_a_group_in_two_partitions_is_two_rows():
     twice = [SOON, SOON | {"offsets_partition": 4}]
     offsets = expiring_offsets(twice, as_of_ms=AS_OF_MS, until_ms=None, if_empty=False)
     assert [row["offsets_partition"] for row in expiring_groups(offsets)] == [3, 4]

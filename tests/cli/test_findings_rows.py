@@ -1,4 +1,4 @@
-"""`kgroups findings`: which rows, in which order, what it says of them, how it exits."""
+"""`kgroups findings`: its rows, their order, its messages and its exit codes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FINDINGS = [
     finding(3, "committed_by_non_owner", "orders", topic="t", partition=2, member_id="m"),
 ]
 AUDITS = [
-    ledger_row(1, {"offset_commits": 5}),  # of software that did not look
+    ledger_row(1, {"offset_commits": 5}),  # by a version that did not look for findings
     ledger_row(2, {"findings": 1}),
     ledger_row(3, {"findings": 4}),
     ledger_row(4, {}),  # maintenance
@@ -112,7 +112,7 @@ OF_LAST = [
 ]
 
 
-def test_a_finding_of_an_older_layout_has_its_name_of_today(run: Run) -> None:
+def test_a_finding_of_an_older_layout_has_its_present_name(run: Run) -> None:
     before = {**finding(3, "lost_when_emptied", "orders"), "finding": "goes_when_emptied"}
     lake = Lake([before, finding(3, "expiry_overdue", "orders")], AUDITS)
     assert reported(run("--format", "json", of=lake)[1]) == [
@@ -123,7 +123,7 @@ def test_a_finding_of_an_older_layout_has_its_name_of_today(run: Run) -> None:
     assert (code, reported(out)) == (4, [(3, "lost_when_emptied", "orders")])
 
 
-def test_the_last_audit_that_looked_is_reported_errors_first(run: Run) -> None:
+def test_findings_of_the_last_audit_that_looked_are_reported_errors_first(run: Run) -> None:
     code, out, err = run("--format", "json")
     assert (code, reported(out)) == (0, OF_LAST)
     assert err == "1 error, 2 warnings, 1 notice (audit 3, as of 2026-11-16 06:30:00 UTC)\n"
@@ -144,14 +144,14 @@ def test_the_last_audit_that_looked_is_reported_errors_first(run: Run) -> None:
     ],
     ids=lambda value: "-".join(value).strip("-") if value and isinstance(value[0], str) else "",
 )
-def test_options_choose(run: Run, words: list[str], found: list[Any]) -> None:
+def test_options_choose_findings(run: Run, words: list[str], found: list[Any]) -> None:
     code, out, _ = run("--format", "json", *words)
     assert (code, reported(out)) == (0, found)
     code, out, _ = run("--format", "json", "--fail-if-any", *words)
     assert (code, reported(out)) == (4 if found else 0, found)
 
 
-def test_for_eyes_each_is_a_paragraph_with_what_it_names(run: Run) -> None:
+def test_as_text_each_finding_is_a_paragraph_headed_by_its_subject(run: Run) -> None:
     _, out, _ = run("--severity", "error,warning")
     assert out.splitlines() == [
         "error hanging_transaction of producer 7, __consumer_offsets-9, since 2026-11-16 06:30:00 UTC",
@@ -200,7 +200,7 @@ def test_a_mistake_is_reported_in_one_message(run: Run, words: list[str], code: 
     assert message in err and "Traceback" not in err
 
 
-def test_a_lake_in_which_nobody_has_looked_says_what_to_do(run: Run) -> None:
+def test_a_lake_never_searched_for_findings_says_what_to_do(run: Run) -> None:
     code, out, err = run(of=Lake([], AUDITS[:1]))
     assert (code, out) == (1, "")
     assert "run kgroups audit" in err

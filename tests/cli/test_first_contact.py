@@ -1,4 +1,4 @@
-"""Somebody uses a lake for the first time, and mistypes or lacks something."""
+"""A first-time user of a lake mistypes or lacks something."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_before_an_audit_has_finished_nothing_is_printed(
 @pytest.mark.parametrize(
     "command", ["history --group orders-etl", "history --all-groups", "export-offsets --all-groups"]
 )
-def test_a_topic_that_is_not_there_brings_the_nearest(
+def test_an_unknown_topic_suggests_the_nearest_name(
     command: str, lake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command.split(), "--topic", "order", "--topic", "orders:0", "--lake", lake]) == 1
@@ -40,7 +40,7 @@ def test_a_topic_that_is_not_there_brings_the_nearest(
     assert "did you mean orders" in err
 
 
-def test_without_a_near_name_the_topics_that_there_are_are_named(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_similar_name_the_existing_topics_are_listed(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--group", "email-sender", "--topic", "zzz", "--lake", lake]) == 1
     assert capsys.readouterr().err.rstrip().endswith("; there are emails")
     assert main(["history", "--all-groups", "--topic", "zzz", "--lake", lake]) == 1
@@ -48,7 +48,7 @@ def test_without_a_near_name_the_topics_that_there_are_are_named(lake: str, caps
 
 
 @pytest.mark.parametrize("command", ["history", "export-offsets"])
-def test_a_partition_that_is_not_there_brings_those_that_are(
+def test_an_unknown_partition_lists_the_existing_ones(
     command: str, lake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "--all-groups", "--topic", "orders:0,9", "--lake", lake]) == 1
@@ -58,7 +58,7 @@ def test_a_partition_that_is_not_there_brings_those_that_are(
     assert err.endswith("; found partitions 0-5\n")
 
 
-def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_table_points_to_the_list_of_tables(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "SELECT * FROM gruops", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -66,7 +66,7 @@ def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pyte
     assert err.endswith("kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one\n")
 
 
-def test_reading_needs_the_smaller_installation(
+def test_reading_without_any_engine_suggests_the_smaller_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kgroups_spark.reading.open_lake.has_pyspark", lambda: False)

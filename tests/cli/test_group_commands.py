@@ -1,6 +1,6 @@
 """kgroups describe, history and export-offsets on the story of a shop's groups, and on a few rows made for a case.
 
-tests/data/story.json says what happened and why; it was written when it happened.
+tests/data/story.json records what happened and why; it was written while it happened.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def before(events: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     }
 
 
-def test_offsets_are_all_that_are_committed_with_the_member_they_are_assigned_to(rows: Any) -> None:
+def test_describe_lists_all_committed_offsets_with_the_owners_of_their_partitions(rows: Any) -> None:
     found = rows("describe --all-groups")
     committed = story().sql("SELECT group_id, topic, partition, committed_offset FROM committed_offsets")
     assert {tuple(row.values()) for row in committed} == {
@@ -75,7 +75,7 @@ def test_offsets_are_all_that_are_committed_with_the_member_they_are_assigned_to
     assert {slot: owner for slot, owner in owners.items() if owner is not None} == assigned
 
 
-def test_kafkas_columns_by_type_of_group(kgroups: Any) -> None:
+def test_describe_prints_kafkas_columns_by_type_of_group(kgroups: Any) -> None:
     """As 4.3.1's ConsumerGroupCommand, ShareGroupCommand and StreamsGroupCommand print them, then ours."""
     offsets = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID EXPIRES-AT PENDING"
     members = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS"
@@ -106,15 +106,15 @@ def test_kafkas_columns_by_type_of_group(kgroups: Any) -> None:
         assert (code, headings(out)) == (0, expected.split()), (options, err)
 
 
-def test_pending_offsets_and_expiry_stand_beside_what_is_committed(rows: Any) -> None:
+def test_pending_offsets_are_listed_beside_committed_ones(rows: Any) -> None:
     pending = {row["partition"]: row["pending_offsets"] for row in rows("describe --group payments-ledger")}
     assert pending == {0: [49746], 1: None, 2: None}
     (state,) = rows("describe --group payments-ledger --state")
     assert (state["state"], state["offset_count"], state["pending_count"]) == ("Stable", 3, 1)
 
 
-def test_a_share_group_has_the_partitions_that_were_initialized_by_then(rows: Any) -> None:
-    """Its start offsets are in another topic; it was given members' partitions at 07:03:25."""
+def test_a_share_group_as_of_a_moment_has_its_initialized_partitions(rows: Any) -> None:
+    """Its start offsets are in another topic; its members were assigned partitions at 07:03:25."""
     assert rows("describe --group packing-tasks --as-of 2026-10-26T07:03:20") == []
     found = rows("describe --group packing-tasks --as-of 2026-10-26T07:03:22")
     assert [(row["topic"], row["partition"], row["owner_member_id"]) for row in found] == [
@@ -122,8 +122,8 @@ def test_a_share_group_has_the_partitions_that_were_initialized_by_then(rows: An
     ]
 
 
-def test_a_share_group_has_the_start_offsets_that_were_stored_by_then(rows: Any, kgroups: Any) -> None:
-    """The ends of its topics are not known as of a moment, and so is no lag."""
+def test_a_share_group_as_of_a_moment_has_its_stored_start_offsets(rows: Any, kgroups: Any) -> None:
+    """The log end offsets of its topics are not known as of a moment, so there is no lag."""
     reader = share_group()
     for at, expected in ((3, [20, 30]), (4, [20, 30]), (5, [27, 30]), (7, [27, 38]), (9, [27, 38])):
         found = rows(f"describe --group g --as-of {at * 1000 + 1_000_000_000_000}", reader)
@@ -145,7 +145,7 @@ def test_a_share_group_has_the_start_offsets_that_were_stored_by_then(rows: Any,
         (None, {"records_lost": 1}, "27 13 38 1", None),
     ],
 )
-def test_describe_says_what_it_knows_of_a_share_groups_start_offsets(
+def test_describe_notes_the_limits_of_a_share_groups_start_offsets(
     at: int | None, reader: dict[str, Any], offsets_and_lags: str, note: str | None, kgroups: Any
 ) -> None:
     as_of = "" if at is None else f" --as-of {at * 1000 + 1_000_000_000_000}"
@@ -156,7 +156,7 @@ def test_describe_says_what_it_knows_of_a_share_groups_start_offsets(
     assert notes == [] if note is None else [note in line for line in notes] == [True]
 
 
-def test_members_as_kafka_writes_their_assignments(kgroups: Any) -> None:
+def test_members_have_assignments_as_kafka_prints_them(kgroups: Any) -> None:
     _, out, _ = kgroups("describe --group shipment-tracker --members --verbose")
     assert "orders:0;shipments:0,2" in out
     _, out, _ = kgroups("describe --group order-totals --members")
@@ -175,7 +175,7 @@ def test_a_group_as_of_a_moment(rows: Any) -> None:
 
 
 def removals() -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """By group and time, what the story tells of each removal of a group, its offsets' included."""
+    """The story's events for each removal of a group, its offsets' removal included, by group and time."""
     found = defaultdict(list)
     for event in STORY["events"]:
         if event["what"] in ("group_removed", "group_deleted", "offsets_expired"):
@@ -184,7 +184,9 @@ def removals() -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("removal", some_of(5, *removals()))
-def test_a_group_that_is_gone_is_dead_with_cause_and_comes_back(kgroups: Any, removal: tuple[str, int]) -> None:
+def test_a_removed_group_is_dead_with_a_cause_and_its_offsets_can_be_exported(
+    kgroups: Any, removal: tuple[str, int]
+) -> None:
     (group, at_ms), events = removal, removals()[removal]
     (cause,) = {event["cause"] for event in events}
     code, out, err = kgroups(f"describe --group {group} --as-of {at_ms} --format json")
@@ -204,7 +206,7 @@ def test_a_group_that_is_gone_is_dead_with_cause_and_comes_back(kgroups: Any, re
     assert {(topic, int(partition)): int(offset) for topic, partition, offset in lines} == before(events)
 
 
-def test_the_last_members_of_a_group_that_is_gone(kgroups: Any, rows: Any) -> None:
+def test_describe_names_the_last_members_of_a_removed_group(kgroups: Any, rows: Any) -> None:
     members = {row["client_id"] for row in rows("describe --group newsletter-2024 --members")}
     assert members == {"consumer-newsletter-2024-1"}
     _, _, err = kgroups("describe --group newsletter-2024")
@@ -213,7 +215,7 @@ def test_the_last_members_of_a_group_that_is_gone(kgroups: Any, rows: Any) -> No
     assert (state["state"], state["member_count"], state["removal_cause"]) == ("Dead", 0, "group_deleted")
 
 
-def test_an_unknown_group_brings_the_nearest_names(kgroups: Any) -> None:
+def test_an_unknown_group_suggests_the_nearest_names(kgroups: Any) -> None:
     for command in ("describe", "history", "export-offsets"):
         code, out, err = kgroups(f"{command} --group invoice-exports")
         assert (code, out) == (1, "")
@@ -223,7 +225,7 @@ def test_an_unknown_group_brings_the_nearest_names(kgroups: Any) -> None:
     assert "does not exist as of 2026-10-01 00:00:00 UTC (Dead) and is nowhere in the log read up to then" in err
 
 
-def test_one_group_or_all_are_asked_for(kgroups: Any) -> None:
+def test_missing_or_contradictory_options_are_bad_usage(kgroups: Any) -> None:
     assert kgroups("describe")[0] == kgroups("history --all-groups --group a")[0] == 2
     assert kgroups("describe --group a --members --state")[0] == 2
     assert kgroups("history --group a --topic orders:x")[0] == 2
@@ -231,14 +233,14 @@ def test_one_group_or_all_are_asked_for(kgroups: Any) -> None:
     assert kgroups("history --group invoice-export --since 2026-11-02 --until 2026-11-01")[0] == 2
 
 
-def test_every_event_and_cause_has_words() -> None:
+def test_every_event_and_cause_has_a_text() -> None:
     assert set(history.EVENTS) == {*EVENTS, *share_events.EVENTS, *transaction_events.EVENTS}
     assert set(gone_groups.REMOVAL_CAUSES) == set(CAUSES)
     moves = {"no_members", "with_members", "transaction", "topic_recreated", "unknown"}
     assert set(history.MOVE_CAUSES) == moves
 
 
-def test_what_happened_last_night(kgroups: Any) -> None:
+def test_history_shows_last_nights_events(kgroups: Any) -> None:
     _, out, err = kgroups("history --group invoice-export --since 2026-11-11T00:00 --until 2026-11-11T02:50")
     reported = [line.split("  ") for line in out.splitlines()]
     reported = [[cell.strip() for cell in line if cell.strip()] for line in reported]
@@ -250,7 +252,7 @@ def test_what_happened_last_night(kgroups: Any) -> None:
     assert "7 events from 2026-11-11 00:00:00 to 2026-11-11 02:50:00 UTC; 9 offset records in that time" in err
 
 
-def test_history_is_in_order_and_its_newest_part(rows: Any, kgroups: Any) -> None:
+def test_history_is_in_order_and_limit_keeps_the_newest_events(rows: Any, kgroups: Any) -> None:
     everything = rows("history --group packing-tasks --limit 1000")
     places = [(row["log_offset"], row["event_index"]) for row in everything]
     assert places == sorted(places)
@@ -276,13 +278,13 @@ def test_a_topic_chooses_the_events_of_its_partitions(rows: Any) -> None:
     assert {row["partition"] for row in chosen if row["topic"] == "orders"} == {0, 5}
 
 
-def test_assignments_name_topics_also_where_the_log_has_ids(kgroups: Any) -> None:
+def test_assignments_name_topics_even_where_the_log_has_ids(kgroups: Any) -> None:
     _, out, _ = kgroups("history --group packing-tasks --limit 2")
     assert "shipments:0  " in out
     assert "shipments:0,2" in out
 
 
-def test_every_commit_with_what_became_of_it(rows: Any, kgroups: Any) -> None:
+def test_history_commits_lists_every_commit_with_its_outcome(rows: Any, kgroups: Any) -> None:
     found = rows("history --group billing-engine --commits --limit 100000")
     records = story().sql("SELECT log_offset FROM offset_commits WHERE group_id = :group", group="billing-engine")
     assert [row["log_offset"] for row in found] == sorted(row["log_offset"] for row in records)
@@ -293,7 +295,7 @@ def test_every_commit_with_what_became_of_it(rows: Any, kgroups: Any) -> None:
 
 
 def split_group() -> ArrowReader:
-    """`g` hashes to 3 of 50 partitions; others tell that there are 50."""
+    """`g` hashes to partition 3 of 50; the other groups show that there are 50."""
     count = [group(21, group_id="y", is_misplaced=False), group(48, group_id=chr(0x130), is_misplaced=False)]
     return reader_of(
         groups=[group(3, is_misplaced=False), group(7, is_misplaced=True), *count],
@@ -302,7 +304,7 @@ def split_group() -> ArrowReader:
     )
 
 
-def test_a_group_in_two_offsets_partitions(kgroups: Any) -> None:
+def test_describe_shows_a_group_in_two_offsets_partitions_as_two_tables(kgroups: Any) -> None:
     code, out, err = kgroups("describe --group g", split_group())
     assert code == 0
     first, second = out.split("\n\n")
@@ -323,7 +325,7 @@ def importable(rows: list[dict[str, Any]], right: dict[str, int]) -> tuple[list[
     return list(export_offsets.importable(sorted(map(slot_of, rows)), right, notes.append)), notes
 
 
-def test_of_two_offsets_partitions_the_one_counts_that_the_name_belongs_to() -> None:
+def test_export_prefers_the_offsets_partition_that_the_name_belongs_to() -> None:
     rows = [committed(3, 5, to_datetime(1)), committed(7, 9, to_datetime(2))]
     chosen, notes = importable(rows, {"g": 3})
     assert [slot.committed_offset for slot in chosen] == [5]
@@ -333,7 +335,7 @@ def test_of_two_offsets_partitions_the_one_counts_that_the_name_belongs_to() -> 
     assert notes == ["group 'g', t-0 is in two offsets partitions: taken from 7 (9), not from 3 (5)"]
 
 
-def test_of_two_offsets_partitions_an_offset_that_the_tool_refuses_does_not_count() -> None:
+def test_export_passes_over_an_offset_that_kafkas_tool_refuses() -> None:
     rows = [committed(3, -1, to_datetime(1)), committed(7, 9, None), committed(8, 4, None, partition=1)]
     chosen, notes = importable(rows, {"g": 3})
     assert [(slot.offsets_partition, slot.committed_offset) for slot in chosen] == [(7, 9), (8, 4)]
@@ -357,8 +359,8 @@ def test_a_group_in_two_offsets_partitions_is_exported_from_one(
     assert "1 offset of 1 group" in err
 
 
-def test_offsets_are_exported_as_they_come() -> None:
-    """No more is read ahead than what is written in one piece."""
+def test_offsets_are_exported_while_they_are_read() -> None:
+    """No more rows are read ahead than are written in one piece."""
     read = 0
 
     def slots() -> Iterator[export_offsets.Slot]:
@@ -422,7 +424,7 @@ def three_logs() -> ArrowReader:
     )
 
 
-def test_history_tells_what_all_three_logs_say_of_a_group(rows: Any, kgroups: Any) -> None:
+def test_history_has_a_groups_events_from_all_three_logs(rows: Any, kgroups: Any) -> None:
     reported = rows("history --group g", three_logs())
     assert [(row["event"], row["topic"], row["partition"], row["transactional_id"]) for row in reported] == [
         ("offset_removed", "t", 0, None),
@@ -448,7 +450,7 @@ def test_history_tells_what_all_three_logs_say_of_a_group(rows: Any, kgroups: An
     ]
 
 
-def test_half_a_file_is_not_left_behind(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_export_leaves_no_partial_file(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(lines: Iterable[export_offsets.Slot], *, is_single: bool) -> Iterator[str]:
         yield from export_lines(lines, is_single=is_single)
         raise KgroupsError("the lake is gone")
@@ -470,13 +472,13 @@ def test_offsets_without_a_group_are_reported(kgroups: Any) -> None:
     assert "does not exist (Dead), but has offsets" in err
 
 
-def test_what_expired_piece_by_piece_comes_back_but_not_of_a_deleted_topic(rows: Any) -> None:
+def test_describe_shows_offsets_that_expired_one_by_one_except_those_of_a_deleted_topic(rows: Any) -> None:
     found = rows("describe --group g", gone_piece_by_piece())
     assert offsets_of(found) == {("t", 0): 51, ("t", 1): 52}
     assert {parse_time(row["as_of"]) for row in found} == {10**12 + 2999}
 
 
-def test_a_removal_that_nobody_saw_is_reported_as_such(kgroups: Any) -> None:
+def test_a_removal_without_events_has_an_unknown_cause(kgroups: Any) -> None:
     code, _, err = kgroups("describe --group g", gone(removed_at=None, events=[]))
     assert code == 0
     assert "When and why it was removed is unknown" in err
@@ -503,7 +505,7 @@ def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
     assert "the tool prints a stack trace and goes on" in err
 
 
-def test_csv_quotes_what_must_be_and_leaves_out_what_the_tool_cannot_take() -> None:
+def test_csv_quotes_names_and_leaves_out_rows_that_kafkas_tool_cannot_take() -> None:
     rows = [
         committed(3, 5, to_datetime(1), group_id=name, partition=number)
         for number, name in enumerate(("plain", 'a, "b"', "two\nlines"))
@@ -516,7 +518,7 @@ def test_csv_quotes_what_must_be_and_leaves_out_what_the_tool_cannot_take() -> N
     ]
 
 
-def test_a_file_is_written_once(kgroups: Any, tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(kgroups: Any, tmp_path: Path) -> None:
     file = tmp_path / "offsets.csv"
     line = f"export-offsets --group nightly-settlement --output {file}"
     code, out, _ = kgroups(line)
@@ -529,13 +531,15 @@ def test_a_file_is_written_once(kgroups: Any, tmp_path: Path) -> None:
     assert file.read_text() == written
 
 
-def test_a_file_in_no_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -> None:
+def test_a_file_in_a_missing_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -> None:
     code, out, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/no/offsets.csv")
     assert (code, out) == (2, "")
     assert err == f"kgroups: --output {tmp_path}/no/offsets.csv: no folder {tmp_path}/no; create it first\n"
 
 
-def test_a_full_disk_is_named_by_its_file(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_the_files_name(
+    kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> Iterator[str]:
         yield "half"
         raise OSError(28, "No space left on device")
@@ -555,7 +559,7 @@ def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_the_columns_of_json_are_those_that_are_promised(rows: Any) -> None:
+def test_json_has_the_promised_columns(rows: Any) -> None:
     for options, names in (
         ("", describe_rows.OFFSET_COLUMNS),
         ("--members", describe_rows.MEMBER_COLUMNS),

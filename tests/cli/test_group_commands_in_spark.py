@@ -1,4 +1,4 @@
-"""describe, history and export-offsets say the same by Spark as by DuckDB: of a group that is gone and of a share
+"""describe, history and export-offsets answer the same with Spark as with DuckDB: for a removed group and a share
 group, now and as of a moment. (tests/cli/test_engines.py has the readers themselves.)"""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
         f"describe --group s --as-of {10**12 + 5000}",
     ),
 )
-def test_both_engines_say_the_same(
+def test_both_engines_give_the_same_answers(
     readers: tuple[ArrowReader, SparkArrowReader],
     kgroups: Callable[..., Said],
     line: str,

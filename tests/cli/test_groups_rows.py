@@ -22,7 +22,7 @@ def test_all_groups_are_ordered_by_name_then_partition():
     assert chosen() == [("a", 1), ("a", 2), ("b", 0), ("c", 0)]
 
 
-def test_state_and_type_both_choose():
+def test_options_state_and_type_choose_groups():
     assert chosen(states=["Empty"]) == [("b", 0), ("c", 0)]
     assert chosen(types=["classic", "share"]) == [("a", 1), ("a", 2), ("c", 0)]
     assert chosen(states=["Empty"], types=["consumer"]) == [("b", 0)]

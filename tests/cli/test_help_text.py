@@ -1,4 +1,4 @@
-"""Help in the width of the screen: no line of prose, and no example that can be shorter, goes over its edge."""
+"""Help fits the width of the screen: no line of prose, and no example that can be shorter, is wider."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def shown(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return HelpFormatter("kgroups")._fill_text(TEXT, width, "").splitlines()
 
 
-def test_where_it_fits_it_stands_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_that_fits_is_printed_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(84, monkeypatch) == TEXT.splitlines()
 
 
-def test_where_it_does_not_prose_is_filled_and_comments_go_below_their_examples(
+def test_on_a_narrow_screen_prose_is_filled_and_comments_go_below_their_examples(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert shown(56, monkeypatch) == [
@@ -58,13 +58,13 @@ def helps() -> dict[str, str]:
     return {"": parser.format_help()} | {name: each.format_help() for name, each in commands.choices.items()}
 
 
-def test_no_help_is_wider_than_80_columns_but_where_a_word_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_help_is_wider_than_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     wide = [line for text in helps().values() for line in text.splitlines() if len(line) > 80]
     assert wide == []
 
 
-def test_no_word_of_a_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_word_of_the_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     before = {name: text.split() for name, text in helps().items()}
     monkeypatch.setenv("COLUMNS", "80")
@@ -72,7 +72,7 @@ def test_no_word_of_a_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def commands_in(text: str) -> list[list[str]]:
-    """The words that a shell makes of each example, where a line that ends with a backslash goes on in the next."""
+    """The words that a shell reads in each example; a line that ends with a backslash continues in the next."""
     examples = re.sub(r"\\\n +", "", text.partition("examples:\n")[2].partition("\n\n")[0]).splitlines()
     return [shlex.split(re.split(" {3,}", line.strip())[0]) for line in examples if line.startswith("  kgroups ")]
 
@@ -86,7 +86,7 @@ def test_an_example_can_be_pasted_however_narrow_the_screen(columns: int, monkey
     assert {name: [" ".join(words) for words in commands_in(text)] for name, text in helps().items()} == before
 
 
-def test_no_example_is_cut_inside_of_quotes() -> None:
+def test_no_example_is_broken_inside_quotes() -> None:
     text = "examples:\n  kgroups sql --lake ./lake \"SELECT 'a b' FROM groups\" --format csv > 'my report.csv'"
     assert HelpFormatter("kgroups")._fill_text(text, 40, "").splitlines() == [
         "examples:",

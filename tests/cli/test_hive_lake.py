@@ -1,6 +1,6 @@
 """A lake in a schema of a Hive metastore that lasts (embedded Derby), each night in a process of its own, as users run
 it: found by the commands through SPARK_CONF_DIR in the first night, through spark-submit's properties in the second.
-Part of the soak: what a session's catalog shows is tried in tests/lake/test_catalog_schema.py."""
+Part of the soak; tests/lake/test_catalog_schema.py covers the catalog of one session."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def place(tmp_path_factory):
 
 
 def kgroups(place, set_up, *lines):
-    """Runs all commands in one process: the output of each by its words, and what all wrote on stderr."""
+    """Runs all commands in one process; returns the output of each by its words, and the stderr of all."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **set_up}
     environment.pop("KGROUPS_LAKE", None)
     ran = subprocess.run(
@@ -83,9 +83,9 @@ def kgroups(place, set_up, *lines):
 
 
 @by_each_writer
-def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them(local, place, chosen, writer):
-    """The first night is by parts: what either writer does to tables of a catalog is tried in tests/lake. Spark's
-    writer is the one that an audit takes by itself here."""
+def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_them(local, place, chosen, writer):
+    """The parts writer writes the first night; tests/lake covers both writers on tables of a catalog. Spark's
+    writer is an audit's own choice here."""
     second = ["--writer", "parts"] if writer == "parts" else []
     log = place / "logs" / "transactions-4.3"
     night = ["audit", "--segments", "segments"]
@@ -127,6 +127,6 @@ def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them
     assert contents(schema) == contents(place / "folder")
     assert {path.name for path in schema.iterdir()} - {"_work"} == set(TABLES)
     assert {row["audit_id"] for row in rows(schema, "offset_commits")} == {1, 2}
-    # Parts are named by their audit, files of Spark by their task.
+    # Parts are named after their audit, Spark's files after their task.
     files = {Path(path).name.split("-")[1] for path in DeltaTable(str(schema / "offset_commits")).file_uris()}
     assert {len(part) for part in files} == {"parts": {8}, "spark": {5, 8}}[writer]

@@ -1,4 +1,4 @@
-"""Any client that may join a group chooses its name: whatever the name holds, a terminal gets printable text alone."""
+"""Any client that may join a group chooses its name: whatever the name contains, terminals get only printable text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = ["\x1bc", "\rorders-etl", "\u202e", "\x9b2J", "=cmd|' /C calc'!A0", "\
 
 
 def hostile(name: str | None) -> str | None:
-    """One of the names, with the group's own after it."""
+    """One of the hostile names, with the group's own name after it."""
     return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
 
 
@@ -90,35 +90,31 @@ def test_no_command_prints_control_characters(
         "findings --group payments-ledgerx",
     ],
 )
-def test_names_that_were_perhaps_meant_are_spelled_out(
-    command: str, lake: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_suggested_names_are_escaped(command: str, lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*shlex.split(command), "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert "; did you mean " in err
     assert (out, err.count("\n"), has_no_controls(err)) == ("", 1, True)
 
 
-def test_dump_spells_out_the_names_that_were_perhaps_meant(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dump_escapes_suggested_names(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"group_id": "orders\x1bc", "offset": 1}]
     monkeypatch.setattr("kgroups_spark.commands.dump._lines", lambda _: iter(lines))
     assert main(["dump", str(SEGMENTS / "__consumer_offsets-0"), "--group", "ordersc"]) == 0
     assert capsys.readouterr() == ("", "no record of the group ordersc; did you mean orders\\x1bc?\n")
 
 
-def test_csv_has_every_name_as_it_is(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_keeps_every_name_unchanged(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT DISTINCT group_id FROM committed_offsets"
     assert main(["sql", query, "--lake", lake, "--format", "csv"]) == 0
     read = [row["group_id"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))]
     assert {name[: len(each)] for name in read for each in HOSTILE if name.startswith(each)} == set(HOSTILE)
 
 
-def test_offsets_for_kafkas_tool_are_one_row_a_line_of_it(
+def test_exported_offsets_are_one_row_per_line_for_kafkas_tool(
     lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tool cuts at line feeds before it looks at quotes; a carriage return in quotes it takes (4.3.1, tried)."""
+    """The tool splits at line feeds before it looks at quotes; it takes a carriage return in quotes (4.3.1, tried)."""
     output = tmp_path / "offsets.csv"
     assert main(["export-offsets", "--all-groups", "--lake", lake, "--output", str(output)]) == 0
     err = capsys.readouterr().err

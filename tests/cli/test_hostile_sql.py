@@ -32,7 +32,7 @@ PROPERTY = "kgroups.hostile"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a lake, and a folder `outside` with a file."""
+    """A folder with a lake, and with a folder `outside` with a file."""
     folder = tmp_path_factory.mktemp("hostile")
     write_lake(folder / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
     (folder / "outside").mkdir()
@@ -79,7 +79,7 @@ def assert_refused(reader: LakeReader, text: str) -> None:
 
 
 def assert_nothing_shown(reader: LakeReader, text: str) -> None:
-    """DuckDB does not open what EXPLAIN names, nor look at queries that nobody reads."""
+    """DuckDB neither opens the files that EXPLAIN names nor looks at subqueries that nothing reads."""
     try:
         assert SECRET not in str(reader.arrow(text).to_pylist())
     except SqlError as refused:
@@ -97,7 +97,7 @@ def test_spark_runs_no_hostile_statement(by_spark: SparkReader, folder: Path, ch
 
 
 @pytest.mark.spark
-def test_spark_runs_no_query_with_something_hostile_in_it(by_spark: SparkReader, folder: Path, chosen: Chosen) -> None:
+def test_spark_runs_no_query_that_hides_something_hostile(by_spark: SparkReader, folder: Path, chosen: Chosen) -> None:
     before = files(folder)
     texts = [*hostile.SPARK_QUERIES, *queries(hostile.SPARK_RELATIONS, hostile.SPARK_EXPRESSIONS)]
     for text, around in chosen.some(product(texts, hostile.AROUND_QUERIES), 100):
@@ -160,7 +160,7 @@ def assert_untouched(by_spark: SparkReader, folder: Path, before: list[tuple[Pat
 
 
 @pytest.mark.spark
-def test_the_sessions_settings_are_its_own_again(by_spark: SparkReader) -> None:
+def test_a_query_restores_the_sessions_settings(by_spark: SparkReader) -> None:
     conf = by_spark.spark.conf
     conf.set("spark.sql.runSQLOnFiles", "true")
     before = {name: conf.get(name, None) for name in SETTINGS}
@@ -171,8 +171,8 @@ def test_the_sessions_settings_are_its_own_again(by_spark: SparkReader) -> None:
 
 
 @pytest.mark.spark
-def test_a_name_of_with_hides_no_view_of_the_session(by_spark: SparkReader, folder: Path) -> None:
-    """Only the analysis knows what a name means."""
+def test_a_name_in_a_with_clause_hides_no_view_of_the_session(by_spark: SparkReader, folder: Path) -> None:
+    """Only Spark's analysis knows what a name refers to."""
     by_spark.spark.read.text(str(folder / "outside" / "secret")).createOrReplaceTempView("mine")
     try:
         for query in (
@@ -187,14 +187,14 @@ def test_a_name_of_with_hides_no_view_of_the_session(by_spark: SparkReader, fold
 
 
 @pytest.mark.spark
-def test_spark_puts_no_settings_and_no_environment_into_texts(by_spark: SparkReader) -> None:
+def test_spark_substitutes_no_settings_or_environment_in_strings(by_spark: SparkReader) -> None:
     for text in ("${env:HOME}", "${system:user.dir}", "${spark.app.name}", "${hiveconf:spark.app.name}"):
         assert by_spark.sql(f"SELECT '{text}' AS x") == [{"x": text}]
 
 
 @pytest.mark.spark
 def test_every_function_of_spark_is_allowed_or_left_out_for_a_reason(by_spark: SparkReader) -> None:
-    """A newer Spark's functions make this fail: somebody has to look at them."""
+    """New functions of a newer Spark make this fail, so that they are reviewed."""
     jvm = by_spark.spark._jvm
     assert jvm is not None
     analysis = jvm.org.apache.spark.sql.catalyst.analysis
@@ -227,13 +227,13 @@ def test_every_function_of_spark_is_allowed_or_left_out_for_a_reason(by_spark: S
 
 
 @pytest.mark.spark
-def test_spark_runs_what_people_ask(by_spark: SparkReader, chosen: Chosen) -> None:
+def test_spark_runs_the_queries_that_people_ask(by_spark: SparkReader, chosen: Chosen) -> None:
     for query in chosen.some(hostile.SPARK_GOOD, 3):
         by_spark.arrow(query)
 
 
 @pytest.mark.spark
-def test_a_bug_of_sparks_is_one_message(by_spark: SparkReader) -> None:
+def test_a_bug_in_spark_is_one_message(by_spark: SparkReader) -> None:
     query = "WITH t AS (SELECT now() AS x) SELECT * FROM groups_as_of((SELECT x FROM t))"
     with pytest.raises(SqlError, match=r"^Spark failed: java\.util\.NoSuchElementException: key not found"):
         by_spark.sql(query)

@@ -17,7 +17,7 @@ def job(name):
 
 @pytest.fixture
 def lake(tmp_path):
-    """Its last audit judged a week after the log's end: what is not in use is due."""
+    """A lake whose last audit judged as of a week after the log's end: every offset not in use is due."""
     with zipfile.ZipFile(LAKE) as archive:
         archive.extractall(tmp_path)
     return str(tmp_path / "lake")
@@ -37,7 +37,7 @@ def test_help_names_the_script(name, capsys):
     assert capsys.readouterr().err.endswith(f"(see {name}.py --help)\n")
 
 
-def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
+def test_a_job_run_as_a_script_exits_with_the_commands_code(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [str(JOB), "--lake", "./new"])
     with pytest.raises(SystemExit, match=r"^2$"):
         runpy.run_path(str(JOB), run_name="__main__")
@@ -50,7 +50,7 @@ def test_the_rebuild_is_a_job_too(capsys):
     assert capsys.readouterr().err.startswith("kgroups: no lake at ./new: there is no such folder")
 
 
-def test_expiring_groups_are_a_table_an_exit_code_and_a_file(lake, tmp_path, capsys):
+def test_expiring_groups_print_a_table_set_the_exit_code_and_write_a_file(lake, tmp_path, capsys):
     output = tmp_path / "expiring.csv"
     assert job("expiring_groups")(["--lake", lake, "--within", "1h", "--output", str(output)]) == 4
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
@@ -61,7 +61,7 @@ def test_expiring_groups_are_a_table_an_exit_code_and_a_file(lake, tmp_path, cap
     assert "expires_in" not in header
 
 
-def test_expiring_groups_as_json_lines_and_none_that_expires(lake, tmp_path, capsys):
+def test_expiring_groups_write_json_lines_or_an_empty_file(lake, tmp_path, capsys):
     output = tmp_path / "expiring.json"
     assert job("expiring_groups")(["--lake", lake, "--offsets", "--output", str(output), "--format", "json"]) == 4
     assert output.read_text() == capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_expiring_groups_as_json_lines_and_none_that_expires(lake, tmp_path, cap
 
 
 @pytest.mark.parametrize("output", ["x.txt", "no/x.csv"])
-def test_a_file_that_cannot_be_meant_is_refused_before_the_lake_is_opened(output, capsys):
+def test_an_unusable_output_file_is_refused_before_the_lake_is_opened(output, capsys):
     assert job("expiring_groups")(["--lake", "./no-lake", "--output", output]) == 2
     assert capsys.readouterr().err.startswith(f"kgroups: --output {output}: ")
 

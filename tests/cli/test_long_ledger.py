@@ -23,7 +23,7 @@ from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
 from tests.report.made_lakes import partition_read
 from tests.views.recorded import tables_of
 
-# It has open transactions, and findings are made of nothing but the ledger's word for it.
+# It has open transactions; that audits looked for findings is known from the ledger alone.
 RECORDING = "transactions-4.3"
 LONG = 400
 
@@ -38,7 +38,7 @@ def audit(number: int, **reported: object) -> dict[str, object]:
 
 
 def lake_of(path: Path, *files: pa.Table) -> Path:
-    """A recording's tables with these files of the ledger, the last of which alone can be read."""
+    """A recording's tables with these files of the ledger, of which only the last can be read."""
     tables = {name: rows for name, rows in tables_of(RECORDING).items() if name != "audits"}
     judged = waiting(tables["committed_offsets"])
     decided = judged.append_column(
@@ -95,7 +95,7 @@ def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], locati
     assert f"audit {LONG}, " in capsys.readouterr().err or command == "sql" or "--as-of" in options
 
 
-def test_there_are_transactions_to_tell_of(location: Path, capsys) -> None:
+def test_pending_lists_transactions_with_bytes_behind(location: Path, capsys) -> None:
     assert main(["pending", "--lake", str(location), "--format", "json"]) == 0
     (row, *_) = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["bytes_behind"] == 99 * row["log_offsets_behind"]
@@ -118,7 +118,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]
 
 
 @pytest.mark.parametrize("audits", [10, LONG])
-def test_the_ledgers_command_loads_the_newest_audits_however_many_there_are(
+def test_the_command_audits_loads_only_the_newest_audits(
     audits: int, loaded: list[tuple[int, set[str]]], tmp_path: Path, capsys
 ) -> None:
     lake = str(lake_of(tmp_path / "lake", ledger(*(audit(number) for number in range(1, audits + 1)))))
@@ -139,14 +139,14 @@ def test_the_ledgers_command_loads_the_newest_audits_however_many_there_are(
     assert max(rows for rows, columns in loaded if "partitions" in columns) <= 100
 
 
-def test_findings_of_an_old_audit_ask_for_its_row_alone(loaded: list[tuple[int, set[str]]], tmp_path: Path) -> None:
+def test_findings_of_an_old_audit_load_few_ledger_rows(loaded: list[tuple[int, set[str]]], tmp_path: Path) -> None:
     lake = str(lake_of(tmp_path / "lake", ledger(*(audit(number) for number in range(1, LONG + 1)))))
     assert main(["findings", "--lake", lake, "--audit", "7"]) == 0
     assert all(rows <= 8 and "partitions" not in columns for rows, columns in loaded)
 
 
 def test_a_row_in_the_middle_of_a_long_file_is_found_by_its_row_group(tmp_path: Path) -> None:
-    """Files of the ledger have few rows a row group: of one row no more than these are decoded."""
+    """Row groups of the ledger have few rows: to read one row, no more than these are decoded."""
     from kgroups_spark.lake.parts_writer import PartWriter
 
     (tmp_path / "audits").mkdir()

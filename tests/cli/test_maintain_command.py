@@ -22,12 +22,12 @@ JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
         ([], "no lake at"),
     ],
 )
-def test_what_is_refused_before_spark_is_started(tmp_path, capsys, arguments, message):
+def test_bad_usage_is_refused_before_spark_starts(tmp_path, capsys, arguments, message):
     assert main(["maintain", "--lake", f"{tmp_path}/nothing", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_defaults_and_that_both_sides_mean_the_same_seven_days():
+def test_by_default_maintain_vacuums_after_seven_days_the_least_allowed():
     options = parse(["maintain", "--lake", "./lake"])
     assert (options.optimize, options.vacuum_ms, options.keep_ms, options.dry_run) == (True, SEVEN_DAYS_MS, None, False)
     assert SEVEN_DAYS_MS == LEAST_VACUUM_MS

@@ -1,4 +1,4 @@
-"""--as-of before, inside and after what the history of a lake covers; no Spark."""
+"""--as-of before, inside and after the time that the history of a lake covers; no Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GROUP = TABLES["committed_offsets"]["group_id"].to_pylist()[0]
 
 
 def audits(*, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> pa.Table:
-    """Two audits: the first read all but what was missing, the second read it once more from its start."""
+    """Two audits: the first read all but the missing offsets, the second read the log again from its start."""
     end = max(TABLES["offset_commits"]["log_offset"].to_pylist()) + 1
     read = {"offsets_partition": 0, "start_offset": 0, "end_offset": end, "records": end - missing}
     read |= {"records_reread": 0, "newest_log_timestamp": TIMES[-1]}
@@ -46,7 +46,7 @@ def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetim
 
 
 def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
-    """An audit of two offsets partitions, the second of which is whole; the first one's times are so many hours after
+    """An audit of two offsets partitions, the second of which is whole; the first one's times are behind_h hours behind
     it."""
     spans = [(10 if missing else 100, TIMES[0] - timedelta(hours=behind_h)), (100, TIMES[0])]
     read = [
@@ -69,7 +69,7 @@ def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
         ((), 0, [39, 9, 0]),
     ],
 )
-def test_no_more_audits_are_asked_what_was_missing_than_it_takes(
+def test_missing_offsets_are_looked_up_in_only_as_many_audits_as_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missed_by: tuple[int, ...], behind_h: int, looks: list[int]
 ) -> None:
     nights = (of_night(number, missing=number in missed_by, behind_h=behind_h) for number in range(1, 41))
@@ -104,7 +104,7 @@ def test_a_moment_before_the_history_is_not_known(tmp_path: Path, capsys: Captur
     assert out == "" and f"nothing is exported: {why}" in text
 
 
-def test_a_moment_behind_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
+def test_a_moment_after_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
     location = lake(tmp_path, missing=0)
     why = "2030-01-01 00:00:00 UTC is after the history of this lake, which ends at "
     _, text = said(capsys, "groups", "--lake", location, "--as-of", "2030-01-01")
@@ -125,8 +125,10 @@ def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Capt
 
 
 @pytest.mark.parametrize("missing", [0, 5])
-def test_a_moment_in_a_log_with_offsets_missing(tmp_path: Path, capsys: Captured, missing: int, chosen: Chosen) -> None:
-    """Records that were only read once more are no holes."""
+def test_missing_offsets_are_noted_for_an_earlier_moment(
+    tmp_path: Path, capsys: Captured, missing: int, chosen: Chosen
+) -> None:
+    """Records that were only read again are not missing."""
     location, moment = lake(tmp_path, missing=missing), format_time(MIDDLE)
     note = "offsets are missing in the log up to "
     commands = (
@@ -153,7 +155,7 @@ AT = {
 
 @pytest.mark.parametrize("source", ["segments", "kafka"])
 @pytest.mark.parametrize("missing", [0, 5])
-def test_readers_make_the_view_with_the_row_that_its_sql_gives(tmp_path: Path, missing: int, source: str) -> None:
+def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, missing: int, source: str) -> None:
     as_of = TIMES[-1] + timedelta(hours=1)
     location = lake(tmp_path, missing=missing, source=source, as_of=as_of)
     rows = open_lake(Namespace(lake=location, command="groups")).sql("SELECT * FROM known_history")
@@ -204,17 +206,19 @@ def test_one_broken_old_time_does_not_begin_the_history(
     assert rows_of(in_duckdb(tables), "SELECT begins FROM known_history") == [{"begins": begins}]
 
 
-def test_statistics_of_files_show_where_a_sound_history_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_statistics_alone_show_where_a_sound_history_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     location = lake(tmp_path, missing=0)
     monkeypatch.setattr(known_history, "_BEGINS", "this query fails")
     assert known_times(open_lake(Namespace(lake=location, command="groups"))).begins is not None
 
 
 @pytest.mark.parametrize("known", AT)
-def test_an_answer_as_of_a_moment_says_what_is_known_of_it(
+def test_an_answer_as_of_a_moment_says_whether_history_covers_it(
     tmp_path: Path, capsys: Captured, known: str, chosen: Chosen
 ) -> None:
-    """In SQL each row does, and where there is none a function; in JSON of commands each row does."""
+    """In SQL each row says so, and a function where there is no row; in JSON of commands each row says so."""
     names = chosen.some(("groups", "group_members", "committed_offsets", "pending_offsets"), 2)
     commands = chosen.some((["groups"], ["describe", "--all-groups"], ["describe", "--all-groups", "--state"]), 1)
     capsys.readouterr()

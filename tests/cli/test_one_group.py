@@ -1,4 +1,4 @@
-"""The history of one group is read without the files that only others are in: those are no Parquet here."""
+"""The history of one group is read without the files that hold only other groups: those are no Parquet here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BY_GROUP = [name for name, table in TABLES.items() if "group_id" in table.statis
 
 
 def group_in_the_middle() -> str:
-    """The busiest group that others are before and after."""
+    """The busiest group with other groups before and after it."""
     tables = tables_of(RECORDING)
     groups = sorted(set(tables["offset_commits"]["group_id"].to_pylist()))
     records = Counter(name for name in tables["group_records"]["group_id"].to_pylist() if name in groups[1:-1])
@@ -73,6 +73,6 @@ def test_files_of_other_groups_are_not_read(location: str, query: str) -> None:
 @pytest.mark.parametrize(
     "query", ["SELECT sum(log_offset) FROM offset_commits", "SELECT min(state) FROM group_versions"]
 )
-def test_they_would_be_missed(location: str, query: str) -> None:
+def test_a_query_over_all_groups_fails_on_the_unreadable_files(location: str, query: str) -> None:
     with pytest.raises((KgroupsError, OSError, pa.ArrowException)):
         opened(location).sql(query)

@@ -42,7 +42,7 @@ def written(rows, form):
     return out.getvalue()
 
 
-def test_json_is_one_object_a_line_with_the_column_names():
+def test_json_has_one_object_per_line_with_the_column_names():
     first, second = map(json.loads, written([ROW, NULLS], "json").splitlines())
     assert first == {
         "group_id": "orders, eu",
@@ -54,11 +54,11 @@ def test_json_is_one_object_a_line_with_the_column_names():
     assert second == NULLS
 
 
-def test_json_keeps_a_line_end_inside_a_name_inside_its_line():
+def test_json_escapes_line_ends_in_names():
     assert len(written([NULLS | {"group_id": "a\nb\u2028c"}], "json").split("\n")) == 2
 
 
-def test_csv_has_a_heading_and_quotes_what_needs_it():
+def test_csv_has_a_heading_and_quotes_where_needed():
     assert written([ROW, NULLS], "csv").splitlines() == [
         "group_id,expires_at,is_simple,partitions,user_data",
         '"orders, eu",2026-11-16T06:30:15.650Z,false,'
@@ -81,7 +81,7 @@ def test_an_object_in_a_table_is_json():
 
 
 @pytest.mark.parametrize(("form", "lines"), [("json", 0), ("csv", 1), ("table", 1)])
-def test_no_rows_are_no_lines_but_the_heading(form, lines):
+def test_without_rows_there_is_only_the_heading(form, lines):
     assert len(written([], form).splitlines()) == lines
 
 
@@ -107,13 +107,13 @@ HOSTILE = [
 ]
 
 
-def test_csv_can_be_read_back_by_whoever_ends_lines_at_a_carriage_return():
+def test_csv_survives_readers_that_end_lines_at_a_carriage_return():
     rows = [NULLS | {"group_id": name} for name in HOSTILE]
     read = list(csv.DictReader(io.StringIO(written(rows, "csv"), newline="")))
     assert [row["group_id"] for row in read] == HOSTILE
 
 
-def test_csv_has_the_same_bytes_by_every_python():
+def test_csv_has_the_same_bytes_in_every_python():
     """Python 3.13 writes these bytes by itself; 3.11 and 3.12 would leave a lone carriage return unquoted."""
     out = io.StringIO()
     csv_rows(out)(["a\rb", "c\nd", "e f", 'g"h', "", None, True, [1, "\r"], -5, 1.5])
@@ -127,13 +127,13 @@ def test_on_a_terminal_csv_has_no_control_characters():
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "\x00", "\x7f", "\u2028", "\U000e0041", "\u00ad", "\ufeff", "😀"])
-def test_json_says_the_same_without_what_a_terminal_obeys(name):
+def test_json_keeps_names_and_has_no_control_characters(name):
     line = json_line({"group_id": name})
     assert json.loads(line) == {"group_id": name}
     assert line.removesuffix("\n").isprintable()
 
 
-def test_lines_for_a_person_are_lines_whatever_a_name_holds(capsys):
+def test_messages_stay_on_one_line_whatever_a_name_contains(capsys):
     say("did you mean a\x1bc\nkgroups: all is well\x9b\u202e?")
     show("a\x1b]0;title\x07 \x1b[1mbold\x1b[0m \x1b[31m\x1b[2J")
     out, err = capsys.readouterr()
@@ -141,7 +141,7 @@ def test_lines_for_a_person_are_lines_whatever_a_name_holds(capsys):
     assert out == "a\\x1b]0;title\\x07 \x1b[1mbold\x1b[0m \\x1b[31m\\x1b[2J\n"
 
 
-def test_a_table_fits_its_terminal_unless_it_is_asked_to_be_wide(monkeypatch):
+def test_a_table_fits_the_terminal_unless_a_wide_one_is_asked_for(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     for is_wide, lines in ((False, 5), (True, 2)):
         out = Terminal()
@@ -152,12 +152,12 @@ def test_a_table_fits_its_terminal_unless_it_is_asked_to_be_wide(monkeypatch):
 
 
 @pytest.mark.parametrize(("columns", "width"), [("", 80), ("0", 80), ("x", 80), ("132", 132)])
-def test_the_width_is_what_columns_says_else_the_terminals(columns, width, monkeypatch):
+def test_the_width_is_that_of_the_variable_columns_or_of_the_terminal(columns, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert terminal_width(Terminal()) == width
 
 
-def test_a_sentence_on_a_terminal_goes_on_between_words(monkeypatch):
+def test_a_sentence_on_a_terminal_breaks_between_words(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stderr", Terminal())
     say("18 offsets of 6 groups will expire by 2026-11-16 06:41:21 UTC, retention 7d")

@@ -1,4 +1,4 @@
-"""Files that commands write: all of it or nothing."""
+"""Files that commands write: complete or not at all."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.terminal.output_file import require_place, write_file
 
 
-def test_a_page_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+def test_a_page_replaces_an_older_one(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     output.write_bytes(b"older and longer")
     write_file(str(output), b"new")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"new"}
 
 
-def test_what_cannot_be_written_leaves_the_older_one_and_nothing_else(
+def test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "report.html"
@@ -34,7 +34,7 @@ def test_what_cannot_be_written_leaves_the_older_one_and_nothing_else(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"older"}
 
 
-def test_a_link_that_somebody_has_put_in_the_way_is_not_followed(
+def test_a_symlink_planted_at_the_temporary_name_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = tmp_path / "theirs"
@@ -51,7 +51,7 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_followed(
     assert (tmp_path / ".report.html.00").is_symlink()
 
 
-def test_who_may_read_a_page_is_decided_by_the_umask(tmp_path: Path) -> None:
+def test_the_umask_decides_who_may_read_a_page(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         write_file(str(tmp_path / "report.html"), b"new")
@@ -60,7 +60,7 @@ def test_who_may_read_a_page_is_decided_by_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640
 
 
-def test_an_interruption_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
@@ -79,7 +79,7 @@ def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:
         write_file("gopher://host/x", b"new")
 
 
-def test_a_place_that_takes_no_file_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_an_unusable_output_path_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
         require_place(str(tmp_path), "x.csv")
     with pytest.raises(UsageError, match=r"no folder .*; create it first"):

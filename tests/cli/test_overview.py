@@ -83,7 +83,7 @@ def test_the_screen_shows_groups_expiry_transactions_findings_and_what_to_type()
 FINDING = {"severity": "notice", "finding": "mixed_commits", "group_id": "orders", "since": None}
 
 
-def test_findings_are_listed_with_what_a_person_should_know():
+def test_findings_are_listed_with_quarantine_lost_offsets_and_notes():
     lost = AUDIT["partitions"][0] | {"lost_from": 10, "lost_to": 20}
     audit = AUDIT | {"quarantined": {"truncated": 1}, "notes": ["partition 7 is missing"], "partitions": [lost]}
     worse = FINDING | {"severity": "error", "finding": "load_would_fail", "group_id": None, "since": AS_OF}
@@ -115,7 +115,7 @@ MOVE = {
 }
 
 
-def test_offsets_that_moved_stand_in_a_table_and_the_last_ones_history_can_be_typed():
+def test_moved_offsets_are_a_table_and_the_last_ones_history_is_suggested():
     late = {"group_id": "too late", "event": "offset_restarted", "cause": "unknown", "read_again": None, "skipped": 10}
     lines = screen(moves=[MOVE | late, MOVE])
     start = lines.index("Committed offsets that were rewound or skipped ahead, the newest first")
@@ -132,7 +132,7 @@ def test_offsets_that_moved_stand_in_a_table_and_the_last_ones_history_can_be_ty
     assert any(line.startswith("  kgroups history --lake ./lake --group 'too late' ") for line in lines)
 
 
-def test_offsets_in_open_transactions_stand_in_a_table():
+def test_offsets_in_open_transactions_are_a_table():
     hanging = {"producer_id": 7, "open_since": AS_OF - HOUR, "age": "1h", "is_hanging": True, "group_id": "billing"}
     lines = screen(pending=[hanging | {"topic": "orders", "partition": 0, "committed_offset": 42}])
     start = lines.index("Offsets in open transactions")
@@ -148,7 +148,7 @@ def test_only_the_first_rows_of_a_long_list_are_shown():
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
-def test_a_narrow_screen_shows_every_name_and_time_whole(width):
+def test_a_narrow_screen_shows_every_name_and_time_in_full(width):
     name = "a-name-of-some-length" * 2
     lines = screen(width=width, expiry=[EXPIRES | {"group_id": name}], moves=[MOVE | {"group_id": name}])
     start = lines.index("Committed offsets that expire next, if things stay as they are")
@@ -160,7 +160,7 @@ def test_a_narrow_screen_shows_every_name_and_time_whole(width):
     assert max(len(line) for line in shown if line.startswith("  ")) <= width
 
 
-def test_a_name_passes_no_mark_off_as_ours(capsys):
+def test_a_name_cannot_forge_terminal_formatting(capsys):
     for style in (PLAIN, Style(True)):
         audit = AUDIT | {"notes": ["group \x1b[2J\x1b[1m\r is new"]}
         for line in screen(style=style, audit=audit, moves=[MOVE | {"group_id": "\x9bm"}]):
@@ -206,7 +206,7 @@ def test_the_reason_is_reported_in_words(row, words):
     assert why(EXPIRES | row) == words
 
 
-def test_the_commands_to_type_can_be_typed_where_they_are_shown(tmp_path, monkeypatch):
+def test_suggested_commands_name_a_program_that_the_shell_finds(tmp_path, monkeypatch):
     command = tmp_path / "venv" / "bin" / "kgroups"
     command.parent.mkdir(parents=True)
     command.touch(mode=0o755)

@@ -53,7 +53,7 @@ def found(transactions, offsets, minutes=15):
     return [(row["producer_id"], row["partition"], row["age"], row["is_hanging"]) for row in rows]
 
 
-def test_one_row_an_offset_the_longest_open_transaction_first():
+def test_each_offset_is_a_row_with_the_longest_open_transaction_first():
     transactions = [transaction(7, AS_OF - 2 * MINUTE), transaction(8, AS_OF - 20 * MINUTE)]
     assert found(transactions, [offset(7, 1), offset(7, 0), offset(8, 5)]) == [
         (8, 5, "20m", True),
@@ -66,7 +66,7 @@ def test_a_transaction_whose_offsets_were_removed_is_still_a_row():
     assert found([transaction(7, AS_OF - 20 * MINUTE)], []) == [(7, None, "20m", True)]
 
 
-def test_hanging_is_older_than_the_longest_timeout_not_as_old():
+def test_a_transaction_hangs_once_it_is_older_than_the_longest_timeout():
     assert found([transaction(7, AS_OF - 15 * MINUTE)], []) == [(7, None, "15m", False)]
     assert found([transaction(7, AS_OF - 15 * MINUTE)], [], minutes=14) == [(7, None, "15m", True)]
 
@@ -79,7 +79,7 @@ def test_one_producer_can_have_a_transaction_on_two_partitions():
     ]
 
 
-def test_an_unknown_beginning_is_last_without_an_age_and_does_not_hang():
+def test_a_transaction_of_unknown_beginning_is_last_without_an_age_and_does_not_hang():
     transactions = [transaction(7, None), transaction(8, AS_OF - MINUTE), transaction(9, None)]
     assert found(transactions, []) == [(8, None, "1m", False), (7, None, None, False), (9, None, None, False)]
 
@@ -94,14 +94,14 @@ HEALTH = LogRead(400, 200, 30_000)
 
 
 def test_offsets_after_a_transaction_count_from_its_first_record():
-    """300 places, each taken for a record of 150 bytes."""
+    """300 log offsets, each counted as a record of 150 bytes."""
     one = transaction(7, AS_OF)
     assert log_offsets_behind(one, HEALTH) == 300
     assert bytes_behind(one, HEALTH) == 45_000
     assert bytes_behind(one, HEALTH._replace(records=0)) is None
 
 
-def test_kafkas_command_that_ends_it_depends_on_the_brokers():
+def test_the_abort_command_depends_on_the_brokers_release():
     one = transaction(7, AS_OF)
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets --partition 3"
     for release in ("3.0", "4.3.1"):
@@ -111,7 +111,7 @@ def test_kafkas_command_that_ends_it_depends_on_the_brokers():
     assert abort_command(one, "2.8", {(3, 7): -1}) == abort_command(one, "2.8", {}) == f"{older} 0"
 
 
-def test_groups_that_wait_and_what_hangs_are_reported_once():
+def test_waiting_groups_and_hanging_transactions_are_reported_once():
     transactions = [transaction(7, AS_OF - 20 * MINUTE), transaction(8, AS_OF - MINUTE)]
     offsets = [offset(7, 0), offset(7, 1), offset(8, 5)]
     rows = pending_rows(transactions, offsets, as_of_ms=to_epoch_ms(AS_OF), max_transaction_timeout_ms=900_000)
@@ -151,7 +151,7 @@ def judged(known, minutes=20):
     return rows[0]["verdict"], rows[0]["is_hanging"]
 
 
-def test_hanging_is_kafkas_own_rule_where_the_transaction_coordinators_log_was_read():
+def test_hanging_follows_kafkas_rule_where_transaction_state_was_read():
     ongoing = ("billing-0", 7, "Ongoing", 60_000)
     assert judged(listed((*ongoing, [HERE]))) == ("listed", False)
     assert judged(listed((*ongoing, [{"topic": "orders", "partition": 3}]))) == ("partition_not_listed", True)
@@ -161,18 +161,18 @@ def test_hanging_is_kafkas_own_rule_where_the_transaction_coordinators_log_was_r
     assert judged(listed((*ongoing, [])), minutes=15) == ("within_maximum", False)
 
 
-def test_what_was_not_read_is_not_known():
+def test_a_verdict_without_the_needed_log_is_not_known():
     assert judged(None) == ("not_known", True)
     assert listed(read=()) is None
     # Partition 1 of the log is missing; or it was read before the transaction began.
     assert judged(listed(read=(0, 2))) == ("not_known", True)
     assert judged(listed(until=AS_OF - 30 * MINUTE)) == ("not_known", True)
-    # `billing-1` belongs to partition 1 of two: there must be another number of them.
+    # `billing-1` belongs to partition 1 of two, so the topic must have another number of partitions.
     misplaced = ("billing-1", 8, "Ongoing", 60_000, [])
     assert judged(listed(misplaced, read=(0, 1))) == ("not_known", True)
 
 
-def test_the_other_topics_that_a_transaction_holds_back_are_reported():
+def test_other_partitions_that_a_transaction_holds_back_are_reported():
     known = listed(("billing-0", 7, "Ongoing", 60_000, [HERE, {"topic": "orders", "partition": 5}]))
     rows = with_other_partitions([transaction(7, AS_OF), transaction(9, AS_OF)], known)
     assert [row["other_partitions"] for row in rows] == [["orders-5"], None]
@@ -181,7 +181,7 @@ def test_the_other_topics_that_a_transaction_holds_back_are_reported():
     ]
 
 
-def test_a_transaction_that_hangs_for_sure_is_reported_as_that_with_its_name():
+def test_a_certainly_hanging_transaction_is_reported_with_its_transactional_id():
     rows = pending_rows(
         [transaction(7, AS_OF - 20 * MINUTE) | {"transactional_id": "billing-0"}],
         [],

@@ -35,7 +35,7 @@ def screen(written: str) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [12, 20, 200])
-def test_nothing_of_a_step_is_cut_where_the_terminal_is_narrow(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_shows_every_step_in_full(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("COLUMNS", str(width))

@@ -1,4 +1,4 @@
-"""Lakes read by DuckDB without Spark: what is there, what is not yet, what is refused."""
+"""Lakes read by DuckDB without Spark: their rows, unfinished audits, refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.views.recorded import tables_of
 
 @pytest.fixture(scope="module")
 def location(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A recording, in a folder whose name says much."""
+    """A recording, in a folder with blanks, a percent sign and an accent in its name."""
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
     return write_lake(tmp_path_factory.mktemp("lakes") / "so 100% là", tables | more)
@@ -40,7 +40,7 @@ def opened(location: str, engine: str = "auto") -> LakeReader:
     return open_lake(argparse.Namespace(lake=location, engine=engine, command="groups"))
 
 
-def test_the_rows_are_those_that_were_written(location: str) -> None:
+def test_the_rows_read_are_those_written(location: str) -> None:
     reader, written = opened(location), tables_of("kip848-4.3")
     assert reader.engine == "duckdb"
     for name in ("groups", "group_members", "offset_commits"):
@@ -67,7 +67,7 @@ def test_comments_of_views_and_functions_are_there_where_a_query_lists_them(loca
     } == set()
 
 
-def test_parameters_and_what_only_looks_like_them(location: str) -> None:
+def test_parameters_are_bound_and_lookalikes_are_not(location: str) -> None:
     reader = opened(location)
     query = """
       SELECT ':a' AS text, :a AS a, CAST('7' AS INT) AS b, '8'::INT AS c, "audit_id:x" AS d, :moment AS moment,
@@ -91,7 +91,7 @@ def test_sums_are_whole_numbers_and_times_are_utc(location: str) -> None:
     assert type(row["total"]) is int and row["newest"].utcoffset() == timedelta(0)
 
 
-def test_what_an_unfinished_audit_has_written_is_not_there(tmp_path: Path) -> None:
+def test_rows_of_an_unfinished_audit_are_not_read(tmp_path: Path) -> None:
     tables = tables_of("kip848-4.3")
     lake = write_lake(tmp_path / "lake", tables | {"audits": ledger({}, {"audit_id": 2, "status": "running"})})
     before = opened(lake)
@@ -102,7 +102,7 @@ def test_what_an_unfinished_audit_has_written_is_not_there(tmp_path: Path) -> No
     assert after.sql("SELECT count(*) AS n FROM groups") == [{"n": tables["groups"].num_rows}]
     add(tmp_path / "lake", "audits", ledger({"audit_id": 2}), audit_id=2)
     assert len(opened(lake).rows("groups")) == 3 * tables["groups"].num_rows
-    # A reader that was opened before that still sees the rows of then.
+    # A reader opened before that still sees the earlier rows.
     assert len(after.rows("groups")) == tables["groups"].num_rows
 
 
@@ -126,7 +126,7 @@ def test_a_lake_of_an_older_layout_lacks_tables_and_columns(tmp_path: Path) -> N
     assert {row["source"] for row in reader.rows("topics")} == {None}
 
 
-def test_newer_lakes_and_others_tables_are_refused(tmp_path: Path) -> None:
+def test_newer_lakes_and_foreign_tables_are_refused(tmp_path: Path) -> None:
     newer = write_lake(tmp_path / "newer", {}, layout=LAKE_VERSION + 1)
     with pytest.raises(KgroupsError, match=f"has layout {LAKE_VERSION + 1}; this version of kgroups-spark knows up to"):
         opened(newer)
@@ -140,7 +140,7 @@ def test_newer_lakes_and_others_tables_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Lakes that would have been opened by Spark."""
+    """The lakes that Spark would have opened."""
     asked: list[str] = []
 
     def instead(location: str, command: str) -> Any:
@@ -150,7 +150,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
+def test_a_lake_that_duckdb_cannot_read_is_left_to_spark_or_refused(
     tmp_path: Path, by_spark: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
@@ -176,7 +176,7 @@ def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
 
 
 @pytest.mark.parametrize(("name", "mistaken_for"), [("a%20b", "a b"), ("a%2Fb", "a/b"), ("a\\b", "a/b")])
-def test_a_folder_that_deltalake_takes_another_for_is_left_to_spark(
+def test_a_folder_that_deltalake_mistakes_for_another_is_left_to_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistaken_for: str
 ) -> None:
     lake = write_lake(tmp_path / name, {"audits": ledger({})})
@@ -188,17 +188,17 @@ def test_a_folder_that_deltalake_takes_another_for_is_left_to_spark(
     assert by_duckdb.duckdb_reader(".", must=False) is None
 
 
-def test_duckdb_knows_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duckdb_reads_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/somewhere")
     with pytest.raises(UsageError, match=r"--engine duckdb reads a lake in a folder, and main.kafka is"):
         opened("main.kafka", "duckdb")
 
 
-def test_hadoops_name_of_a_folder(location: str) -> None:
+def test_a_file_uri_names_a_folder(location: str) -> None:
     assert opened(f"file:{location}").rows("groups") == opened(location).rows("groups")
 
 
-def test_refused_queries_say_why_and_what_is_near(location: str) -> None:
+def test_refused_queries_say_why_and_suggest_names(location: str) -> None:
     reader = opened(location)
     with pytest.raises(SqlError, match='group_member_historie does not exist!\nDid you mean "group_member_history"'):
         reader.sql("SELECT * FROM group_member_historie")
@@ -222,7 +222,7 @@ def test_refused_queries_say_why_and_what_is_near(location: str) -> None:
         "WITH x AS (SELECT 1) INSERT INTO groups SELECT * FROM x",
     ],
 )
-def test_nothing_but_queries_and_no_file(location: str, tmp_path: Path, statement: str) -> None:
+def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, tmp_path: Path, statement: str) -> None:
     (tmp_path / "x.txt").write_text("mine")
     with pytest.raises(SqlError):
         opened(location).sql(statement.format(folder=tmp_path))
@@ -244,8 +244,8 @@ def test_commands_answer_without_java_and_without_loading_spark(location: str, c
     assert not loaded & {"pyspark", "py4j"}
 
 
-def test_expiring_for_another_retention(location: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The current tables are decided on again. Here the table of decisions says that every offset waits."""
+def test_expiring_decides_again_for_another_retention(location: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Expiry is decided again from the current tables. Here the table of decisions says that every offset waits."""
     assert main(["expiring", "--lake", location, "--offsets", "--format", "json"]) == 0
     usual = {slot_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert main(["expiring", "--lake", location, "--offsets", "--format", "json", "--retention", "36500d"]) == 0
@@ -265,7 +265,7 @@ def slot_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("offsets_partition", "group_id", "topic", "partition"))
 
 
-def test_every_table_and_view_can_be_asked_for_alone(location: str, chosen: Chosen) -> None:
+def test_every_table_and_view_can_be_queried_alone(location: str, chosen: Chosen) -> None:
     from kgroups_spark.views import VIEWS
 
     for name in chosen.some((*TABLES, *VIEWS), 12):

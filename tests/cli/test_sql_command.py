@@ -27,12 +27,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
 
 
-def test_what_duckdb_says_has_blanks_for_tabs(lake: str, capsys: Captured) -> None:
+def test_messages_of_duckdb_have_blanks_for_tabs(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, "SELECT * FROM groups_as_of()"]) == 1
     assert capsys.readouterr().err.splitlines()[1:] == ["Candidate macros:", "    groups_as_of(ts)"]
 
 
-def test_a_full_disk_behind_stdout_is_named(lake: str) -> None:
+def test_a_full_disk_at_stdout_is_reported(lake: str) -> None:
     for query in ("SELECT 1", "SELECT * FROM range(20000)"):
         with open("/dev/full", "w") as full:
             done = subprocess.run(
@@ -63,11 +63,11 @@ def test_a_full_disk_behind_stdout_is_named(lake: str) -> None:
         ("-- what is there\n/* ; */ .tables\nSELECT '\n.help\n'", [".tables"], "SELECT '\n.help\n'"),
     ],
 )
-def test_statements_end_with_a_semicolon_outside_of_texts(text: str, complete: list[str], rest: str) -> None:
+def test_statements_end_at_a_semicolon_outside_strings(text: str, complete: list[str], rest: str) -> None:
     assert statements(text) == (complete, rest)
 
 
-def test_in_sparks_sql_texts_and_names_are_quoted_otherwise() -> None:
+def test_statements_follow_the_quotes_of_sparks_sql() -> None:
     text = """SELECT 'it\\'s;', "a;b", `c;d` ; SELECT 2"""
     assert statements(text, "spark") == (["""SELECT 'it\\'s;', "a;b", `c;d`"""], "SELECT 2")
 
@@ -126,7 +126,7 @@ def test_several_statements_from_a_file_and_from_stdin(
         "{'in': [TIMESTAMP '290000-01-01']}",
     ],
 )
-def test_a_value_that_python_has_nothing_for_is_one_message(lake: str, capsys: Captured, value: str) -> None:
+def test_a_value_that_python_cannot_represent_is_one_message(lake: str, capsys: Captured, value: str) -> None:
     assert main(["sql", "--lake", lake, f"SELECT 1 AS one, {value} AS odd"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
@@ -134,7 +134,7 @@ def test_a_value_that_python_has_nothing_for_is_one_message(lake: str, capsys: C
     assert main(["sql", "--lake", lake, f"SELECT ({value})::VARCHAR AS odd"]) == 0
 
 
-def test_what_is_no_text_is_one_message(
+def test_input_that_is_not_utf_8_is_one_message(
     lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "queries.sql"
@@ -147,7 +147,7 @@ def test_what_is_no_text_is_one_message(
     assert capsys.readouterr().err == "kgroups: stdin is not UTF-8 text: byte 8 is 0xff\n"
 
 
-def test_lines_with_a_point_work_as_at_the_prompt(
+def test_dot_commands_work_as_at_the_prompt(
     lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "queries.sql"
@@ -167,7 +167,7 @@ def test_lines_with_a_point_work_as_at_the_prompt(
     assert ".describe NAME" in said and "no table, view or function nosuch" in said
 
 
-def test_what_fails_is_reported_and_what_follows_is_not_run(lake: str, capsys: Captured) -> None:
+def test_a_failed_statement_is_reported_and_later_ones_are_not_run(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, "SELECT 1 AS one; SELECT * FROM offset_histori; SELECT 3 AS three"]) == 1
     out, said = capsys.readouterr()
     assert "one" in out and "three" not in out
@@ -177,7 +177,7 @@ def test_what_fails_is_reported_and_what_follows_is_not_run(lake: str, capsys: C
     assert "Traceback" not in said
 
 
-def test_what_there_is(lake: str, capsys: Captured) -> None:
+def test_tables_and_describe_list_tables_views_functions_and_columns(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, ".tables", "--format", "csv"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     kinds = {row["name"].partition("(")[0]: row["kind"] for row in rows}
@@ -198,13 +198,13 @@ def test_what_there_is(lake: str, capsys: Captured) -> None:
     assert "kgroups: .tabels is unknown; did you mean .tables?" in capsys.readouterr().err
 
 
-def test_no_audit_has_finished(tmp_path: Path, capsys: Captured) -> None:
+def test_without_a_finished_audit_there_are_no_rows(tmp_path: Path, capsys: Captured) -> None:
     empty: dict[str, pa.Table] = {"audits": ledger({"status": "running"})}
     assert main(["sql", "--lake", write_lake(tmp_path / "lake", empty), "SELECT * FROM groups"]) == 0
     assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
 
 
-def test_a_terminal(lake: str) -> None:
+def test_the_prompt_on_a_terminal(lake: str) -> None:
     """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it, Ctrl-D does."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kgroups_spark.cli", "sql", "--lake", lake]
@@ -230,7 +230,7 @@ def test_a_terminal(lake: str) -> None:
 
 
 def until(terminal: int, text: str) -> str:
-    """Waits for a text: everything that the terminal has shown up to it."""
+    """Waits for a text; returns everything that the terminal has shown up to it."""
     shown = ""
     while text not in shown:
         shown += os.read(terminal, 4096).decode()

@@ -25,7 +25,7 @@ def lake(spark, tmp_path_factory):
 
 @pytest.fixture
 def kgroups(lake, capsys):
-    """Runs a command on the lake; gives exit code, what it printed, what it said."""
+    """Runs a command on the lake; returns exit code, stdout and stderr."""
 
     def run(line):
         capsys.readouterr()
@@ -73,7 +73,7 @@ def test_state_and_type_choose_groups_ignoring_case(rows):
     ]
 
 
-def test_groups_as_of_a_moment_are_those_that_were_there(rows):
+def test_groups_as_of_a_moment_are_those_that_existed_then(rows):
     before = {row["group_id"]: row["state"] for row in rows("groups --as-of 2026-11-07T18:20")}
     after = {row["group_id"] for row in rows("groups --as-of 2026-11-07T18:30")}
     assert before["customer-360"] == "Empty"  # stopped on October 31st, removed on November 7th at 18:24
@@ -85,7 +85,7 @@ def test_groups_as_of_the_end_are_the_current_ones(rows):
     assert {(row["group_id"], row["state"]) for row in rows("groups --as-of 2026-12-01")} == now
 
 
-def test_what_expires_now_is_what_the_coordinator_removes_at_its_next_check(rows):
+def test_offsets_due_now_are_those_that_the_coordinator_removes_at_its_next_check(rows):
     due = [row for row in rows("expiring --offsets --within 0s") if row["decision"] == "expire"]
     assert sorted((row["group_id"], row["topic"], row["partition"]) for row in due) == [
         ("cart-backfill", "searches", 0),
@@ -95,7 +95,7 @@ def test_what_expires_now_is_what_the_coordinator_removes_at_its_next_check(rows
     ]
 
 
-def test_a_longer_retention_keeps_what_would_go(rows):
+def test_a_longer_retention_keeps_offsets_that_would_expire(rows):
     groups = {row["group_id"]: row for row in rows("expiring --within 0s")}
     assert set(groups) == {"cart-backfill", "one-off-export"}
     assert groups["cart-backfill"]["offset_count"] == 2
@@ -134,12 +134,12 @@ def test_pending_offsets_are_those_of_the_coordinator(rows):
     ]
 
 
-def test_hanging_is_what_is_open_for_longer_than_it_could_be(rows):
+def test_hanging_lists_transactions_open_for_longer_than_the_maximum(rows):
     assert {row["producer_id"] for row in rows("pending --hanging")} == {4010}
     assert {row["producer_id"] for row in rows("pending --hanging --max-transaction-timeout 20s")} == {4010, 4015}
 
 
-def test_the_ledger_tells_what_was_read(rows):
+def test_the_ledger_counts_the_records_read(rows):
     [audit] = rows("audits")
     assert (audit["status"], audit["source"], audit["as_of"]) == ("finished", "segments", "2026-11-16T06:41:21.650Z")
     assert sum(partition["records"] for partition in audit["partitions"]) == 35_230
@@ -155,14 +155,14 @@ def test_rows_are_on_stdout_and_all_else_on_stderr(kgroups):
     assert "1 of 35 groups (audit 1, as of 2026-11-16 06:41:21 UTC)" in err
 
 
-def test_csv_has_the_column_names_and_one_line_a_row(kgroups):
+def test_csv_has_the_column_names_and_one_line_per_row(kgroups):
     _, out, _ = kgroups("groups --format csv")
     lines = list(csv.DictReader(io.StringIO(out)))
     assert len(lines) == 35
     assert lines[0]["group_id"] == min(line["group_id"] for line in lines)
 
 
-def test_the_demo_ends_with_a_screen_and_a_second_one_with_the_same(spark, tmp_path, capsys):
+def test_the_demo_ends_with_a_screen_and_a_second_run_ends_with_the_same(spark, tmp_path, capsys):
     location = str(tmp_path / "demo")
     assert main(["demo", "--lake", location]) == 0
     first = capsys.readouterr().out.splitlines()
@@ -179,7 +179,7 @@ def test_the_demo_ends_with_a_screen_and_a_second_one_with_the_same(spark, tmp_p
     assert second[3:] == first[3:]
 
 
-def test_a_second_audit_adds_nothing_and_tells_so(lake, kgroups, rows):
+def test_a_second_audit_adds_nothing_and_says_so(lake, kgroups, rows):
     before = rows("groups")
     code, out, err = kgroups(f"audit --segments {SEGMENTS}")
     assert (code, out) == (0, "")
@@ -187,7 +187,7 @@ def test_a_second_audit_adds_nothing_and_tells_so(lake, kgroups, rows):
     assert rows("groups") == before
 
 
-def test_a_log_that_is_not_the_lakes_is_refused_with_one_message(kgroups, tmp_path):
+def test_a_log_that_differs_from_the_lakes_is_refused_with_one_message(kgroups, tmp_path):
     other = tmp_path / "__consumer_offsets-0"
     other.mkdir()
     (other / "00000000000000000000.log").write_bytes(
@@ -199,7 +199,7 @@ def test_a_log_that_is_not_the_lakes_is_refused_with_one_message(kgroups, tmp_pa
     assert "Traceback" not in err
 
 
-def test_a_lake_where_none_can_be_is_one_message(spark, tmp_path, capsys):
+def test_an_impossible_lake_location_is_one_message(spark, tmp_path, capsys):
     (tmp_path / "file").touch()
     assert main(["audit", "--lake", f"{tmp_path}/file/lake", "--segments", str(SEGMENTS)]) == 1
     out, err = capsys.readouterr()
@@ -209,7 +209,7 @@ def test_a_lake_where_none_can_be_is_one_message(spark, tmp_path, capsys):
     assert "Traceback" not in err
 
 
-def test_strict_exits_3_for_what_could_not_be_used(spark, tmp_path, capsys):
+def test_strict_exits_3_for_quarantined_records(spark, tmp_path, capsys):
     folder = tmp_path / "log" / "__consumer_offsets-0"
     folder.mkdir(parents=True)
     data = bytearray((SEGMENTS / folder.name / "00000000000000000000.log").read_bytes())

@@ -18,7 +18,7 @@ def table(headings, *rows):
     return made
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right():
+def test_columns_are_as_wide_as_their_widest_cell_and_numbers_are_right_aligned():
     made = table(["GROUP", "#OFFSETS", "STATE"], ["orders", 7, "Empty"], ["a-longer-name", 1200, "Stable"])
     assert made.lines() == [
         "GROUP          #OFFSETS  STATE",
@@ -27,11 +27,11 @@ def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right():
     ]
 
 
-def test_a_column_of_numbers_and_dashes_is_one_of_numbers():
+def test_a_column_of_numbers_and_dashes_is_right_aligned():
     assert table(["N"], [5], ["-"], [100]).lines() == ["  N", "  5", "  -", "100"]
 
 
-def test_columns_that_hold_nothing_go_first():
+def test_empty_columns_are_dropped_first():
     made = table(["GROUP", "HOST", "OFFSET", "LAG"], ["orders", NULL, 12345678901, NULL], ["-", NULL, 7, NULL])
     assert made.lines(30)[1] == "orders  -     12345678901  -"
     assert made.lines(27) == [
@@ -45,7 +45,7 @@ def test_a_column_of_a_group_called_dash_stays():
     assert table(["GROUP", "N"], ["-", NULL]).lines(5) == ["GROUP", "-"]
 
 
-def test_headings_and_sentences_go_on_in_further_lines():
+def test_headings_and_sentences_wrap():
     made = table(["LOG-END-OFFSET", "WHY"], [5, words("Empty since 2026-11-10 06:41 UTC, retention 7d")])
     assert made.lines(38) == [
         "LOG-END-OFFSET  WHY",
@@ -56,7 +56,7 @@ def test_headings_and_sentences_go_on_in_further_lines():
     assert made.lines(32)[:2] == [" LOG-END-  WHY", "   OFFSET"]
 
 
-def test_a_row_takes_some_lines_where_its_columns_do_not_fit_one():
+def test_a_row_takes_several_lines_where_its_columns_do_not_fit_in_one():
     made = table(["GROUP", "STATE", "EXPIRES-AT"], ["audit-archiver", "Stable", "2026-11-13 08:19:05"])
     assert made.lines(30) == [
         "GROUP           STATE",
@@ -82,14 +82,14 @@ def test_a_row_of_many_columns_is_a_block():
     ]
 
 
-def test_without_rows_there_are_headings_alone():
+def test_without_rows_there_are_only_headings():
     made = table(["GROUP", "CURRENT-OFFSET", "HOST"])
     assert made.lines() == ["GROUP  CURRENT-OFFSET  HOST"]
     assert made.lines(22) == ["GROUP  CURRENT-   HOST", "       OFFSET"]
     assert made.lines(12) == ["GROUP", "    CURRENT-", "    OFFSET", "    HOST"]
 
 
-def test_an_assignment_goes_on_behind_a_number():
+def test_an_assignment_breaks_after_a_number():
     made = table(["ASSIGNMENT"], [list_items("orders:0,1,2;payments:10,11")])
     assert made.lines(16) == ["ASSIGNMENT", "orders:0,1,2;", "payments:10,11"]
 
@@ -127,7 +127,7 @@ def test_wide_and_combining_characters_keep_the_alignment():
         ("\U000e0041", "\\U000e0041"),
     ],
 )
-def test_a_cell_spells_out_what_cannot_be_seen(text, shown):
+def test_a_cell_escapes_invisible_characters(text, shown):
     assert cell_text(text) == shown
 
 
@@ -173,7 +173,7 @@ def in_one_piece(cell):
 
 
 def words_of(line):
-    """A column's text, its words, and their numbers with what is after each."""
+    """A column's text, its words, and their numbers with any comma after each."""
     columns = re.split(r" {2,}", line)
     each = [word for column in columns for word in column.split(" ")]
     items = [item for word in each for item in re.findall(r"\d+,|\d+$", word)]
@@ -182,7 +182,7 @@ def words_of(line):
 
 @examples(20)
 @given(tables(), st.integers(20, 250))
-def test_every_cell_can_be_read_from_any_width(made, width):
+def test_every_cell_is_complete_at_any_width(made, width):
     lines = made.lines(width)
     printed = sum(map(words_of, lines), Counter())
     wanted = Counter(

@@ -30,7 +30,7 @@ def test_a_time_is_iso_8601_in_utc_or_epoch_milliseconds(text, time_ms):
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2026-13-01", "16.11.2026", "06:30", "-1794810600000", "2026-11-16T25:00"]
 )
-def test_what_is_no_time_is_refused_with_examples(text):
+def test_an_invalid_time_is_refused_with_examples(text):
     with pytest.raises(ValueError, match=r"use 2026-11-16T06:30, "):
         parse_time(text)
 

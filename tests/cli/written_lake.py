@@ -78,7 +78,7 @@ def protocol(min_reader_version: int, *features: str) -> dict[str, Any]:
 
 @cache
 def _schema_string(schema: pa.Schema) -> str:
-    """As Delta's log has it."""
+    """The schema as Delta's log has it."""
     columns = from_arrow_schema(schema)
     for field in columns:
         if isinstance(field.dataType, TimestampNTZType):
@@ -112,7 +112,7 @@ def waiting(committed_offsets: pa.Table, retention_ms: int = 604_800_000) -> pa.
 
 
 def ledger(*rows: dict[str, Any]) -> pa.Table:
-    """Rows of the ledger; what is not given is that of a finished audit of this software, which believed every time of
+    """Rows of the ledger; defaults are those of a finished audit by this version, which trusted every timestamp of
     the recordings."""
     finished = {"audit_id": 1, "status": "finished", "owner": "x", "started_at": AS_OF, "finished_at": AS_OF}
     finished |= {"as_of": AS_OF, "retention_ms": 604_800_000, "release_version": "4.3", "lake_version": LAKE_VERSION}

@@ -32,7 +32,7 @@ def kraft(level: int, version: tuple[int, ...] = (3, 9), configs: dict[str, str]
 
 
 @pytest.mark.parametrize("version", ANSWERED, ids=lambda version: ".".join(map(str, version)))
-def test_a_broker_without_features_is_reported_by_its_requests(version: tuple[int, ...]) -> None:
+def test_the_release_of_a_broker_without_features_follows_from_its_requests(version: tuple[int, ...]) -> None:
     reported = release_of(Broker(requests=requests(*version), configs={}))
     name = ".".join(map(str, version))
     assert reported.release == (name if name != "4.0" else "3.9")
@@ -51,7 +51,7 @@ def test_a_broker_without_features_is_reported_by_its_requests(version: tuple[in
         (28, "4.2"),
     ],
 )
-def test_a_broker_with_kraft_is_reported_by_the_metadata_version_that_its_software_supports(
+def test_the_release_of_a_kraft_broker_follows_from_the_metadata_version_that_it_supports(
     level: int, expected: str
 ) -> None:
     reported = release_of(kraft(level, configs={}))
@@ -70,7 +70,7 @@ def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so() 
     assert reported.evidence.endswith(f"metadata.version 34: newer than Kafka {NEWEST}, the newest we know")
 
 
-def test_levels_of_somebody_elses_are_reported_by_requests() -> None:
+def test_with_metadata_versions_that_are_not_kafkas_the_release_follows_from_requests() -> None:
     reported = release_of(kraft(121, (3, 6)))
     assert reported.release == "3.6"
     assert "121 is not one of Kafka's" in reported.evidence
@@ -117,11 +117,11 @@ def test_which_coordinator_runs_is_configured(
     assert may_not == (configs is None)
 
 
-def test_with_zookeeper_it_is_scalas_whatever_is_configured() -> None:
+def test_with_zookeeper_the_coordinator_is_scalas_whatever_is_configured() -> None:
     assert release_of(Broker(requests=requests(3, 9), configs=JAVA)).release == "3.9"
 
 
-def test_a_broker_that_tells_nothing_we_know() -> None:
+def test_a_broker_without_known_features_or_requests() -> None:
     assert release_of(Broker()).release is None
     reported = release_of_brokers({1: Broker()})
     assert (reported.release, reported.evidence) == (
@@ -131,7 +131,7 @@ def test_a_broker_that_tells_nothing_we_know() -> None:
     assert release_of_brokers({}).evidence == "the release is unknown: no broker has answered"
 
 
-def test_of_different_brokers_the_oldest_counts() -> None:
+def test_the_oldest_of_different_brokers_counts() -> None:
     reported = release_of_brokers({1: kraft(30), 2: kraft(29), 3: Broker()})
     assert reported.release == "4.2"
     assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade in progress?)" in reported.evidence
@@ -152,7 +152,7 @@ def test_of_different_brokers_the_oldest_counts() -> None:
         (8, "3.4.0"),
     ],
 )
-def test_what_patch_it_is_cannot_be_reported_where_it_would_matter(level: int, others: str | None) -> None:
+def test_an_unknown_patch_release_is_noted_where_it_would_matter(level: int, others: str | None) -> None:
     evidence = release_of_brokers({1: kraft(level, configs={})}).evidence
     assert ("patch" in evidence) == (others is not None)
     if others:

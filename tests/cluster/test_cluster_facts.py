@@ -111,7 +111,7 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
     ],
     ids=["broker", "topic", "list", "group"],
 )
-def test_what_may_not_be_asked_for_is_left_out_and_a_note_names_the_acl(
+def test_facts_that_need_a_missing_acl_are_left_out_and_a_note_names_it(
     forbidden: object, left: tuple[int | None, int | None], notes: list[str]
 ) -> None:
     reported = facts(forbidden=[forbidden], **ALL)
@@ -120,7 +120,7 @@ def test_what_may_not_be_asked_for_is_left_out_and_a_note_names_the_acl(
     assert reported.release_version == "4.3"
 
 
-def test_of_several_groups_that_may_not_be_asked_for_one_is_named() -> None:
+def test_one_of_several_groups_without_permission_is_named() -> None:
     reported = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
     assert reported.notes == ("the configuration of group g and 1 other is unknown: grant DESCRIBE_CONFIGS on group g",)
 
@@ -129,7 +129,7 @@ def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
     assert facts(lists_groups=False, **ALL).notes == ()
 
 
-def test_of_many_groups_with_configs_some_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_of_many_groups_with_configs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_facts, "GROUPS_REPORTED", 2)
     monkeypatch.setattr(cluster_configs, "AT_ONCE", 3)
     groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
@@ -169,7 +169,7 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     )
 
 
-def test_all_brokers_are_asked_where_nobody_leads_or_the_topic_may_not_be_seen() -> None:
+def test_all_brokers_are_asked_if_partitions_have_no_leader_or_the_topic_is_hidden() -> None:
     for known in ([topic(OFFSETS, (None,))], []):
         brokers = FakeBrokers(known=known, features={1: 30, 2: 30})
         assert cluster_facts.cluster_facts(brokers).release_version == "4.3"

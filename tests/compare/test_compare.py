@@ -1,4 +1,4 @@
-"""Two releases compared over a lake: what the tasks tell is what Kafka's own classes of both releases held, why,
+"""Two releases compared over a lake: what the tasks report equals what Kafka's own classes of both releases held, why,
 and what both would expire."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def answered(version: str, logs: tuple[str, ...]) -> dict[int, Any]:
     return {answer["partition"]: answer for log, answer in answers(version) if log in logs}
 
 
-def test_differences_are_those_of_kafkas_own_classes(found: Comparison, logs: tuple[str, ...]) -> None:
+def test_differences_equal_those_of_kafkas_own_classes(found: Comparison, logs: tuple[str, ...]) -> None:
     of_a, of_b = answered(A, logs), answered(B, logs)
     said = {(number, *each) for number in of_a for each in expected(of_a[number], of_b[number], release(A), release(B))}
     ours = {
@@ -85,7 +85,7 @@ def test_differences_are_those_of_kafkas_own_classes(found: Comparison, logs: tu
     assert found.facts[0].failing.keys() - found.facts[1].failing.keys()
 
 
-def test_why_things_differ_is_found(found: Comparison) -> None:
+def test_every_difference_has_a_reason(found: Comparison) -> None:
     assert [each for each in found.differences if each.why is None and each.difference != LOAD] == []
     whys = {each.why for each in found.differences if each.difference == "committed_offset"}
     # One rule alone makes most of them: tombstones in transactions, records with a producer id and no transaction.
@@ -93,7 +93,7 @@ def test_why_things_differ_is_found(found: Comparison) -> None:
     assert any("(T28)" in why for why in whys)
 
 
-def test_what_expires_is_what_the_obvious_loops_say(found: Comparison, logs: tuple[str, ...]) -> None:
+def test_decisions_of_expiry_equal_those_of_the_twin(found: Comparison, logs: tuple[str, ...]) -> None:
     judged = [judgements(version, logs) for version in (A, B)]
     both = judged[0].keys() & judged[1].keys()
     said = {place: tuple(each[place] for each in judged) for place in both if judged[0][place] != judged[1][place]}

@@ -40,7 +40,7 @@ def test_an_offset_is_a_cause_unless_it_only_lacks_its_group() -> None:
     assert causes(group, orphan)[1] == ("committed_offset", "group")
 
 
-def test_expiry_follows_from_what_else_differs_in_the_group() -> None:
+def test_expiry_follows_from_other_differences_in_the_group() -> None:
     group = difference("group", what="group_type", why=RULE)
     of_group = [difference("offset_expiry", partition=n, why=OTHER_GROUP) for n in (0, 1)]
     assert causes(group, *of_group)[1:] == [("offset_expiry", "group")] * 2
@@ -49,7 +49,7 @@ def test_expiry_follows_from_what_else_differs_in_the_group() -> None:
     assert causes(*of_offsets, pending)[1:] == [("offset_expiry", "pending_offset"), ("group_expiry", "pending_offset")]
 
 
-def test_causes_stand_before_what_follows_in_the_order_of_the_log() -> None:
+def test_causes_come_before_their_effects_in_log_order() -> None:
     """By kind, offsets partition, group, topic, partition and member, in whichever order they were found."""
     in_order = [
         difference("group", None),

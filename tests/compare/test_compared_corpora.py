@@ -1,4 +1,4 @@
-"""Logs of real brokers by two releases: what the recorded broker's own release is said to hold is what it answered."""
+"""Logs of real brokers by two releases: the side of the recorded broker's own release equals its answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def found(corpus: str, a: str, b: str) -> list[Difference]:
     ("corpus", "other", "count"),
     [("scala-3.9-reloaded", "4.3", 3), ("mixed-upgrade", "3.9", 4), ("transactions-4.3", "3.9", 4)],
 )
-def test_the_recorded_brokers_side_is_what_it_answered(corpus, other, count):
+def test_the_side_of_the_recorded_broker_equals_its_answers(corpus, other, count):
     answer = ANSWERS[corpus]
     reported = found(corpus, answer["release"], other)
     served = {(g, t, p): str(offset) for g, rows in answer["committed"].items() for t, p, offset, *_ in rows}

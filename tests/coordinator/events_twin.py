@@ -1,6 +1,6 @@
 """Events of groups the slow way: record by record, whole states compared, in plain loops. The referee of group_events.
 
-Only the replay itself is shared. When offsets are due is asked of the expiry's own referee (tests/expiry/twin.py).
+Only the replay itself is shared. The expiry's own referee says when offsets are due (tests/expiry/twin.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def number(row: Any) -> Any:
 def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: tuple[int, ...]) -> list[Json]:
     """The events, without event_index and times, by log offset and then in any order."""
     reported: list[Json] = []
-    removed: dict[tuple[str, str, int], Any] = {}  # None: gone, and nobody knows what it was
+    removed: dict[tuple[str, str, int], Any] = {}  # None: gone, with an unknown value
     gone_groups: set[str] = set()
     act: list[tuple[ReplayRow, Snapshot, Snapshot]] = []
     unknown: list[ReplayRow] = []
@@ -302,7 +302,7 @@ def group_events(
 
 
 def never_checked(group_id: str, group: Any, snapshot: Snapshot, version: tuple[int, ...]) -> bool:
-    """Whether no check takes the group, Empty and without committed offsets as it is."""
+    """Whether no clean-up removes the group, although it is Empty and without committed offsets."""
     is_pending = any(row["group_id"] == group_id for row in snapshot.pending)
     return (is_pending and version >= (4, 0, 1)) or (group.group_type == "share" and version >= (4, 1))
 

@@ -35,7 +35,7 @@ def as_loaded(shard: Shard, failures: LoadFailures) -> Loaded:
 
 
 def place(each: Difference) -> Place:
-    """As oracle_differences.py tells it: values of offsets alone."""
+    """As oracle_differences.py has it: only the values of offsets."""
     values = (each.value_a, each.value_b) if each.what == "committed_offset" else (None, None)
     where = (each.member_id, each.producer_id, each.topic, each.partition)
     return (each.difference, each.what, each.group_id, *where, *values)

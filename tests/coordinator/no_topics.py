@@ -1,4 +1,4 @@
-"""Topic names as a shard knows them that is to learn none."""
+"""Topic names of a shard that must learn none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Our rows against what Kafka's own coordinator classes hold: answers recorded as JSON, one document per log.
 
-`differences(answer, shard, failed)` is empty where both say the same. Values that a table has in another form change
+`differences(answer, shard, failed)` is empty where both agree. Values that a table has in another form change
 their form alone here: Kafka's -1 to None, names of enums. Blobs, which the answers have in hex, are not compared.
 """
 
@@ -38,7 +38,7 @@ def fails_undecodable(row: ReplayRow, release: Release) -> bool:
 def differences(answer: Json, shard: Shard, failed: list[int] | None) -> list[str]:
     """One line per thing that differs between a partition's recorded answer and the shard.
 
-    `failed` are the log offsets of failing records; None: the answer does not tell them.
+    `failed` are the log offsets of failing records; None: the answer does not have them.
     """
     is_scala = shard.release.coordinator == "scala"
     found: list[str] = []

@@ -13,7 +13,7 @@ def raw(blob: bytes) -> str:
     return base64.b64encode(blob).decode()
 
 
-def test_members_make_a_group_stable_and_its_row_says_the_record():
+def test_members_make_a_group_stable_and_its_row_has_the_records_fields():
     value = classic([classic_member("m1"), classic_member("m2")], leader="m2", timestamp=77)
     row = Log().record(2, value).group()
     assert (row.state, row.is_simple, row.protocol_type, row.protocol) == ("Stable", False, "consumer", "range")
@@ -21,7 +21,7 @@ def test_members_make_a_group_stable_and_its_row_says_the_record():
     assert (row.state_since, row.log_offset) == (T, 0)
 
 
-def test_a_members_row_says_the_record():
+def test_a_members_row_has_the_records_fields():
     member = classic_member("m1", ["b", "a"], groupInstanceId="i")
     member["subscription"] = {"topics": ["b", "a"], "userData": "AQI=", "rackId": "r"}
     row = Log().record(2, classic([member])).members()["m1"]

@@ -43,7 +43,7 @@ def test_t32_a_record_over_a_group_with_a_protocol_type_fails():
 
 
 @pytest.mark.parametrize("version", ["3.9-java", "3.8-java", "3.7-java"])
-def test_t32_before_4_0_a_simple_group_is_in_the_way_and_tombstones_need_their_group(version):
+def test_t32_before_4_0_a_simple_group_blocks_records_and_tombstones_need_their_group(version):
     assert Log(version).commit(1).record(5, consumer_member(), "m").failed.keys() == {1}
     log = Log(version).record(5, None, "m").record(7, target(0), "m").record(8, current(1), "m").record(6, None)
     assert log.failed.keys() == {0, 1, 2, 3}
@@ -108,7 +108,7 @@ def test_t38_a_fresh_group_is_at_epoch_1_since_4_3():
         assert (row.state, row.group_epoch, row.assignment_epoch) == ("Stable", 0, 0)
 
 
-def test_a_groups_row_says_its_records():
+def test_a_groups_row_has_the_fields_of_its_records():
     log = full(Log()).record(3, epoch(5, metadataHash=-9)).record(16, {"topics": ["b", "a"]}, "r.*")
     row = log.group()
     assert (row.protocol_type, row.is_simple, row.generation, row.member_count) == ("consumer", False, None, 1)
@@ -116,7 +116,7 @@ def test_a_groups_row_says_its_records():
     assert log.record(16, None, "r.*").group().resolved_regex_topics is None
 
 
-def test_a_members_row_says_its_records_and_names_topics_that_any_record_named():
+def test_a_members_row_has_its_records_fields_and_topic_names_from_any_record():
     log = full(Log()).commit(1, "t", group="other", topic_id=X)
     row = log.members()["m"]
     assert (row.assigned_partitions, row.target_partitions) == ([("t", X, 0, 5)], [("t", X, 0, None)])
@@ -129,7 +129,7 @@ def test_partition_metadata_names_topics():
     assert list(log.shard.topic_rows()) == [(Y, "named", T, "group_record")]
 
 
-def test_a_member_of_the_classic_protocol_tells_its_session_timeout():
+def test_a_member_of_the_classic_protocol_has_its_session_timeout():
     member = consumer_member(classicMemberMetadata={"sessionTimeoutMs": 45000, "supportedProtocols": []})
     row = Log().record(5, member, "m").members()["m"]
     assert (row.uses_classic_protocol, row.session_timeout_ms) == (True, 45000)
@@ -145,7 +145,7 @@ def test_assignment_epochs_are_those_of_the_partitions_or_the_members_since_4_3(
     assert {part.assignment_epoch for part in row.assigned_partitions} == {None}
 
 
-def test_two_members_with_one_partition_fail_at_one_epoch_and_the_state_stays():
+def test_two_members_that_own_one_partition_fail_at_one_epoch_and_the_state_stays():
     log = full(Log()).record(8, current(5, 0, state=2), "n")
     assert log.failed.keys() == {5}
     assert "still owned at epoch 5" in log.failed[5]
@@ -162,7 +162,7 @@ def test_taking_and_giving_up_a_partition_that_another_epoch_owns_failed_before_
     assert log.record(8, current(7, 0), "n").failed.keys() == ({5, 6, 7} if fails else set())
 
 
-def test_a_topic_that_comes_twice_fails_but_in_4_3s_current_assignments():
+def test_a_repeated_topic_fails_except_in_4_3s_current_assignments():
     twice = target(0)["topicPartitions"] * 2
     assert Log().record(7, {"topicPartitions": twice}, "m").failed.keys() == {0}
     value = current(1, assignedPartitions=[{**part, "assignmentEpochs": None} for part in twice])
@@ -181,7 +181,7 @@ def test_an_assignment_epoch_after_its_tombstone_is_null():
     assert (log.group().assignment_epoch, log.group().state) == (None, "Assigning")
 
 
-def test_3_7_takes_the_member_state_from_what_is_pending():
+def test_3_7_derives_the_member_state_from_pending_partitions():
     part = [{"topicId": X, "partitions": [0]}]
     early = current(4, 0, state=None, targetMemberEpoch=5, partitionsPendingAssignment=[])
     log = Log("3.7-java").record(5, consumer_member(), "m").record(3, epoch(5)).record(6, target_epoch(5))

@@ -43,7 +43,7 @@ def versions(shard: Shard) -> list:
     ]
 
 
-def test_versions_of_a_correction_stand_at_the_offset_before_and_take_the_place_of_those_there():
+def test_versions_of_a_correction_replace_those_at_the_offset_before():
     log = Log(recording=True).record(2, classic([classic_member("m1"), classic_member("m2")]))
     log.commit(1, group="other").shard.take_changes()
     log.record(2, classic([classic_member("m2"), classic_member("m3")]))

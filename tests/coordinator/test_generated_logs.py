@@ -20,7 +20,7 @@ from tests.twin.shard import Shard
 
 
 @pytest.mark.parametrize("version", some_of(2, *JAVA))
-def test_java_coordinators_hold_the_same_after_the_same_failures(version):
+def test_java_coordinators_have_the_same_state_after_the_same_failures(version):
     found = []
     for log, answer in answers(version):
         shard = Shard(release(version), answer["partition"])
@@ -30,7 +30,7 @@ def test_java_coordinators_hold_the_same_after_the_same_failures(version):
     assert len(answers(version)) == 79
 
 
-def test_the_scala_loader_holds_the_same_or_fails_where_we_say_so():
+def test_the_scala_loader_has_the_same_state_or_fails_on_the_same_logs():
     found, loaded = [], 0
     for log, answer in answers("3.9.2"):
         shard = Shard(release("3.9.2"), answer["partition"])
@@ -45,7 +45,7 @@ def test_the_scala_loader_holds_the_same_or_fails_where_we_say_so():
 
 
 @pytest.mark.parametrize("version", some_of(2, *JAVA, "3.9"))
-def test_a_saved_and_loaded_state_goes_on_as_if_nothing_happened(version):
+def test_a_replay_from_a_saved_state_equals_an_uninterrupted_one(version):
     for seed, (log, partitions) in enumerate(logs().items()):
         for partition, rows in partitions.items():
             cut = random.Random(-seed).randint(0, len(rows))

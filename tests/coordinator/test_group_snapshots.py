@@ -47,7 +47,7 @@ READ = ("record_type", "group_id", "member_id", "regular_expression", "value_ver
 
 
 def blocks_of(size_bytes: int, at_bytes: int = 1) -> Any:
-    """Values are read together in blocks of so many bytes, if there are at least so many."""
+    """Values are read together in blocks of this size, if there are at least `at_bytes` of them."""
     sizes = {"BLOCK_BYTES": size_bytes, "BLOCK_AT_BYTES": at_bytes}
     return mock.patch.multiple(group_snapshots, **sizes)
 
@@ -67,7 +67,7 @@ def one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
 
 
 class Replayed:
-    """Rows of every table after these records; `shrink` is called after each so many."""
+    """Rows of every table after these records; `shrink` is called after each `every` of them."""
 
     def __init__(self, records: Iterable[DecodedRecord], version: str, shrink: Callable[[], None], every: int) -> None:
         self.release = release(version)
@@ -153,7 +153,7 @@ def test_most_made_up_groups_are_in_blocks_and_some_are_not() -> None:
     assert found[SnapshotRecord] > 75 and found[JsonRecord] > 30
 
 
-def test_records_say_of_themselves_what_the_twin_says() -> None:
+def test_records_equal_those_of_the_twin() -> None:
     rows = history(Snapshots(0, odd=0.1).records(100))
     names = ("record_name", *READ[:-1])
     with blocks_of(10_000):
@@ -188,7 +188,7 @@ def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
     assert all(isinstance(value["members"], SnapshotMembers) for value in on_demand if value is not None)
 
 
-def test_rows_may_stand_in_several_chunks_and_there_may_be_none() -> None:
+def test_rows_may_be_in_several_chunks_or_there_may_be_none() -> None:
     rows = history(Snapshots(0).records(60))
     with blocks_of(10_000):
         whole = Replayed(GroupSnapshots().records(rows), "4.3", nothing, 1000).rows
@@ -213,7 +213,7 @@ def reported_of(members: SnapshotMembers) -> tuple[Any, ...]:
     return (*asked, members.value_json(), list(members), len(members))
 
 
-def test_a_block_keeps_only_what_is_in_use() -> None:
+def test_a_block_keeps_only_the_members_in_use() -> None:
     snapshots, members = in_blocks(Snapshots(1).records(60))
     before, kept = members[0].block.members.num_rows, [members[3], members[5]]
     expected = [reported_of(each) for each in kept]
@@ -224,7 +224,7 @@ def test_a_block_keeps_only_what_is_in_use() -> None:
     assert [reported_of(each) for each in kept] == expected
 
 
-def test_a_block_is_cut_at_its_size_and_is_full_at_another() -> None:
+def test_blocks_are_cut_at_one_size_and_snapshots_are_full_at_another() -> None:
     records = Snapshots(1).records(60)
     snapshots, members = in_blocks(records, 10_000)
     blocks = {id(each.block): each.block for each in members}
@@ -236,7 +236,7 @@ def test_a_block_is_cut_at_its_size_and_is_full_at_another() -> None:
         assert not snapshots.is_full
 
 
-def test_few_bytes_make_no_block() -> None:
+def test_too_few_bytes_make_no_block() -> None:
     rows = history(Snapshots(1).records(60))
     assert {type(record) for record in GroupSnapshots().records(rows.slice(0, 5))} == {JsonRecord}
 
@@ -253,7 +253,7 @@ def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.pairwise(text for text in ODD_TEXTS if text.isascii())))
-def test_other_members_have_other_fingerprints_and_equal_ones_the_same(one: bytes, other: bytes) -> None:
+def test_different_members_have_different_fingerprints_and_equal_ones_the_same(one: bytes, other: bytes) -> None:
     usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2}
     usual |= {"subscription": b"", "assignment": b""}
     header = {"kind": b"consumer", "generation": 1, "protocol": None, "leader": None, "since": 5}
@@ -280,7 +280,7 @@ def everything(audited: Reported, files: Files) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("corpus", some_of(len(ALL) // 9, *sorted(ALL)))
-def test_logs_of_real_brokers_say_the_same_in_blocks_and_one_by_one(corpus: str) -> None:
+def test_logs_of_real_brokers_give_the_same_rows_in_blocks_and_one_by_one(corpus: str) -> None:
     files, release_version = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], ALL[corpus]["release"]
     with blocks_of(20_000):
         found = everything(audit(files, how_of(release_version)), files)
@@ -288,7 +288,7 @@ def test_logs_of_real_brokers_say_the_same_in_blocks_and_one_by_one(corpus: str)
 
 
 @pytest.mark.parametrize("version", some_of(1, *RELEASES))
-def test_generated_logs_say_the_same_in_nights_in_blocks_and_one_by_one(version: str, chosen: Chosen) -> None:
+def test_generated_logs_give_the_same_rows_in_nights_in_blocks_and_one_by_one(version: str, chosen: Chosen) -> None:
     how, rng = how_of(version), np.random.default_rng(7)
     retention_ms = expiry_rules(version).default_retention_ms
     for log in chosen.some(logs(version), 2):

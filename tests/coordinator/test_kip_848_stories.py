@@ -66,7 +66,7 @@ class Story:
         return self
 
     def reported(self):
-        """The group's state, and of each member its epoch, state, partitions and those that it has to give up."""
+        """The group's state, and each member's epoch, state, partitions and those that it has to give up."""
         assert self.log.failed == {}
         members = self.log.members()
         row = self.log.group()
@@ -105,7 +105,7 @@ def two_members(story):
     return story.has("a", 2, (0, 1, 2)).has("b", 2, (3, 4, 5))
 
 
-def test_members_join_and_nobody_gets_what_another_has(story):
+def test_members_join_and_no_partition_ever_has_two_owners(story):
     story.joins("a", 1)
     assert story.reported()[0] == "Assigning"
     story.assigns(1, a=range(6)).has("a", 1, range(6))
@@ -133,7 +133,7 @@ def test_members_join_and_nobody_gets_what_another_has(story):
     assert story.reported()[0] == "Stable"
 
 
-def test_a_member_leaves_and_the_others_get_what_it_had(story):
+def test_a_member_leaves_and_the_others_get_its_partitions(story):
     two_members(story).leaves("b", 3)
     assert story.reported() == ("Assigning", {"a": (2, "STABLE", [0, 1, 2], [])})
     story.assigns(3, a=range(6))

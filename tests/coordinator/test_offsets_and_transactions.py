@@ -47,7 +47,7 @@ def test_t06_topic_ids_in_values_are_known_since_4_1():
 
 
 @pytest.mark.parametrize("version", JAVA + SCALA)
-def test_t19_the_record_that_stands_later_wins_not_the_later_marker(version):
+def test_t19_the_later_record_wins_not_the_later_marker(version):
     assert Log(version).commit(30, producer=1).commit(40).end(1, COMMITTED).offsets() == {"t": 40}
     assert Log(version).commit(40).commit(30, producer=1).end(1, COMMITTED).offsets() == {"t": 30}
 
@@ -57,7 +57,7 @@ def test_t19_in_3_7_the_marker_decides():
 
 
 @pytest.mark.parametrize("version", JAVA + SCALA)
-def test_t20_of_two_transactions_the_later_record_wins(version):
+def test_t20_the_later_record_of_two_transactions_wins(version):
     log = Log(version).commit(50, producer=1).commit(60, producer=2).end(2, COMMITTED)
     assert (log.offsets(), log.pending()) == ({"t": 60}, [(1, "t", 50)])
     assert log.end(1, COMMITTED).offsets() == {"t": 60}
@@ -93,7 +93,7 @@ def test_t22_scala_keeps_the_offset(version):
     assert (log.offsets(), log.pending()) == ({"t": 1}, [])
 
 
-def test_t23_of_two_records_in_one_transaction_the_later_is_pending():
+def test_t23_the_later_of_two_records_in_one_transaction_is_pending():
     log = Log().commit(1, producer=1).commit(2, producer=1)
     assert log.pending() == [(1, "t", 2)]
     assert log.end(1, COMMITTED).offsets() == {"t": 2}
@@ -144,7 +144,7 @@ def test_t30_in_scala_a_simple_group_remains_as_long_as_it_has_offsets():
     assert log.end(1, ABORTED).states() == {}
 
 
-def test_t51_a_pending_offset_stands_beside_the_committed_one():
+def test_t51_a_pending_offset_leaves_the_committed_one():
     log = Log().commit(1).commit(2, producer=1)
     assert (log.offsets(), log.pending()) == ({"t": 1}, [(1, "t", 2)])
     (row,) = log.shard.pending_rows()

@@ -71,7 +71,7 @@ SAME_RULES = [("4.3.1", "4.3"), ("3.9.2", "3.7.2"), ("3.8", "3.4.1"), ("4.0.0", 
 
 
 @pytest.mark.parametrize("pair", one_of(*SAME_RULES), ids=" ".join)
-def test_releases_with_the_same_rules_differ_in_nothing(pair):
+def test_releases_with_the_same_rules_have_no_differences(pair):
     a, b = pair
     for log, partitions in logs().items():
         for number in partitions:
@@ -88,7 +88,7 @@ def test_differences_are_symmetric(pair):
             assert set(differences(one, other)) == back
 
 
-def test_a_partition_that_one_release_fails_on_leaves_nothing_but_its_groups():
+def test_a_partition_that_one_release_cannot_load_differs_only_in_its_load_and_groups():
     found = 0
     for log, answer in answers("4.0.0"):
         four, newest = loaded(log, answer["partition"], "4.0.0"), loaded(log, answer["partition"], "4.3.1")
@@ -120,7 +120,7 @@ def test_a_consumer_group_is_a_simple_one_to_a_release_that_does_not_know_such_g
     assert reason(found, release("4.3"), release("4.0")) is None
 
 
-def test_a_transaction_and_a_tombstone_leave_what_the_semantics_say():
+def test_a_marker_after_a_tombstone_brings_back_the_offset_only_in_scala():
     """T21."""
     of_a, of_b = (
         Log(v).commit(30, producer=1, is_transactional=True).tombstone().end(1, "committed") for v in ("4.3", "3.9")
@@ -142,7 +142,7 @@ def test_members_are_compared_one_by_one():
     ]
 
 
-def test_where_a_load_fails_is_reported_with_what_follows():
+def test_a_failed_load_is_reported_at_its_first_record_with_the_number_of_others():
     failures = LoadFailures()
     failures.failed(LoadFailure(9, "late"), "k")
     failures.failed(LoadFailure(5, "early"), "k")
@@ -155,7 +155,7 @@ def test_where_a_load_fails_is_reported_with_what_follows():
     assert not failures.may_be_compacted
 
 
-def test_every_rule_in_which_releases_differ_has_its_sentence():
+def test_every_rule_in_which_releases_differ_has_a_sentence():
     assert RULES.keys() | WITHOUT_TRACE == set(Release.__dataclass_fields__)
     tried = tried_releases(release("4.3"), release("3.9"))
     assert tried["transactional_by"].transactional_by == "batch"
@@ -163,7 +163,7 @@ def test_every_rule_in_which_releases_differ_has_its_sentence():
     assert all(tried_releases(rules, release("0.8")).keys() <= RULES.keys() for rules in RELEASES.values())
 
 
-def test_expiry_rules_are_named_where_they_show():
+def test_expiry_rules_are_named_where_they_make_a_difference():
     from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
 
     unlisted = {"default_retention_ms", "tombstone_at_generation_0"}

@@ -38,7 +38,7 @@ def test_a_version_names_the_rules_of_its_release(asked, name):
 
 
 @pytest.mark.parametrize("asked", ["", "four", "kafka-3.9"])
-def test_an_unknown_release_is_refused_with_what_there_is(asked):
+def test_an_unknown_release_is_refused_with_the_known_ones(asked):
     with pytest.raises(ValueError, match=r"is unknown; known are 4\.4, 4\.3"):
         release(asked)
 
@@ -54,7 +54,7 @@ def test_an_unknown_release_is_refused_with_what_there_is(asked):
         ("3.9java", "3.9-java"),
     ],
 )
-def test_a_mistyped_release_brings_the_nearest(asked, nearest):
+def test_a_mistyped_release_suggests_the_nearest(asked, nearest):
     with pytest.raises(ValueError, match=f"is unknown; did you mean {nearest}"):
         release(asked)
 

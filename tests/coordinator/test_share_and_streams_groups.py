@@ -63,7 +63,7 @@ def test_without_its_metadata_record_a_streams_group_has_validated_topology_0_be
     assert log.states() == {"g": f"streams {state}"}
 
 
-def test_a_streams_groups_rows_say_its_records():
+def test_a_streams_groups_rows_have_the_fields_of_its_records():
     log = streams(Log())
     assert log.group().topology.startswith('{"epoch":1,"subtopologies":[{"subtopologyId":"0","sourceTopics":["src"]')
     row = log.members()["m"]
@@ -81,7 +81,7 @@ def test_a_streams_group_knows_the_topology_description_that_a_plugin_holds(stor
     assert log.record(17, epoch(2, storedDescriptionTopologyEpoch=-1)).group().stored_description_epoch is None
 
 
-def test_a_streams_group_goes_by_its_tombstones_in_kafkas_order():
+def test_tombstones_in_kafkas_order_remove_a_streams_group():
     log = streams(Log()).record(17, None)
     assert log.failed.keys() == {6}
     log.record(22, None, "m").record(21, None, "m").record(20, None).record(19, None, "m").record(17, None)

@@ -27,22 +27,22 @@ def test_a_loaded_state_has_the_same_rows_and_saves_the_same(version):
     assert loaded.groups_in_transactions() == shard.groups_in_transactions() != set()
 
 
-def test_what_no_table_shows_survives_too():
+def test_state_that_no_table_shows_survives_too():
     log = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(8, current(7), "n")
     log.shard = Shard.load(release("4.3"), 0, list(log.shard.save()))
-    # Nobody owns partition 0 any more, although m's row says that m does.
+    # Partition 0 has no owner any more, although m's row says that m does.
     assert log.record(8, current(5, 0), "k").failed == {}
     assert log.record(8, current(5, 0), "l").failed.keys() == {4}
 
 
-def test_a_state_that_stood_before_a_failure_survives_too():
+def test_a_state_from_before_a_failure_survives_too():
     log = Log().record(5, consumer_member(), "m").record(8, current(1, 0), "m").record(8, current(1, 0, state=2), "n")
     assert (log.failed.keys(), log.states()) == ({2}, {"g": "consumer Stable"})
     log.shard = Shard.load(release("4.3"), 0, list(log.shard.save()))
     assert (log.states(), list(log.members())) == ({"g": "consumer Stable"}, ["m", "n"])
 
 
-def test_one_row_a_group_with_its_offsets():
+def test_a_group_is_saved_in_one_row_with_its_offsets():
     kinds = [(row.entry_type, row.group_id) for row in everything().shard.save()]
     groups = [("group", name) for name in ("c", "classic", "g", "gone", "s", "st")]
     assert kinds == [*groups, ("producer", None), ("producer", None), ("topics", None)]

@@ -49,7 +49,7 @@ def test_a_group_of_offsets_has_a_version_where_it_begins():
     assert groups(log) == []
 
 
-def test_a_record_that_comes_again_makes_no_version():
+def test_a_repeated_record_makes_no_version():
     value = classic([classic_member("m1")], leader="m1")
     log = recording().record(2, value).record(2, value).record(2, {**value, "generation": 4})
     rows = log.shard.take_changes()
@@ -76,7 +76,7 @@ def test_a_record_that_fails_at_a_classic_group_makes_no_version():
     assert log.shard.take_changes() == []
 
 
-def test_what_is_gone_leaves_its_name():
+def test_a_removal_leaves_versions_with_the_names_of_group_and_member():
     log = recording().record(2, classic([classic_member("m1")])).record(2, None)
     versions = log.shard.take_changes()
     group, member = versions[2:]
@@ -85,7 +85,7 @@ def test_what_is_gone_leaves_its_name():
     assert member == MemberVersion(0, 1, T + 1, True, "g", "m1")
 
 
-def test_a_group_that_becomes_another_type_has_a_version_and_its_members_go():
+def test_a_group_that_changes_its_type_has_a_version_and_loses_its_members():
     log = (
         recording()
         .record(2, classic([classic_member("m1")]))
@@ -104,7 +104,7 @@ def test_a_group_that_becomes_another_type_has_a_version_and_its_members_go():
     assert members(log) == [(0, "m", False), (1, "m1", False), (1, "m", True)]
 
 
-def test_records_of_a_member_change_its_row_alone():
+def test_records_of_a_member_change_only_its_row():
     log = recording().record(5, consumer_member(), "m").record(5, consumer_member(), "n").record(3, epoch(2))
     log.shard.take_changes()
     assert members(log.record(7, target(0), "m")) == [(3, "m", False)]
@@ -143,5 +143,5 @@ def test_scala_groups_come_and_go_with_their_offsets():
     assert [version[2] for version in groups(log)] == ["Empty", "Stable", "Empty"]
 
 
-def test_without_recording_there_are_none():
+def test_without_recording_there_are_no_versions():
     assert Log().commit(1).record(2, classic()).shard.take_changes() == []

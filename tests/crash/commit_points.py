@@ -40,7 +40,7 @@ def audit(spark: Any, lake: Path, log: Path, **options: Any) -> AuditSummary:
 
 @contextmanager
 def at_each_commit(act: Callable[[CommitPoint, str], None]) -> Iterator[None]:
-    """Calls `act` before the write of each commit point and after it succeeded, but before anybody knows."""
+    """Calls `act` before the write of each commit point and after it succeeded, but before its writer knows."""
     commit, seen = Lake.commit, Counter[tuple[str, str]]()
 
     def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
@@ -63,7 +63,7 @@ def at_each_commit(act: Callable[[CommitPoint, str], None]) -> Iterator[None]:
 
 
 def commit_points(do: Callable[[], object]) -> list[CommitPoint]:
-    """The commit points that `do` comes by, in order."""
+    """The commit points that `do` passes, in order."""
     points: list[CommitPoint] = []
     with at_each_commit(lambda point, when: points.append(point) if when == BEFORE else None):
         do()

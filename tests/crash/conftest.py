@@ -1,4 +1,4 @@
-"""A small log of two nights, and what undisturbed audits make of it."""
+"""A small log of two nights, and the tables of undisturbed audits of it."""
 
 from __future__ import annotations
 

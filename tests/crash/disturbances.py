@@ -40,11 +40,11 @@ RUNS = ("audit", "audit", "rebuild", "maintain")
 # A rebuild is made of Spark's own operations: the others run without a JVM, too (protocol/local_spark.py).
 RUNS_WITHOUT_A_JVM = ("audit", "audit", "maintain")
 NIGHTS = 4
-# So often a night is tried, but once an audit has read what is new of it the next night comes soon.
+# How often a night is tried; once an audit has read its new records, the next night comes soon.
 TRIES = 6
 NIGHT_ENDS = 0.8
 READING = ("", "reading", 0)  # a moment as commit points are: what is new is planned, and not read yet
-# A run of which nobody knows yet which commits it comes by is disturbed at one of so many, or else ends and shows them.
+# A run whose commits are not known yet is disturbed at one of so many, or else ends and shows them.
 UNKNOWN_COMMITS = 40
 
 

@@ -147,7 +147,7 @@ def recorded_logs(folder: Path) -> Iterator[Path]:
 
 
 def disturb(spark: Any, wanted: int, seed: int, folder: Path, runs: Sequence[str]) -> None:
-    """Disturbances in rounds, each with the next seed: who repeats one need not repeat those before it."""
+    """Disturbances in rounds, each with the next seed: one can be repeated without those before it."""
     started, done, over_before = time.monotonic(), Counter[str](), 0
     logs = list(recorded_logs(folder))
     while done.total() < wanted:

@@ -113,7 +113,7 @@ def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed,
     assert_lake_is_sound(lake, nights.expected)
 
 
-def test_a_lake_whose_making_breaks_is_made_all_the_same(session, nights, chosen, tmp_path):
+def test_a_lake_whose_creation_breaks_is_created_by_the_next_audit(session, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     points = commit_points(lambda: Lake.create(session, str(tmp_path / "undisturbed")))
     assert [point[1] for point in points] == ["create"] * len(TABLES)
@@ -160,7 +160,7 @@ def test_clearing_up_broken_at_any_commit_leaves_no_trace(session, nights, chose
     assert contents(lake, HISTORY_AND_STATE) == history
 
 
-def test_rows_of_a_killed_audit_leave_current_tables_even_if_nothing_is_new(session, nights, tmp_path):
+def test_rows_of_a_killed_audit_go_from_current_tables_even_if_nothing_is_new(session, nights, tmp_path):
     """The next audit may be run without the segments of the killed one."""
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)

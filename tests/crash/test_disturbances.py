@@ -17,7 +17,7 @@ from tests.crash.soak import recorded_logs
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 
 
-def test_nights_that_were_disturbed_leave_the_tables_of_nights_that_were_not(tmp_path, chosen):
+def test_disturbed_nights_leave_the_tables_of_undisturbed_nights(tmp_path, chosen):
     logs = list(recorded_logs(tmp_path))
     for seed in chosen.some(range(20), 1):
         with without_a_jvm():

@@ -60,7 +60,7 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, envir
     with started_audit(lake, nights.first, environment=environment) as process:
         until(next_log_of(lake, "offset_commits"), process)
         kill_all(process)
-    # It says what it does, and what it starts says nothing.
+    # It reports what it does, and the processes that it starts write nothing.
     said = said_by(lake)
     assert said.startswith("starting Spark ...\n")
     assert without_progress(said) == []

@@ -23,7 +23,7 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def test_the_copy_that_a_jvm_makes_of_itself_is_no_jvm_of_its_own():
+def test_the_copy_that_a_jvm_makes_of_itself_is_not_a_jvm_of_its_own():
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None

@@ -29,7 +29,7 @@ from tests.nights.lakes import versions
 
 
 def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[], object], lake: Path) -> None:
-    """Does it, and between its look at the claim and that commit the other on another host. Raises AssertionError if it
+    """Does it, and the other on another host between its look at the claim and that commit. Raises AssertionError if it
     then changes the lake, or does not say that it was taken over."""
     left: dict[str, int] = {}
 
@@ -40,7 +40,7 @@ def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[],
                 other()
             left.update(versions(lake))
 
-    # Maintenance takes a number twice: who stalls at the second claim finds it taken.
+    # Maintenance takes a number twice: a run that stalls at the second claim finds it taken.
     with pytest.raises(ClaimLost, match=r"audit \d+ stops|claimed number \d+ just now"), at_each_commit(act):
         do()
     del left["stalled"]
@@ -52,7 +52,7 @@ BY_SPARK = [pytest.param(name, marks=[pytest.mark.soak, pytest.mark.spark]) for 
 
 
 @pytest.mark.parametrize("name", ["audit", *BY_SPARK])
-def test_who_wakes_after_another_host_finished_changes_nothing(session, nights, tmp_path, chosen, name):
+def test_a_run_that_wakes_after_another_host_finished_changes_nothing(session, nights, tmp_path, chosen, name):
     def tried(lake: Path) -> Any:
         if name == "audit":
             return audit(session, lake, nights.second)

@@ -120,7 +120,7 @@ def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nig
     for table in chosen.some(["audits", "offset_commits", "groups"], 1):
         lake = tmp_path / table
         shutil.copytree(nights.lake, lake)
-        # Binds everybody, root as well: the place of the next version is taken.
+        # This binds every user, root as well: the place of the next version is taken.
         in_the_way = next_log_of(lake, table)
         in_the_way.mkdir()
         capfd.readouterr()

@@ -10,14 +10,14 @@ from tests.crash.commit_points import assert_lake_is_sound
 from tests.crash.processes import end_of, said_by, started_audit
 from tests.nights.lakes import rows
 
-# That of audits that claim at once one wins is part of `make test`: lake/test_claim.py.
+# `make test` checks that one of two audits that claim at once wins: lake/test_claim.py.
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 # An audit that starts a little later finds a claim. Delta refuses one that claims at the same time.
 REFUSALS = ("is running (process ", "has just claimed number 2", "has claimed the lake")
 
 
-def test_of_two_audits_started_at_once_one_finishes_and_one_stops_early(nights, tmp_path):
+def test_one_of_two_audits_started_at_once_finishes_and_one_stops_early(nights, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     other = tmp_path / "other"

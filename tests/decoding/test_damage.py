@@ -76,7 +76,7 @@ def check(corpus: str, partition: int, path: str, data: bytes, touched: range) -
 
 
 def offsets_between(batches: BatchColumns, chosen: np.ndarray) -> set[int]:
-    """Offsets that these batches can hold; of compressed legacy ones the header tells the last alone."""
+    """Offsets that these batches can hold; the header of compressed legacy ones has only the last."""
     starts = np.append(0, batches.last_offset[:-1] + 1)[chosen].tolist()
     ends = (batches.last_offset[chosen] + 1).tolist()
     return {offset for start, end in zip(starts, ends, strict=True) for offset in range(start, end)}
@@ -92,7 +92,7 @@ def spot(data: bytes, rng: random.Random) -> tuple[int, int]:
 
 @each_log
 @each_seed
-def test_a_flipped_bit_costs_its_batch_alone(corpus: str, partition: int, seed: int) -> None:
+def test_a_flipped_bit_costs_only_its_batch(corpus: str, partition: int, seed: int) -> None:
     rng = random.Random(seed)
     path, data = rng.choice(sorted(files_of(corpus, partition).items()))
     number, at = spot(data, rng)
@@ -104,7 +104,7 @@ def test_a_flipped_bit_costs_its_batch_alone(corpus: str, partition: int, seed: 
 
 @each_log
 @each_seed
-def test_overwritten_bytes_cost_the_batches_that_they_stood_in(corpus: str, partition: int, seed: int) -> None:
+def test_overwritten_bytes_cost_the_batches_that_held_them(corpus: str, partition: int, seed: int) -> None:
     rng = random.Random(seed)
     path, data = rng.choice(sorted(files_of(corpus, partition).items()))
     number, at = spot(data, rng)
@@ -119,11 +119,11 @@ def test_overwritten_bytes_cost_the_batches_that_they_stood_in(corpus: str, part
 
 @each_log
 @each_seed
-def test_bytes_cut_out_cost_the_batches_that_they_stood_in(corpus: str, partition: int, seed: int) -> None:
+def test_removed_bytes_cost_the_batches_that_held_them(corpus: str, partition: int, seed: int) -> None:
     rng = random.Random(seed)
     path, data = rng.choice(sorted(files_of(corpus, partition).items()))
     number, at = spot(data, rng)
-    end = int(batches_of(data).position[-2])  # a sound batch stays behind it
+    end = int(batches_of(data).position[-2])  # a sound batch stays after it
     size = min(rng.choice([1, 7, 100, 1000]), end - at)
     audited = check(corpus, partition, path, data[:at] + data[at + size :], range(at, at + size))
     assert int(batches_of(data).position[number]) in damaged_positions(audited)
@@ -131,7 +131,7 @@ def test_bytes_cut_out_cost_the_batches_that_they_stood_in(corpus: str, partitio
 
 @each_log
 @each_seed
-def test_foreign_bytes_put_in_cost_no_batch_but_the_one_they_split(corpus: str, partition: int, seed: int) -> None:
+def test_inserted_bytes_cost_only_the_batch_that_they_split(corpus: str, partition: int, seed: int) -> None:
     rng = random.Random(seed)
     path, data = rng.choice(sorted(files_of(corpus, partition).items()))
     number, at = spot(data, rng)
@@ -141,7 +141,7 @@ def test_foreign_bytes_put_in_cost_no_batch_but_the_one_they_split(corpus: str, 
 
 
 @each_log
-def test_a_half_written_tail_is_no_damage(corpus: str, partition: int) -> None:
+def test_a_half_written_tail_is_not_damage(corpus: str, partition: int) -> None:
     path = segments_of(files_of(corpus, partition))[partition][-1]
     data = files_of(corpus, partition)[path]
     last = batches_of(data)[-1:]
@@ -152,7 +152,7 @@ def test_a_half_written_tail_is_no_damage(corpus: str, partition: int) -> None:
 
 
 @each_log
-def test_a_header_field_of_nonsense_costs_its_batch_and_at_most_its_neighbours(
+def test_a_nonsense_header_field_costs_its_batch_and_at_most_its_neighbours(
     corpus: str, partition: int, chosen: Chosen
 ) -> None:
     path = segments_of(files_of(corpus, partition))[partition][0]

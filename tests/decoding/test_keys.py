@@ -50,7 +50,7 @@ def commit(rng: random.Random) -> tuple[Any, Any]:
 
 def hostile_log(seed: int) -> bytes:
     """Compressed messages of the old formats whose offsets overlap or are negative, times of any size, damage whose
-    offset nobody knows beside records that nobody can read."""
+    offset is unknown beside records that cannot be read."""
     rng, data, offset = random.Random(seed), b"", 0
     for _ in range(25):
         kind = rng.randrange(5)
@@ -123,7 +123,9 @@ def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> No
 
 @pytest.mark.parametrize("inner", [(3, 4, 12), (-5, 0, 11), (9, 10, 12)])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_compressed_messages_that_begin_below_what_was_read_are_quarantined(magic: int, inner: tuple[int, ...]) -> None:
+def test_compressed_messages_that_begin_below_records_already_read_are_quarantined(
+    magic: int, inner: tuple[int, ...]
+) -> None:
     rng = random.Random(2)
     before = b"".join(message(i, *commit(rng), magic=magic) for i in range(10))
     last = 12 if magic == 0 else inner[-1] - (inner[0] - 3 if inner[0] < 9 else 0)
@@ -144,7 +146,7 @@ def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("release", ["4.3", "3.9"])
-def test_keys_of_commits_are_forgotten_above_so_many_bytes_and_rows_are_the_same(
+def test_forgetting_keys_of_commits_above_a_limit_of_bytes_does_not_change_rows(
     release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
 ) -> None:
     """Also those of a transaction whose marker comes when its keys have been forgotten."""

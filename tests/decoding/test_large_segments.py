@@ -47,7 +47,7 @@ def read(path: Path, position: int) -> tuple[RangeProgress, dict[str, list[dict[
 
 # The damaged batch and those after it begin on either side of the border.
 @pytest.mark.parametrize("position", [2**31 - HALF, 2**31 - HALF - 1, 2**32 - HALF, 2**32 - HALF - 1, 5 * 2**30])
-def test_a_segment_is_read_the_same_wherever_its_batches_stand(tmp_path: Path, position: int) -> None:
+def test_a_segment_is_read_the_same_wherever_its_batches_are(tmp_path: Path, position: int) -> None:
     expected, expected_rows = read(segment_at(tmp_path, 0), 0)
     assert (expected.records, expected.quarantined) == (40, {"corrupt_batch": 1})
     path = segment_at(tmp_path, position)

@@ -1,4 +1,4 @@
-"""Which log times count, and when an audit judges by them: rules as pure functions, then whole nights."""
+"""The log times that count, and when an audit judges by them: rules as pure functions, then whole nights."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ DAYS = [OLD + number * DAY for number in range(5)]
         ([*DAYS, DAYS[-1] + 30 * DAY], DAYS[-1] + 30 * DAY),
         ([*DAYS, DAYS[-1] + 31 * DAY], DAYS[-1]),
         ([OLD, YEAR_2040], OLD),
-        # The log went on below it.
+        # The log continued below it.
         ([*DAYS, OLD + 24 * DAY, DAYS[-1] + HOUR], DAYS[-1] + HOUR),
         ([OLD + 20 * DAY, OLD], OLD),
         ([NOW - HOUR, *DAYS], DAYS[-1]),
@@ -113,7 +113,7 @@ def test_a_slow_clock_is_reported_from_a_broken_time() -> None:
     assert newest_plausible([], slow, {0: OLD, 1: OLD + DAY}).ms == OLD + DAY
 
 
-def test_what_earlier_audits_knew_goes_on_to_count() -> None:
+def test_times_known_to_earlier_audits_still_count() -> None:
     assert newest(known=(OLD, OLD + 100 * DAY)) == OLD + 100 * DAY
     assert newest(OLD + 101 * DAY, known=(OLD, OLD + 100 * DAY)) == OLD + 101 * DAY
     assert newest(OLD + 300 * DAY, known=(OLD, OLD + 100 * DAY)) == OLD + 100 * DAY
@@ -167,7 +167,7 @@ def newest_by_twin(partitions: list[list[int]]) -> int | None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_rules_are_those_of_their_twin_whoever_reads_which_range(seed: int) -> None:
+def test_the_rules_equal_their_twin_whichever_task_reads_a_range(seed: int) -> None:
     rng = random.Random(seed)
     partitions = []
     for _ in range(rng.randrange(1, 4)):
@@ -215,7 +215,7 @@ def test_the_record_that_does_not_count_is_named() -> None:
     )
 
 
-def test_of_a_batch_the_records_that_can_be_count() -> None:
+def test_records_of_a_batch_with_plausible_times_count() -> None:
     body = b"".join(record(i, b"k", b"v", delta) for i, delta in enumerate((5, YEAR_2040 - OLD, 2**61, 7)))
     found = read(batch(9, [], body=body, count=4, last_offset_delta=3, base_timestamp=OLD))
     assert (found.newest, found.ahead, found.impossible) == ([(OLD + 7, 12)], [(YEAR_2040, 10)], (OLD + 2**61, 11))
@@ -256,7 +256,7 @@ def test_the_newest_batches_do_not_depend_on_chunks_and_survive_the_way_to_the_d
         (NOW - 1000, NOW + 500, NOW - HOUR, NOW, None),
     ],
 )
-def test_a_live_audit_goes_by_the_brokers_clocks_as_far_as_they_show(
+def test_a_live_audit_judges_by_the_brokers_clocks_as_far_as_they_show(
     newest_ms: int | None, appended: int | None, before: int | None, expected: int, said: str | None
 ) -> None:
     judged = live_as_of(NOW, newest_ms, appended, before)
@@ -311,7 +311,7 @@ def test_a_record_twenty_days_ahead_of_those_after_it_expires_nothing() -> None:
     assert any("an earlier audit went by 2023-12-04" in note for note in audited.newest.notes or ())
 
 
-def test_a_record_behind_the_year_9999_fails_no_audit() -> None:
+def test_a_record_after_the_year_9999_fails_no_audit() -> None:
     log = Log(now=OLD).commit("g").later(2**61 - OLD).commit("h")
     first = audit(log.files, AT_NOW)
     assert (as_of_ms(first), first.newest.newest_log_timestamp) == (OLD, datetime.fromtimestamp(OLD / 1000, UTC))
@@ -339,8 +339,8 @@ def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on() -> None:
     assert audited.newest.partitions[0].newest_log_timestamp == datetime.fromtimestamp((OLD + HOUR) / 1000, UTC)
 
 
-def test_a_lake_that_went_by_2040_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As versions before this one left their ledgers."""
+def test_a_lake_that_was_judged_as_of_2040_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the ledgers that earlier versions left."""
     log = Log(now=OLD).commit("g").later(HOUR).commit("h")
     places = borders(log.files, 0)
     first, second = files_of_nights(log.files, {0: [[places[1]], [places[-1]]]})
@@ -358,14 +358,14 @@ def test_a_lake_that_went_by_2040_recovers(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _as_of(row: Row, far: datetime) -> Row:
-    """A row of a finished audit that went by that time."""
+    """A row of a finished audit that judged by that time."""
     if row["as_of"] is None:
         return row
     partitions = [{**each, "newest_log_timestamp": far} for each in row["partitions"]]
     return {**row, "as_of": far, "newest_log_timestamp": far, "partitions": partitions}
 
 
-def test_partitions_know_no_time_behind_the_logs() -> None:
+def test_partitions_have_no_time_after_the_newest_time_of_the_log() -> None:
     sound, broken = (
         Log(0, OLD).commit("g").later(HOUR).commit("g"),
         Log(1, OLD).commit("h").later(300 * DAY).commit("h"),

@@ -37,7 +37,7 @@ def test_groups_in_wrong_partitions_fit_no_number() -> None:
     assert partition_count(fitting) is None
 
 
-def test_more_than_one_number_is_none() -> None:
+def test_more_than_one_fitting_number_is_no_number() -> None:
     assert partition_count([[10, 20, 30], [20, 30]]) is None
     assert partition_count([[10, 20, 30], [20, 40]]) == 20
     assert partition_count([]) is None

@@ -17,7 +17,7 @@ from tests.nights.decoded import MemoryFile
 from tests.records.build import KeyValue, batch
 
 PATH = "__consumer_offsets-3/00000000000000000000.log"
-# The golden vectors say of each value its type and version; each key comes as a tombstone, too.
+# The golden vectors have the type and version of each value; each key comes as a tombstone, too.
 VALUES = [vector for vector in ALL if vector["kind"] == "value"]
 RECORDS: list[KeyValue] = [
     *((KEY_OF_TYPE[vector["type"]], bytes.fromhex(vector["hex"])) for vector in VALUES),
@@ -63,7 +63,7 @@ def test_topics_are_those_of_offset_commits_and_of_group_records() -> None:
     assert sorted(both.topics) == [(t2, "t2", 7000, "group_record"), (t1, "topic-a", 6000, "offset_commit")]
 
 
-def test_a_range_ends_behind_its_last_sound_batch() -> None:
+def test_a_range_ends_after_its_last_sound_batch() -> None:
     progress, _ = read(*SOUND, DAMAGED, LAST)
     end = len(RECORDS) + 3
     assert (progress.records, progress.next_offset, progress.missing) == (end, end, 0)

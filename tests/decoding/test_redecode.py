@@ -1,4 +1,4 @@
-"""Records of quarantine decoded again: what quarantine says of their transactions holds."""
+"""Records of quarantine decoded again: their transactions are those that quarantine has."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_records_keep_their_times_and_come_in_log_order() -> None:
     ]
 
 
-def test_what_may_decode_is_one_record_with_a_key_that_still_counts() -> None:
+def test_only_unresolved_single_records_with_a_key_may_be_decoded_again() -> None:
     one = {"record_count": 1, "raw_key": b"k", "reason": "unknown_record_type"}
     others = ({"reason": "corrupt_batch"}, {"record_count": 0}, {"raw_key": None}, {"resolved_by": 3})
     rows = rows_of("quarantine", *({**one, "log_offset": at, **other} for at, other in enumerate((*others, {}))))

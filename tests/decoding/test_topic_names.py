@@ -55,7 +55,7 @@ def test_the_order_of_records_does_not_matter() -> None:
         assert set(learnt(list(commits), COMMITS[5:]).rows()) == NAMED
 
 
-def test_merged_ranges_say_what_one_says() -> None:
+def test_merged_ranges_equal_one_range() -> None:
     for order in itertools.permutations([COMMITS[:2], COMMITS[2:4], COMMITS[4:]]):
         merged = TopicNames()
         for part in order:

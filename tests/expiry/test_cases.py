@@ -21,7 +21,7 @@ def by_topic(case, judged):
 
 
 @ids
-def test_the_twin_says_so(case):
+def test_the_twin_decides_as_expected(case):
     version, java = parsed(case.release)
     tables = case.tables()
     arguments = (tables["groups"], tables["group_members"], tables["pending_offsets"], NOW, R, version, java)
@@ -57,7 +57,7 @@ def judged():
 
 
 @ids
-def test_the_rules_say_so(case, judged):
+def test_the_rules_decide_as_expected(case, judged):
     offsets, groups = judged[case.name]
     columns = ("reason", "base", "expires_at", "expires_at_if_empty")
     got = {(row["topic"], row["partition"]): tuple(row[name] for name in columns) for row in offsets}

@@ -1,4 +1,4 @@
-"""Which rules a release name stands for."""
+"""The rules that a release name selects."""
 
 import pytest
 
@@ -66,5 +66,5 @@ def test_an_unknown_release_is_refused(release):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_can_be_replayed_can_be_judged(release):
+def test_every_release_that_can_be_replayed_has_expiry_rules(release):
     assert expiry_rules(release).default_retention_ms

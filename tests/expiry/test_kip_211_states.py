@@ -15,7 +15,7 @@ COMMITTED = ago(30)
 
 
 def judged(state, *, as_of=NOW, release="4.4", subscribed=()):
-    """Which topics' offsets expire at `as_of`, and whether the group goes. `subscribed`: by its one member."""
+    """The topics whose offsets expire at `as_of`, and whether the group is deleted. `subscribed`: by its one member."""
     key = {"offsets_partition": PARTITION, "group_id": "g"}
     tables = {
         "groups": [{**key, **state}],
@@ -39,8 +39,8 @@ def test_while_a_group_is_not_empty_its_offsets_do_not_expire_however_old_they_a
     assert judged(active(state), subscribed=("orders", "invoices")) == ([], ["keep"])
 
 
-def test_a_topic_that_a_stable_group_no_longer_reads_is_the_corner_case_that_the_kip_left_open():
-    """Kafka 2.4 closed it: while the group is Stable, such offsets go by their own time (T13 of the semantics)."""
+def test_offsets_of_a_topic_that_a_stable_group_no_longer_reads_expire_since_2_4():
+    """The KIP left this case open. Since 2.4 such offsets of a Stable group expire by their own time (T13)."""
     assert judged(active("Stable"), subscribed=("orders",)) == (["invoices"], ["keep"])
     assert judged(active("Stable"), subscribed=("orders",), release="2.1") == ([], ["keep"])
     assert judged(active("CompletingRebalance"), subscribed=("orders",)) == ([], ["keep"])
@@ -54,7 +54,7 @@ def test_empty_starts_the_clock_for_all_offsets_of_the_group_at_once():
 
 def test_a_group_that_becomes_empty_again_restarts_the_clock():
     assert judged(empty(NOW - R))[0] == ["invoices", "orders"]
-    # Somebody joined and left in between.
+    # A member joined and left in between.
     assert judged(empty(NOW - 1))[0] == []
 
 
@@ -69,6 +69,6 @@ def test_a_dead_group_has_nothing_left_to_expire():
 
 
 @pytest.mark.parametrize("release", ["0.11", "1.1", "2.0"])
-def test_before_the_kip_each_offset_goes_by_its_own_time_whatever_the_state(release):
+def test_before_the_kip_each_offset_expires_by_its_own_time_whatever_the_state(release):
     assert judged(active("CompletingRebalance"), release=release)[0] == ["invoices", "orders"]
     assert judged(empty(NOW - 1), release=release)[0] == ["invoices", "orders"]

@@ -21,7 +21,7 @@ def test_a_retention_of_any_length_leads_to_a_later_time(retention_ms: int) -> N
     assert later(np.array([NONE]), retention_ms).tolist() == [NONE]
 
 
-def test_a_time_behind_the_year_9999_is_its_last_millisecond() -> None:
+def test_a_time_after_the_year_9999_is_its_last_millisecond() -> None:
     late = later(np.array([NOW, NONE]), (1 << 63) - 1)
     assert timestamps(late).to_pylist() == [LAST, None]
     assert timestamp(int(late[0])).as_py() == LAST
@@ -32,5 +32,5 @@ def test_times_of_a_table_are_rounded_down_to_milliseconds() -> None:
     assert times_in(column).tolist() == [1, NONE, -1]
 
 
-def test_the_first_column_that_has_a_time_tells_it() -> None:
+def test_the_first_column_with_a_time_counts() -> None:
     assert first_known(np.array([7, NONE, NONE]), np.array([8, 9, NONE])).tolist() == [7, 9, NONE]

@@ -21,7 +21,7 @@ CASES = [(release, partition) for release, files in FILES.items() for partition 
 
 
 @pytest.mark.parametrize("case", some_of(4, *CASES), ids=lambda case: f"{case[0]}-{case[1]}")
-def test_each_check_removes_the_offsets_and_groups_that_are_due(case: tuple[str, int]) -> None:
+def test_each_clean_up_removes_the_offsets_and_groups_that_are_due(case: tuple[str, int]) -> None:
     release, partition = case
     files, retention_ms = FILES[release], ALL[f"expiry-{release}-after"]["retention_ms"]
     restarted_at = ALL[f"expiry-{release}-before"]["ends"][str(partition)]

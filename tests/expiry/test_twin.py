@@ -40,8 +40,8 @@ def test_generated_states_reach_every_reason():
     }
 
 
-def test_what_expires_is_what_is_due():
-    """expires_at and the decision say the same: due by now, or not."""
+def test_offsets_are_due_when_expires_at_has_passed():
+    """expires_at and the decision agree: due by now, or not."""
     for release in RELEASES:
         for row in twin_rows(*generated(release), release)[0]:
             is_due = row["expires_at"] is not None and row["expires_at"] <= NOW

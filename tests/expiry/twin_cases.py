@@ -21,7 +21,7 @@ def some(rng, topics=TOPICS):
 
 
 def moment(rng):
-    """A time, or none; every third lies at a boundary."""
+    """A time, or none; every third is at a boundary."""
     return rng.choice(
         [
             None,

@@ -23,7 +23,7 @@ class Case:
     log: Log
     odd: dict[str, Any] | None = None
     how: dict[str, Any] = field(default_factory=dict)
-    # Rows of the other coordinators' tables, and what a cluster says.
+    # Rows of the other coordinators' tables, and answers of a cluster.
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 

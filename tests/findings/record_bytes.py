@@ -22,7 +22,7 @@ def record(record_type: int, key: Json, value: Json | None, version: int = 0) ->
 
 
 def blob(name: str, value: Json, version: int = 0) -> bytes:
-    """A message that stands with its version inside a field of bytes."""
+    """A message with its version inside a field of bytes."""
     return struct.pack(">h", version) + message(definition(name), value, version)
 
 

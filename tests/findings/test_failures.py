@@ -51,7 +51,7 @@ def test_evidence_that_fails_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> N
     assert columns["notes"][1].startswith("looking for findings failed (ZeroDivisionError at test_failures.py:")
 
 
-def test_a_finding_that_the_table_does_not_take_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_that_the_table_refuses_costs_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "evidence_of", lambda *_: ROW)
     monkeypatch.setattr(findings, "replace", lambda one, **columns: one if one is ROW else replace(one, **columns))
     monkeypatch.setattr(findings, "look", lambda _: finders.Found([*GOOD[:2], BAD, *GOOD[2:]], []))

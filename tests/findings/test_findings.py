@@ -27,7 +27,7 @@ from tests.twin.object_nights import by_objects
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
-def test_a_log_raises_what_is_odd_in_it_and_nothing_else(case: Case) -> None:
+def test_a_log_raises_its_finding_and_no_other(case: Case) -> None:
     how = How(**case.how)
     found = findings(by_objects(case.log.files, how), version=parsed(how.release)[0], tables=case.tables)
     if case.odd is None:
@@ -76,7 +76,7 @@ TRUE_OF_RECORDINGS = {
 
 
 @pytest.mark.parametrize("corpus", some_of(6, *sorted(ANSWERS)))
-def test_recordings_raise_what_was_done_and_nothing_else(corpus: str) -> None:
+def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: str) -> None:
     answers = ANSWERS[corpus]
     version = tuple(map(int, answers["release"].split(".")))
     how = {"retention_ms": answers["retention_ms"]} if answers.get("retention_ms") else {}
@@ -107,7 +107,7 @@ def test_ranges_do_not_matter(name: str) -> None:
     assert in_ranges.rows("findings") == audit(files, how).rows("findings")
 
 
-def test_what_holds_goes_on_when_nothing_new_is_read() -> None:
+def test_lasting_findings_are_raised_again_when_nothing_new_is_read() -> None:
     log = Log().consumer_group("g", a=(0,)).commit("g").target("g", "x", 1)
     log.classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
     log.commit("s", times=36_000)
@@ -125,7 +125,7 @@ def test_what_holds_goes_on_when_nothing_new_is_read() -> None:
     assert [each for each in first if each["finding"] != "commit_storm"] == later
 
 
-def test_what_no_longer_holds_is_not_found_again() -> None:
+def test_a_finding_that_no_longer_holds_is_not_raised_again() -> None:
     log = (
         Log()
         .consumer_group("g", a=(0,))
@@ -155,7 +155,7 @@ def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
-def test_an_id_that_only_the_cluster_reported_of_is_the_newest() -> None:
+def test_an_id_that_only_the_cluster_reported_is_the_newest() -> None:
     committed = TOPIC_IDS["t"]
     evidence = evidence_of(by_objects(Log().commit("g", topic_id=committed).files, How()))
     (row,) = evidence.tables.rows("topics", TABLES["topics"].schema.names).to_pylist()
@@ -218,13 +218,13 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     }
 
 
-def test_odd_times_stop_nothing() -> None:
+def test_odd_times_stop_no_finder() -> None:
     for now in (-1, 1 << 61):
         log = Log(now=now).commit("g", committed_ago=-HOUR).commit("h", producer=7).classic("c", classic_member("m", 0))
         assert all_findings(evidence_of(by_objects(log.files, How()), as_of=Log().now)) is not None
 
 
-def test_a_partition_that_was_not_given_is_known_no_longer_than_it_was_read() -> None:
+def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
     timed = {
         "hanging_transaction",

@@ -64,6 +64,6 @@ def test_every_case_is_found_in_its_lot(monkeypatch: pytest.MonkeyPatch, chosen:
     assert [all_findings(each) for each in evidence] == whole
 
 
-def test_each_finder_is_asked_in_one_way() -> None:
+def test_finders_by_group_are_finders_and_listed_once() -> None:
     assert set(BY_GROUP) < set(FINDERS)
     assert len(set(BY_GROUP)) == len(BY_GROUP)

@@ -24,7 +24,7 @@ def kept(commits, markers=(), horizon=100):
     return left(horizon, offset_commits=commits, transaction_markers=markers)["offset_commits"]
 
 
-def test_of_each_key_the_last_record_below_the_horizon_stays_tombstones_too():
+def test_the_last_record_of_each_key_below_the_horizon_stays_tombstones_included():
     commits = [commit(1), commit(2), commit(3, "h"), commit(4, "h", value=False), commit(5, partition=1)]
     assert kept(commits) == [2, 4, 5]
     # Both types of key are keys of their own, as they are to the cleaner; what is above H takes nothing away.
@@ -45,7 +45,7 @@ def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing():
     commits = [commit(1), commit(2, producer=9), commit(3, producer=9), commit(4, producer=8)]
     assert kept(commits, [marker(100, 9, 2, "aborted"), marker(5, 8, 4)]) == [2, 3, 4]
     assert kept(commits[:3]) == [1, 2, 3]
-    # A later marker ends only what began at its start or behind it.
+    # A later marker ends only what began at or after its start.
     assert kept(commits[:3], [marker(9, 9, 3)]) == [2, 3]
     assert kept([commit(1), commit(2, producer=9)], [marker(9, 9, 3, "aborted")]) == [1, 2]
 
@@ -96,13 +96,13 @@ def test_group_records_versions_and_quarantine_keep_the_last_of_each_key():
     }
 
 
-def test_traffic_goes_by_whole_hours():
+def test_traffic_is_removed_by_whole_hours():
     hours = [MOMENT.replace(hour=hour, minute=0, second=0, microsecond=0) for hour in (4, 5, 6)]
     rows = rows_of("group_traffic", *({"hour": hour} for hour in hours), {"hour": None})
     assert traffic_that_stays(rows, int(hours[2].timestamp() * 1000)).tolist() == [False, False, True, True]
 
 
-def test_of_the_ends_of_topics_those_seen_last_stay_however_old():
+def test_the_last_seen_end_of_a_topic_is_kept_however_old():
     hours = {1: 4, 2: 5, 3: 6}
     seen = [{"audit_id": audit_id, "seen_at": MOMENT.replace(hour=hour)} for audit_id, hour in hours.items()]
 

@@ -37,7 +37,7 @@ def test_the_log_ends_before_its_first_later_record_in_any_table():
     assert ends(4, commits, group_records) == {}
 
 
-def test_a_record_with_an_earlier_time_behind_a_later_one_is_not_in_it():
+def test_a_record_with_an_earlier_time_after_a_later_one_is_not_in_the_log():
     assert ends(2, [(0, 10, 1), (0, 11, 5), (0, 12, 2)]) == {0: 11}
 
 

@@ -1,4 +1,4 @@
-"""Reduced history as tasks make it, of files and of packed rows: what plain rows in memory give."""
+"""Reduced history as tasks make it, of files and of packed rows: equal to that of plain rows in memory."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def published_settings(release: ReleaseJars) -> dict[str, str]:
 
 
 def expected_settings() -> dict[str, dict[str, str]]:
-    """`default` of each setting; `used`, where this project relies on it, says by what."""
+    """`default` of each setting; `used`, if this project relies on it, names what relies on it."""
     settings: dict[str, dict[str, str]] = json.loads(EXPECTED.read_text())
     return settings
 

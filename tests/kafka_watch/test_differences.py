@@ -84,7 +84,7 @@ def test_a_version_that_we_do_not_have() -> None:
          STREAMS, "the default of storedDescriptionTopologyEpoch is -1; ours is 0"),
     ],
 )  # fmt: skip
-def test_a_field_that_we_read_otherwise(
+def test_a_field_that_we_read_differently(
     message: str, field: str, change: Callable[[Field], Field | None], subject: str, text: str
 ) -> None:
     assert (subject, text) in found(message, only(field, change))

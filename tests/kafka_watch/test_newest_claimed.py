@@ -16,13 +16,13 @@ from tests.kafka_watch.release_jars import COORDINATORS, release_jars
 RELEASE = "4.4.0"
 
 
-def test_there_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_newest_claimed_release_has_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
     assert RELEASE.startswith(f"{NEWEST}.")
     code = main(["--release", RELEASE])
     assert (code, capsys.readouterr().out.splitlines()[-1]) == (0, "no difference")
 
 
-def test_all_three_logs_are_looked_at() -> None:
+def test_all_three_logs_are_compared() -> None:
     topics = [each.topic for each in published_definitions(release_jars(RELEASE))]
     counts = {topic: topics.count(topic) for topic in COORDINATORS.values()}
     assert counts == {"__consumer_offsets": 44, "__share_group_state": 4, "__transaction_state": 2}
@@ -34,7 +34,7 @@ def test_all_three_logs_are_looked_at() -> None:
 def test_a_tag_that_we_would_not_have_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a day before 4.4 was claimed."""
+    """As on the day before 4.4 was claimed."""
     without = [
         replace(each, fields=tuple(field for field in each.fields if "DescriptionTopologyEpoch" not in field.name))
         for each in all_definitions()

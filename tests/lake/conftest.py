@@ -16,7 +16,7 @@ from tests.small_lakes import STORE_OF_KERNEL
 
 @pytest.fixture(scope="session")
 def empty_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """To be copied: making its tables takes a second."""
+    """A lake to copy: making its tables takes a second."""
     folder = tmp_path_factory.mktemp("empty") / "lake"
     Lake.create(spark, str(folder))
     return folder
@@ -31,7 +31,7 @@ def lake(spark: SparkSession, empty_lake: Path, tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def deltas_own_store(spark: SparkSession) -> Iterator[None]:
-    """Kernel commits by the log store that the command line has: for commits at once (tests/small_lakes.py)."""
+    """Kernel commits with the log store of the command line, for concurrent commits (tests/small_lakes.py)."""
     hadoop: Any = spark._jsc.hadoopConfiguration()
     before = hadoop.get(STORE_OF_KERNEL)
     hadoop.unset(STORE_OF_KERNEL)

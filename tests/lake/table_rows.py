@@ -1,4 +1,4 @@
-"""Rows of any table, made from a few values: what is not given is null or something that fits."""
+"""Rows of any table, made from a few values: other columns are null or have a value that fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LakeAsOfAudit reads what a finished audit left, whoever has committed since."""
+"""LakeAsOfAudit reads tables as a finished audit left them, whatever was committed since."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ledger_row(lake: Lake, audit_id: int, status: str) -> None:
 
 
 @pytest.mark.parametrize("app_id", [APP_ID, REBUILD_APP_ID])
-def test_what_a_later_audit_or_rebuild_wrote_is_not_seen(lake: Lake, app_id: str) -> None:
+def test_rows_of_a_later_audit_or_rebuild_are_not_seen(lake: Lake, app_id: str) -> None:
     assert LakeAsOfAudit.last_finished(lake).audit_id == 0
     replace(lake, 1)
     ledger_row(lake, 1, "running")

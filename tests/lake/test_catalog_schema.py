@@ -1,4 +1,4 @@
-"""A lake in a schema of the session's own catalog; one that lasts is tried in tests/cli/test_hive_lake.py."""
+"""A lake in a schema of the session's own catalog; tests/cli/test_hive_lake.py covers a lasting catalog."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def topic_ids(lake):
     return sorted(lake.rows("topics")["topic_id"].to_pylist())
 
 
-def test_a_schema_gets_the_tables_that_a_folder_gets(spark, lake, schema, chosen, tmp_path):
+def test_a_schema_gets_the_same_tables_as_a_folder(spark, lake, schema, chosen, tmp_path):
     folder = Lake(spark, str(tmp_path / "folder"))
     assert set(lake.place.names()) == set(TABLES)
     for name, table in TABLES.items():
@@ -77,14 +77,14 @@ def test_a_schema_gets_the_tables_that_a_folder_gets(spark, lake, schema, chosen
     assert Path(lake.uri).name == "our läke"
 
 
-def test_it_is_opened_by_either_name_and_made_once(spark, lake, schema):
+def test_a_schema_is_opened_by_either_name_and_created_once(spark, lake, schema):
     for name in (schema, f"spark_catalog.{schema}"):
         assert Lake.open(spark, name).uri == lake.uri
         Lake.create(spark, name)
     assert {lake.table(name).version() for name in TABLES} == {0}
 
 
-def test_a_schema_that_is_not_there_is_named_with_advice(spark):
+def test_a_missing_schema_is_named_with_advice(spark):
     for name in ("nowhere", "spark_catalog.nowhere"):
         for opened in (Lake.open, Lake.create):
             with pytest.raises(UsageError, match=rf"no schema of that name; CREATE SCHEMA {name} .* write \./{name}$"):
@@ -110,7 +110,7 @@ def test_a_schema_with_other_tables_is_not_made_a_lake(spark, empty_schema):
 
 
 @pytest.mark.parametrize("name", one_of("spark", "parts"))
-def test_rows_are_added_and_replaced_in_one_transaction_an_audit(lake, name):
+def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake, name):
     def rows(audit_id, topic_id):
         return frame(lake, "topics", {"audit_id": audit_id, "topic_id": topic_id})
 
@@ -139,14 +139,14 @@ def test_a_null_where_none_is_allowed_is_refused(lake):
     assert lake.table("topics").version() == version
 
 
-def test_what_an_unfinished_audit_left_goes(lake):
+def test_rows_of_an_unfinished_audit_are_removed(lake):
     for audit_id in (21, 22):
         writer(lake, audit_id).append("offset_commits", frame(lake, "offset_commits", {"audit_id": audit_id}))
     assert remove_unfinished(Fence(lake, 23, lambda: None), 21) == ["offset_commits"]
     assert lake.rows("offset_commits")["audit_id"].to_pylist() == [21]
 
 
-def test_of_audits_that_claim_at_once_one_wins(lake):
+def test_one_of_several_concurrent_claims_wins(lake):
     def take(_):
         try:
             return Claim.take(lake)
@@ -167,7 +167,7 @@ def test_of_audits_that_claim_at_once_one_wins(lake):
     assert Ledger(lake).last_finished().notes == ("n",)
 
 
-def test_a_claim_that_sparks_writer_left_out_without_a_word_is_read_back(lake, monkeypatch):
+def test_a_claim_that_sparks_writer_silently_skipped_is_noticed(lake, monkeypatch):
     with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
         raise ZeroDivisionError
     before = len(Ledger(lake).rows())
@@ -180,7 +180,7 @@ def test_a_claim_that_sparks_writer_left_out_without_a_word_is_read_back(lake, m
     assert len(Ledger(lake).rows()) == before
 
 
-def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_lie_in_one_folder(spark, schema, tmp_path):
+def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_are_in_one_folder(spark, schema, tmp_path):
     lake = Lake.open(spark, schema)
     assert choose_writer(lake, "auto") == ("spark", None)
     assert not lake.files_in_reach
@@ -192,7 +192,7 @@ def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_lie_in_one_fol
         choose_writer(lake, "parts")
 
 
-def test_a_table_that_a_killed_creation_did_not_tell_the_catalog_of_is_taken(spark, empty_schema):
+def test_a_table_that_a_killed_creation_left_out_of_the_catalog_is_registered(spark, empty_schema):
     place, table = Lake(spark, empty_schema).place, TABLES["topics"]
     left = place.store.table(f"{place.uri}/topics")
     left.create(table.schema.json(), table.comment, table_properties(table))
@@ -203,7 +203,7 @@ def test_a_table_that_a_killed_creation_did_not_tell_the_catalog_of_is_taken(spa
     assert place.read("topics").schema == table.schema
 
 
-def test_tables_that_their_catalog_manages_are_refused_in_one_line(spark, empty_schema):
+def test_catalog_managed_tables_are_refused_in_one_line(spark, empty_schema):
     place = Lake(spark, empty_schema).place
     place.create(TABLES["audits"], table_properties(TABLES["audits"]))
     log = Path(place.path("audits").removeprefix("file:"), "_delta_log", f"{0:020}.json")
@@ -224,7 +224,7 @@ def test_tables_that_their_catalog_manages_are_refused_in_one_line(spark, empty_
         Lake.open(spark, empty_schema)
 
 
-def test_an_older_layout_is_reported_and_brought_up(spark, lake):
+def test_an_older_layout_is_reported_and_migrated(spark, lake):
     lake.table("audits").set_properties({LAKE_VERSION_PROPERTY: "1"}, by="test", transaction=("test", 1))
     spark.sql(f"DROP TABLE {lake.identifier('previous_offset_expiry')}")
     old = Lake.open(spark, lake.location)

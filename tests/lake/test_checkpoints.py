@@ -24,7 +24,7 @@ SIXTY_DAYS_S = 60 * 86_400
 
 
 def table_of(lake, properties):
-    """One beside the lake's, with a checkpoint every few versions."""
+    """A table beside the lake's, with a checkpoint every few versions."""
     table = lake.store.table(f"{lake.uri}/of_few_versions")
     table.create(TABLES["groups"].schema.json(), "", {"delta.checkpointInterval": str(INTERVAL), **properties})
     return table
@@ -48,7 +48,7 @@ CLEANED_BY_US = {"delta.enableExpiredLogCleanup": "false"}
 
 
 def age(table):
-    """All that is in the log by now was written sixty days ago."""
+    """Makes every file in the log sixty days old."""
     long_ago = time.time() - SIXTY_DAYS_S
     for path in log_of(table).iterdir():
         os.utime(path, (long_ago, long_ago))
@@ -65,7 +65,7 @@ def commit_by_spark(spark, table, number):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("writer", one_of("kernel", "spark"))
-def test_the_checkpoint_of_an_audit_that_is_killed_leaves_the_version_that_readers_go_back_to(spark, lake, writer):
+def test_a_killed_audits_checkpoint_keeps_the_version_that_readers_go_back_to(spark, lake, writer):
     table = table_of(lake, CLEANED_BY_US)
     commit_until(table, 2 * INTERVAL - 1)
     age(table)
@@ -79,7 +79,7 @@ def test_the_checkpoint_of_an_audit_that_is_killed_leaves_the_version_that_reade
 
 
 @pytest.mark.spark
-def test_old_versions_go_but_none_that_readers_go_back_to(lake):
+def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     """Audit 7 was the last that finished, 8 to 11 were killed; checkpoints are at 3, 6 and 9."""
     table = lake.table("groups")
     table.set_properties({"delta.checkpointInterval": str(INTERVAL)}, by="test", transaction=("test", 1))
@@ -121,21 +121,21 @@ def kept_from(files, wanted):
     return int(left[0][:20])
 
 
-def test_a_log_is_kept_from_the_newest_old_checkpoint_that_is_not_behind_the_version_wanted():
+def test_a_log_is_kept_from_the_newest_old_checkpoint_up_to_the_wanted_version():
     files = log_with({f"{version:020d}.checkpoint.parquet": OLD for version in (3, 6, 9)})
     assert [kept_from(files, wanted) for wanted in (2, 3, 5, 6, 8, 9, 11)] == [0, 3, 3, 6, 6, 9, 9]
     files[f"{9:020d}.checkpoint.parquet"] = YOUNG
     assert kept_from(files, 11) == 6
 
 
-def test_a_checkpoint_of_which_a_part_is_missing_is_none():
+def test_a_checkpoint_with_a_missing_part_does_not_count():
     parts = {f"{6:020d}.checkpoint.{part:010d}.{3:010d}.parquet": OLD for part in (1, 2, 3)}
     assert kept_from(log_with(parts), 11) == 6
     assert kept_from(log_with(dict(list(parts.items())[:2])), 11) == 0
     assert kept_from(log_with({f"{6:020d}.checkpoint.{'a' * 36}.parquet": OLD}), 11) == 0
 
 
-def test_all_that_belongs_to_a_version_goes_with_it_and_nothing_else():
+def test_all_files_of_a_version_are_removed_with_it_and_nothing_else():
     of_old = names((0, "json"), (1, "crc"), (2, "checkpoint.parquet"), (3, "00000000000000000005.compacted.json"))
     stays = names((3, "00000000000000000006.compacted.json"), (6, "json"), (6, "checkpoint.parquet"), (7, "json"))
     others = ["_last_checkpoint", "_sidecars", f".{0:020d}.json.crc", "notes.txt"]
@@ -144,7 +144,7 @@ def test_all_that_belongs_to_a_version_goes_with_it_and_nothing_else():
 
 
 @pytest.mark.spark
-def test_a_commit_counts_without_the_checkpoint_that_should_follow(spark, table, monkeypatch):
+def test_a_commit_counts_even_if_its_checkpoint_fails(spark, table, monkeypatch):
     commit_until(table, INTERVAL - 1)
 
     def failing(self, version=None):

@@ -54,7 +54,7 @@ def test_numbers_rise_by_one_and_the_last_finished_audit_is_remembered(lake):
     assert Ledger(lake).last_finished().audit_id == 3
 
 
-def test_what_an_audit_found_out_is_read_back_as_it_was(lake):
+def test_a_finished_row_is_read_back_as_written(lake):
     progress = (
         PartitionProgress(
             17, 0, 120, 100, 0, 5000, 20, "AAAAAAAAAAAAAAAAAAAAAQ", 0, None, None, 110, 4, 1 << 31, MOMENT
@@ -92,7 +92,7 @@ def test_while_an_audit_runs_another_stops_early(lake):
         claim.check()
 
 
-def test_of_audits_that_claim_at_once_one_wins(lake, deltas_own_store):
+def test_one_of_several_concurrent_claims_wins(lake, deltas_own_store):
     def take(_: int) -> Claim | ClaimLost:
         try:
             return Claim.take(lake)
@@ -109,7 +109,7 @@ def test_of_audits_that_claim_at_once_one_wins(lake, deltas_own_store):
             answer.release()
 
 
-def test_a_number_claimed_in_the_same_moment_is_refused_by_delta(lake, monkeypatch):
+def test_delta_refuses_a_number_claimed_at_the_same_moment(lake, monkeypatch):
     ledger_append = Ledger.append
 
     def slow(self, row):
@@ -129,7 +129,7 @@ def test_the_claim_of_an_ended_process_is_taken_over_and_its_number_never_used_a
         assert (claim.audit_id, claim.before, claim.unfinished) == (2, None, (1,))
 
 
-def test_a_claim_that_failed_in_this_very_process_is_taken_over(lake):
+def test_the_claim_of_a_failed_audit_in_the_same_process_is_taken_over(lake):
     with pytest.raises(ZeroDivisionError), Claim.take(lake):
         raise ZeroDivisionError
     with Claim.take(lake) as claim:
@@ -152,15 +152,15 @@ def test_another_hosts_claim_is_taken_over_only_on_request(lake):
         assert claim.audit_id == 2
 
 
-def test_another_hosts_claim_is_given_up_after_six_hours(lake):
+def test_another_hosts_claim_can_be_taken_over_after_six_hours(lake):
     left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=6, seconds=1))
     with Claim.take(lake) as claim:
         assert claim.audit_id == 2
 
 
-def test_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
+def test_an_audit_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
     with Claim.take(lake) as slept:
-        slept.release()  # as if it lay on another host for hours
+        slept.release()  # as if it had been on another host for hours
         with Claim.take(lake) as awake:
             for forbidden in (slept.check, slept.finish):
                 with pytest.raises(
@@ -176,7 +176,7 @@ def test_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
 
 
 def test_an_audit_that_is_taken_over_while_it_finishes_does_not_count(lake, monkeypatch):
-    """Between its last look at the claim and its row `finished` another one claims the lake."""
+    """Another audit claims the lake between its last look at the claim and its row `finished`."""
     ledger_append = Ledger.append
     taken_over = []
 
@@ -196,7 +196,7 @@ def test_an_audit_that_is_taken_over_while_it_finishes_does_not_count(lake, monk
 
 
 def test_an_audit_that_finishes_while_another_takes_over_counts(lake, monkeypatch):
-    """Between the other's look at the ledger and its claim."""
+    """It finishes between the other's look at the ledger and its claim."""
     ledger_append = Ledger.append
 
     def slow(self, row):
@@ -268,7 +268,7 @@ def test_the_newest_rows_are_found_without_opening_older_files(lake, monkeypatch
     assert len(set(opened)) == 2
 
 
-def test_a_ledger_that_is_optimized_while_it_is_made_few_files_loses_and_doubles_no_row(spark, lake, monkeypatch):
+def test_compacting_the_ledger_during_an_optimize_neither_loses_nor_doubles_a_row(spark, lake, monkeypatch):
     monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 2)
     ledger, rows = Ledger(lake), Lake.rows
     for audit_id in (1, 2):
@@ -285,7 +285,7 @@ def test_a_ledger_that_is_optimized_while_it_is_made_few_files_loses_and_doubles
     assert [row.audit_id for row in ledger.rows()] == [1, 2, 3]
 
 
-def test_files_that_are_full_are_not_written_again(lake, monkeypatch):
+def test_full_files_of_the_ledger_are_not_rewritten(lake, monkeypatch):
     monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 3)
     monkeypatch.setattr("kgroups_spark.lake.ledger.FULL_FILE_ROWS", 4)
     ledger, seen = Ledger(lake), []
@@ -297,7 +297,7 @@ def test_files_that_are_full_are_not_written_again(lake, monkeypatch):
     assert [row.audit_id for row in ledger.rows()] == list(range(1, 19))
 
 
-def test_the_ledger_works_by_sparks_writer_where_the_driver_cannot_reach_the_files(lake):
+def test_the_ledger_uses_sparks_writer_where_the_driver_cannot_reach_the_files(lake):
     row = AuditRow(
         1,
         "finished",
@@ -320,7 +320,7 @@ def test_a_row_of_newer_software_is_refused(lake):
         Claim.take(lake)
 
 
-def test_a_claim_is_given_up_six_hours_after_its_last_heartbeat(lake):
+def test_a_claim_can_be_taken_over_six_hours_after_its_last_heartbeat(lake):
     row = left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=9))
     ledger, log = Ledger(lake), lake.table("audits")
     assert ledger.heard_of(row) == row.started_at
@@ -331,13 +331,13 @@ def test_a_claim_is_given_up_six_hours_after_its_last_heartbeat(lake):
     assert ledger.rows() == [row]
     with pytest.raises(ClaimLost, match="use --take-over"):
         Claim.take(lake)
-    ledger.beat(2, datetime.now(UTC))  # another audit's says nothing of this one
+    ledger.beat(2, datetime.now(UTC))  # another audit's heartbeat says nothing about this one
     assert ledger.heard_of(row) == row.started_at
     with Claim.take(lake) as claim:
         assert claim.unfinished == (1,)
 
 
-def test_heartbeats_are_no_rows_and_go_on_until_the_claim_is_released_or_lost(lake, monkeypatch):
+def test_heartbeats_add_no_rows_and_continue_until_the_claim_is_released_or_lost(lake, monkeypatch):
     monkeypatch.setattr("kgroups_spark.lake.claim.BEAT_EVERY", timedelta(milliseconds=1))
     ledger, beats = Ledger(lake), threading.Semaphore(0)
     beat = Ledger.beat
@@ -357,7 +357,7 @@ def test_heartbeats_are_no_rows_and_go_on_until_the_claim_is_released_or_lost(la
 
 
 def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
-    """A local disk looks and then renames: two commits at a time could take each other's version."""
+    """On a local disk a commit checks and then renames: two at a time could take each other's version."""
     commit, inside, at_once = KernelTable._commit, threading.Semaphore(1), []
 
     def alone(self, *arguments):
@@ -379,7 +379,7 @@ def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
     assert len(at_once) >= 7 and not any(at_once)
 
 
-def test_an_owner_whose_text_says_nothing_is_not_known_to_be_gone(lake):
+def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):
     Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
     with pytest.raises(
         ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*use --take-over"
@@ -389,8 +389,8 @@ def test_an_owner_whose_text_says_nothing_is_not_known_to_be_gone(lake):
         assert claim.audit_id == 2
 
 
-def test_a_claim_whose_row_was_written_over_is_lost(lake, tmp_path):
-    """A store that looks and then writes: another audit's commit stands where this one's was."""
+def test_a_claim_whose_row_was_overwritten_is_lost(lake, tmp_path):
+    """In a store that checks and then writes, another audit's commit has replaced this one's."""
     with Claim.take(lake) as claim:
         claim.check()
         log = tmp_path / "our läke" / "audits" / "_delta_log"
@@ -403,7 +403,7 @@ def test_a_claim_whose_row_was_written_over_is_lost(lake, tmp_path):
                 forbidden()
 
 
-def test_the_next_audit_calls_those_before_it_abandoned(lake):
+def test_the_next_audit_marks_unfinished_ones_as_abandoned(lake):
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
             clear_up(lake, claim)

@@ -25,7 +25,7 @@ def failing(error):
 @pytest.mark.parametrize(
     "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
 )
-def test_a_jvm_that_has_gone(error):
+def test_a_jvm_that_has_ended_is_reported_in_one_line(error):
     with pytest.raises(KgroupsError, match=r"^the audit failed: Spark's JVM has ended \([^\n]+\)$"):
         failing(error)
 
@@ -33,24 +33,24 @@ def test_a_jvm_that_has_gone(error):
 @pytest.mark.parametrize(
     "error", ["OSError: [Errno 28] No space left on device", "pyarrow.lib.ArrowMemoryError: malloc"]
 )
-def test_a_task_whose_machine_failed(error):
+def test_a_failure_of_a_tasks_machine_is_reported_in_one_line(error):
     reason = error.removeprefix("pyarrow.lib.").replace("[", r"\[").replace("]", r"\]")
     with pytest.raises(KgroupsError, match=f"^the audit failed: {reason}$"):
         failing(PythonException(IN_A_TASK.format(error=error)))
 
 
-def test_what_a_task_tells_a_person():
+def test_a_kgroups_error_of_a_task_is_reported_in_one_line():
     gone = "kgroups_spark.cluster.errors.ClusterUnreachable: no broker has answered in 3 s: ValueError: x"
     with pytest.raises(KgroupsError, match=r"^the audit failed: no broker has answered in 3 s: ValueError: x$"):
         failing(PythonException(IN_A_TASK.format(error=f"ValueError: y\n\nThe above was the direct cause:\n{gone}")))
 
 
 @pytest.mark.parametrize("error", ["KeyError: 'group_id'", "kgroups_spark.coordinator.replay_failure.ReplayFailure: x"])
-def test_a_task_that_failed_because_of_us_keeps_its_stack(error):
+def test_a_task_that_failed_by_our_bug_keeps_its_stack(error):
     with pytest.raises(PythonException, match="Traceback"):
         failing(PythonException(IN_A_TASK.format(error=error)))
 
 
-def test_what_is_reported_already_stays_as_it_is():
+def test_our_own_errors_pass_unchanged():
     with pytest.raises(UsageError, match=r"^no lake at x$"):
         failing(UsageError("no lake at x"))

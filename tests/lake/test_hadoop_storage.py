@@ -58,14 +58,14 @@ def test_a_platform_with_its_own_s3_keeps_it():
     assert name_for_hadoop("s3://lakes/x", java("a class"), emr) == "s3://lakes/x"
 
 
-def test_without_hadoops_s3_it_is_said_how_to_get_it():
+def test_without_hadoops_s3_the_error_says_how_to_get_it():
     missing = JavaPackage("org.apache.hadoop.fs.s3a.S3AFileSystem", None)
     with pytest.raises(KgroupsError, match=r"spark-submit --packages \S*org.apache.hadoop:hadoop-aws:\S+ --exclude"):
         name_for_hadoop("s3://lakes/x", java(missing), Hadoop())
     assert name_for_hadoop("hdfs://lakes/x", java(missing), Hadoop()) == "hdfs://lakes/x"
 
 
-def test_a_lake_is_not_named_with_credentials():
+def test_a_lake_with_credentials_in_its_name_is_refused():
     with pytest.raises(UsageError, match="with credentials in it would be printed"):
         name_for_hadoop("s3a://me:hush@lakes/x", java("a class"), Hadoop())
 

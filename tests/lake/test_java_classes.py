@@ -1,4 +1,4 @@
-"""Java's classes and collections through py4j, without the questions that cost."""
+"""Java's classes and collections through py4j, without costly requests to the JVM."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asked(monkeypatch):
     return names
 
 
-def test_a_class_is_asked_for_once_by_its_whole_name(java, asked):
+def test_a_class_is_looked_up_once_by_its_full_name(java, asked):
     assert isinstance(java("java.util.ArrayList"), JavaClass)
     assert java("java.util.ArrayList") is java("java.util.ArrayList")
     assert java.has("java.util.ArrayList")
@@ -50,7 +50,7 @@ def test_collections_end_without_an_exception(java, asked):
     assert asked == []
 
 
-def test_a_look_at_a_table_asks_for_no_packages(spark, tmp_path, asked):
+def test_reading_a_table_looks_up_no_packages(spark, tmp_path, asked):
     kernel = Kernel(spark)
     table = kernel.table(kernel.qualified(str(tmp_path / "table")))
     schema = '{"type":"struct","fields":[{"name":"audit_id","type":"long","nullable":false,"metadata":{}}]}'

@@ -23,7 +23,7 @@ def test_a_new_lake_has_every_table_empty_with_its_columns_comments_and_nullabil
     assert lake.read("groups").count() == 0
 
 
-def test_deltas_log_itself_says_types_comments_nullability_and_statistics_columns(lake):
+def test_deltas_log_has_types_comments_nullability_and_statistics_columns(lake):
     for name, table in TABLES.items():
         log = deltalake.DeltaTable(f"{lake.location}/{name}")
         fields = json.loads(log.schema().to_json())["fields"]
@@ -43,7 +43,7 @@ def test_opening_and_creating_again_changes_nothing(spark, lake):
     assert {lake.table(name).version() for name in TABLES} == {0}
 
 
-def test_what_a_killed_creation_left_undone_is_done(spark, tmp_path):
+def test_creating_again_completes_a_killed_creation(spark, tmp_path):
     stopped = Lake(spark, str(tmp_path / "lake"))
     stopped.commit = _failing_at(stopped, "topics")  # type: ignore[method-assign]
     with pytest.raises(OSError, match="disk full"):
@@ -63,19 +63,19 @@ def _failing_at(lake: Lake, failing_table: str):
     return commit
 
 
-def test_two_creations_at_once_give_one_lake(spark, tmp_path):
+def test_concurrent_creations_give_one_lake(spark, tmp_path):
     location = str(tmp_path / "lake")
     in_parallel([lambda: Lake.create(spark, location)] * 3)
     assert {Lake.open(spark, location).table(name).version() for name in TABLES} == {0}
 
 
-def test_no_lake_is_named_with_advice(spark, tmp_path):
+def test_a_missing_lake_is_named_with_advice(spark, tmp_path):
     with pytest.raises(UsageError, match=r"no lake at .*: it has no table audits; kgroups audit creates one"):
         Lake.open(spark, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_something_else_is_not_made_a_lake(spark, tmp_path):
+def test_a_folder_with_other_files_is_not_made_a_lake(spark, tmp_path):
     (tmp_path / "thesis.doc").touch()
     with pytest.raises(UsageError, match=r"is neither a lake nor empty: it holds thesis.doc; name a new folder"):
         Lake.create(spark, str(tmp_path))
@@ -97,14 +97,14 @@ def test_a_lake_of_a_newer_layout_is_refused(spark, lake):
             opened(spark, lake.location)
 
 
-def test_a_catalogs_schema_is_reported_from_a_folder(tmp_path, monkeypatch):
+def test_a_catalogs_schema_is_distinguished_from_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("here").mkdir()
     assert is_path("here") and is_path("./x") and is_path("s3a://bucket/x") and is_path("file:x")
     assert not is_path("main.kafka") and not is_path("nowhere")
 
 
-def test_a_place_where_nothing_can_be_written_is_reported_in_one_line(spark, tmp_path):
+def test_an_unwritable_place_is_reported_in_one_line(spark, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
         KgroupsError,
@@ -113,12 +113,12 @@ def test_a_place_where_nothing_can_be_written_is_reported_in_one_line(spark, tmp
         Lake.create(spark, str(tmp_path / "file" / "lake"))
 
 
-def test_a_file_system_that_is_not_there_is_reported_in_one_line(spark):
+def test_an_unknown_file_system_is_reported_in_one_line(spark):
     with pytest.raises(KgroupsError, match=r"^lake nofs://bucket/lake: [^\n]*nofs[^\n]*$"):
         Lake.open(spark, "nofs://bucket/lake")
 
 
-def test_a_session_without_deltas_jars_is_reported_how_to_get_them(spark):
+def test_a_session_without_deltas_jars_says_how_to_get_them(spark):
     nothing = SimpleNamespace(**{DEFAULT_ENGINE: spark._jvm.not_there})
     with pytest.raises(KgroupsError, match=r"spark-submit --packages io\.delta:delta-spark_"):
         Lake(SimpleNamespace(_jvm=nothing, _jsc=spark._jsc), "./lake")
@@ -130,7 +130,7 @@ def test_a_log_that_cannot_be_written_is_reported_in_one_line(lake):
         lake.commit("topics", "append", lambda: lake.table("topics").commit([], by="t", transaction=None))
 
 
-def test_a_relative_path_is_where_the_user_stands(spark: SparkSession, tmp_path, monkeypatch):
+def test_a_relative_path_starts_at_the_current_folder(spark: SparkSession, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lake = Lake(spark, "./a/../lake")
     assert lake.uri == f"file:{tmp_path}/lake"

@@ -41,7 +41,7 @@ def files_of(folder: Path, *files: Sequence[Row]) -> pa.dataset.Dataset:
 
 
 def footers(audits: pa.dataset.Dataset) -> int:
-    """How many files say their sums."""
+    """The number of files with sums in their footers."""
     reported = [pq.read_metadata(path).metadata or {} for path in audits.files]
     return sum(module.KEY.encode() in metadata for metadata in reported)
 
@@ -64,7 +64,7 @@ LEDGER = (
 )
 
 
-def test_sums_of_finished_audits_alone(tmp_path: Path) -> None:
+def test_sums_are_those_of_finished_audits_alone(tmp_path: Path) -> None:
     found = ledger_sums(files_of(tmp_path, *LEDGER))
     assert found.column_names == ["audit_id", *FIELDS]
     assert sorted(tuple(row.values()) for row in found.to_pylist()) == [
@@ -92,7 +92,7 @@ def random_rows(rng: random.Random, first: int, last: int, again: float) -> list
 @pytest.mark.parametrize("again", one_of(0, 0.01, 0.2))
 @pytest.mark.parametrize("files", [[(1, 40), (41, 80), (81, 82)], [(1, 82)], [(1, 40), (30, 80), (81, 82)]], ids=str)
 def test_log_totals_are_those_of_all_entries(files: list[tuple[int, int]], again: float, tmp_path: Path) -> None:
-    """Files of the same time, too."""
+    """Also for files of overlapping times."""
     rng = random.Random(f"{files} {again}")
     audits = files_of(tmp_path, *(random_rows(rng, *span, again) for span in files))
     assert footers(audits) == sum(last - first > 1 for first, last in files)
@@ -105,8 +105,8 @@ def test_log_totals_are_those_of_all_entries(files: list[tuple[int, int]], again
         assert totals(audits, ledger_sums(audits)) == expected
 
 
-def test_a_reading_again_between_the_audits_of_another_file(tmp_path: Path) -> None:
-    """Which only a hand could make: the sums of a file cannot be parted."""
+def test_totals_are_right_if_a_reread_falls_between_the_audits_of_another_file(tmp_path: Path) -> None:
+    """Only a handmade ledger has this: the sums of a file cannot be split."""
     read_again = [audit(number, entry(0, records_reread=int(number == 40))) for number in range(2, 81, 2)]
     audits = files_of(tmp_path, read_again, [audit(number, entry(0)) for number in range(1, 80, 2)])
     assert footers(audits) == 2
@@ -115,7 +115,7 @@ def test_a_reading_again_between_the_audits_of_another_file(tmp_path: Path) -> N
     assert row["records"] == 7 * len(range(40, 81))
 
 
-def test_files_that_say_their_sums_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_sums_in_their_footers_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     audits = files_of(tmp_path, random_rows(random.Random(1), 1, 400, 0), random_rows(random.Random(1), 401, 402, 0))
     asked: list[set[str]] = []
     read = pq.ParquetFile.read

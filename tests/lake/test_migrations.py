@@ -74,7 +74,7 @@ def log(tmp_path_factory):
     return folder / "logs" / "transactions-4.3"
 
 
-# A property that somebody has set to another value keeps it.
+# A property that a user has set to another value keeps it.
 CHOSEN = "delta.checkpointInterval"
 
 
@@ -105,18 +105,20 @@ def todays_contents(local, log, tmp_path_factory):
 
 
 @pytest.mark.parametrize("layout", some_of(3, *range(1, LAKE_VERSION)))
-def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(session, tmp_path, log, todays_contents, layout):
+def test_an_audit_migrates_an_older_lake_to_the_present_layout_and_continues(
+    session, tmp_path, log, todays_contents, layout
+):
     old = lake_of(layout, tmp_path)
-    assert_brought_to_today(session, old, audit(session, old, log).audit, layout, todays_contents)
+    assert_migrated(session, old, audit(session, old, log).audit, layout, todays_contents)
 
 
 @pytest.mark.parametrize(("layout", "writer"), [(LAKE_VERSION - 1, "parts"), soaked(1, "spark")])
-def test_so_does_one_by_spark(spark, tmp_path, log, todays_contents, layout, writer):
+def test_an_audit_in_spark_migrates_an_older_lake_too(spark, tmp_path, log, todays_contents, layout, writer):
     old = lake_of(layout, tmp_path)
-    assert_brought_to_today(spark, old, audit(spark, old, log, writer).audit, layout, todays_contents)
+    assert_migrated(spark, old, audit(spark, old, log, writer).audit, layout, todays_contents)
 
 
-def assert_brought_to_today(session, old, row, layout, todays_contents):
+def assert_migrated(session, old, row, layout, todays_contents):
     assert row.audit_id == 4
     assert f"the lake was brought from layout {layout} to {LAKE_VERSION}" in row.notes
     lake = Lake.open(session, old)
@@ -127,7 +129,7 @@ def assert_brought_to_today(session, old, row, layout, todays_contents):
     assert known == {(2, layout >= 9), (4, True)}
 
 
-def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(session, tmp_path, monkeypatch):
+def test_the_next_claim_adds_missing_table_properties(session, tmp_path, monkeypatch):
     name, others = "delta.enableExpiredLogCleanup", dict(table_properties(TABLES["groups"]))
     del others[name]
     with monkeypatch.context() as before:
@@ -144,7 +146,7 @@ def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(sess
 
 
 @pytest.mark.parametrize("layout", one_of(*LACKS))
-def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, tmp_path, layout):
+def test_readers_see_an_older_lake_as_it_is_and_name_the_table_that_it_lacks(spark, tmp_path, layout):
     reader = SparkReader(spark, Lake.open(spark, lake_of(layout, tmp_path)))
     assert reader.last_audit["audit_id"] == 2
     groups = reader.rows("groups")
@@ -166,7 +168,7 @@ def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, t
 
 
 @pytest.mark.parametrize("layout", one_of(*LACKS))
-def test_the_views_stand_over_an_older_lake_too(spark, tmp_path, layout):
+def test_views_work_over_an_older_lake(spark, tmp_path, layout):
     old = lake_of(layout, tmp_path)
     names = (LACKS[layout], "committed_offsets", "lag", "last_audit")
     register_views(spark, Lake.open(spark, old), with_what_they_need(names))
@@ -202,7 +204,7 @@ def test_entries_of_an_older_ledger_have_no_topic_in_any_reader(spark, tmp_path)
         assert len(rows) == len(by_duckdb.rows(view)) > 3
 
 
-def test_findings_before_layout_7_get_their_names_of_today(session, tmp_path):
+def test_findings_before_layout_7_get_their_present_names(session, tmp_path):
     location = lake_of(6, tmp_path)
     table = DeltaTable(f"{location}/findings")
     (there,) = (row for row in table.to_pyarrow_table().to_pylist() if row["audit_id"] == 2)
@@ -240,7 +242,7 @@ MOVED = (
 )
 
 
-def test_corrections_and_kept_states_are_reported_before_during_and_after_their_move(
+def test_corrections_and_kept_states_are_read_alike_before_during_and_after_their_move(
     spark, tmp_path, monkeypatch, chosen
 ):
     location, commit, committed = lake_of(10, tmp_path), Lake.commit, []
@@ -280,8 +282,8 @@ def test_corrections_and_kept_states_are_reported_before_during_and_after_their_
 
 
 @pytest.mark.parametrize("layout", some_of(3, *range(1, LAKE_VERSION)))
-def test_an_older_lake_says_how_far_it_is_reduced_before_it_is_brought_to_todays_layout(session, tmp_path, layout):
-    """As a log that was cut back and `maintain --keep --dry-run` ask, neither of which has a claim then."""
+def test_an_older_lake_says_how_far_it_is_reduced_before_its_migration(session, tmp_path, layout):
+    """An audit of a cut-back log and `maintain --keep --dry-run` ask for it, without a claim at that time."""
     location = lake_of(layout, tmp_path)
     lake = Lake.open(session, location)
     assert (reduced_to(lake), states_reduced_to(lake)) == ({}, {})
@@ -314,14 +316,12 @@ class Killed(Exception):
     pass
 
 
-# By layout the commits of its migration at which one is killed.
+# By layout, the commits of the migration at which it is killed.
 KILLS = {1: (1, 2, 5, 12), 2: (1, 2, 12), 3: (1, 2), 5: (1, 2, 5, 9), 6: (1, 2, 5, 9), 10: (1, 2, 3, 5)}
 
 
 @pytest.mark.parametrize("layout", some_of(2, *KILLS))
-def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
-    session, tmp_path, monkeypatch, chosen, layout
-):
+def test_a_repeatedly_killed_migration_completes(session, tmp_path, monkeypatch, chosen, layout):
     commit, old = Lake.commit, lake_of(layout, tmp_path)
     there = [name for name in COMPARED if (Path(old) / name).exists()]
     before = contents(old, there, LATER_COLUMNS)
@@ -356,7 +356,7 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
     assert commits == []
 
 
-def test_software_of_the_older_layout_keeps_out_from_the_claim_on(session, old, monkeypatch):
+def test_software_of_the_older_layout_is_refused_from_the_claim_on(session, old, monkeypatch):
     def die(self, *_):
         raise Killed
 
@@ -377,11 +377,11 @@ def test_a_table_of_neither_layout_is_named(session, old):
         Claim.take(Lake.open(session, old), take_over=True)
 
 
-def test_the_writer_is_chosen_before_the_lake_is_brought_up(session, old):
+def test_the_writer_is_chosen_before_the_lake_is_migrated(session, old):
     assert choose_writer(Lake.open(session, old), "auto") == ("parts", None)
 
 
-def test_a_table_audits_of_somebody_else_is_no_lake(spark, tmp_path):
+def test_a_foreign_table_named_audits_is_no_lake(spark, tmp_path):
     place = str(tmp_path / "books")
     spark.range(3).write.format("delta").save(f"{place}/audits")
     for opened in (Lake.open, Lake.create):
@@ -390,7 +390,7 @@ def test_a_table_audits_of_somebody_else_is_no_lake(spark, tmp_path):
     assert [path.name for path in Path(place).iterdir()] == ["audits"]
 
 
-def test_properties_that_are_there_are_no_commit(lake):
+def test_setting_unchanged_properties_makes_no_commit(lake):
     log: KernelTable = lake.table("topics")
     log.set_properties({LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}, by="test", transaction=("test", 1))
     assert log.version() == 0

@@ -30,12 +30,12 @@ def test_the_name_of_a_host_may_hold_blanks(host):
 
 
 @pytest.mark.parametrize("text", ["", "somebody", "host x 1 uuid", "host 1 uuid", "host -1 2 uuid", "host 0 2 uuid"])
-def test_of_an_owner_whose_text_is_no_owners_nothing_is_known(text, monkeypatch):
+def test_nothing_is_known_about_an_owner_with_an_invalid_text(text, monkeypatch):
     monkeypatch.setattr(owners, "this_host", lambda: text.split(" ")[0])
     assert Owner.parse(text).is_alive is None
 
 
-def test_a_process_that_is_not_shown_is_not_known_to_be_gone(monkeypatch):
+def test_a_hidden_process_is_not_assumed_to_be_gone(monkeypatch):
     """As with hidepid=2: no /proc/<pid>, and signals to another user's process are not permitted."""
     hidden, start = Owner(owners.this_host(), 4711, "123", "its-uuid"), owners.process_start
 

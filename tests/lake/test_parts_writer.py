@@ -28,7 +28,7 @@ def written(writer: PartWriter, rows: pa.Table) -> tuple[pa.Table, dict]:
     return pq.read_table(path), json.loads(part.stats_json)
 
 
-def test_a_part_holds_the_rows_as_given_and_tells_size_records_and_bounds(writer):
+def test_a_part_has_the_given_rows_and_reports_size_records_and_bounds(writer):
     rows = rows_of(
         "offset_commits",
         {"audit_id": 7, "offsets_partition": 3, "log_offset": 12, "group_id": "b", "log_timestamp": MOMENT},
@@ -63,7 +63,7 @@ def test_a_column_of_nulls_has_no_bounds(writer):
     assert stats["nullCount"]["log_timestamp"] == 1
 
 
-def test_a_text_is_a_bound_as_a_whole_or_not_at_all(writer):
+def test_a_string_is_a_bound_in_full_or_not_at_all(writer):
     long_name = "g" * 5000
     _, stats = written(writer, rows_of("offset_commits", {"group_id": long_name}, {"group_id": "a"}))
     bounds = {stats["minValues"].get("group_id"), stats["maxValues"].get("group_id")}
@@ -136,11 +136,11 @@ def test_two_attempts_write_two_files(writer):
     assert first.path != second.path
 
 
-def test_a_writer_travels_to_tasks(writer):
+def test_a_writer_can_be_pickled(writer):
     assert pickle.loads(pickle.dumps(writer)) == writer
 
 
-def test_a_table_with_lists_and_maps_is_written_as_it_is(tmp_path):
+def test_a_table_with_lists_and_maps_is_written_unchanged(tmp_path):
     (tmp_path / "groups").mkdir()
     rows = rows_of("groups", {"resolved_regex_topics": [("a.*", ["ab", "ac"])]}, {"resolved_regex_topics": None})
     part = PartWriter("groups", str(tmp_path), 1).write(rows)

@@ -38,9 +38,9 @@ def places(table: pa.Table, by: str) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("name", REPLACEABLE)
-def test_rows_behind_a_cut_that_earlier_audits_read_are_left_out(name: str) -> None:
+def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name: str) -> None:
     table, by = table_of(name), "decided_by" if name == "previous_offset_expiry" else "audit_id"
-    # A checkpoint belongs to what was before.
+    # A checkpoint belongs to the records before its offset.
     step = 1 if name == "checkpoints" else 0
     stays = [place for place in places(table, by) if not is_replaced(place[0], place[1] - step, place[2])]
     left = RANGES.rows_left(name, pa.dataset.dataset(table), None, ())
@@ -61,7 +61,7 @@ def test_another_logs_checkpoint_is_never_replaced() -> None:
     assert left.to_pylist() == [{"log": "__transaction_state"}]
 
 
-def test_a_commit_before_the_cut_does_not_know_a_marker_that_was_replaced() -> None:
+def test_a_commit_before_the_cut_loses_the_outcome_of_a_replaced_marker() -> None:
     places = [(0, 41, 4), (0, 30, 4), (0, 30, 7), (1, 5, 6), (2, 30, 4)]
     of = {"marker_offset": 50, "outcome": "committed", "is_transactional": True}
     table = rows_of(
@@ -82,7 +82,7 @@ def test_a_commit_before_the_cut_does_not_know_a_marker_that_was_replaced() -> N
     ]
 
 
-def test_audits_read_only_what_still_counts() -> None:
+def test_clipped_reads_end_where_the_log_was_cut_back() -> None:
     read = pa.table(
         {
             "audit_id": [3, 4, 5, 6, 7, 4],
@@ -96,7 +96,7 @@ def test_audits_read_only_what_still_counts() -> None:
 
 
 class Asked:
-    """Rows that Spark has, of which only the conditions are asked."""
+    """Stands in for Spark's rows and keeps only the conditions asked of them."""
 
     def __init__(self, *conditions: str) -> None:
         self.conditions = conditions

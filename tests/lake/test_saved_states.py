@@ -60,7 +60,7 @@ def joined(audited: Audited, is_one: Callable[[TableFile], bool]) -> None:
 
 
 @pytest.mark.parametrize("files", one_of("states of two nights", "corrections, too"))
-def test_a_night_goes_on_from_the_newest_state_in_files_that_were_joined(undisturbed: Audited, files: str) -> None:
+def test_a_night_goes_on_from_the_newest_state_in_compacted_files(undisturbed: Audited, files: str) -> None:
     is_one: Callable[[TableFile], bool] = is_of_night if files == "states of two nights" else lambda _: True
     found = nights_and(lambda audited: joined(audited, is_one))
     assert not [note for note in found.newest.notes or () if "rebuilt" in note]
@@ -93,7 +93,7 @@ def taken_away(audited: Audited, offsets_partition: int | None) -> None:
 
 
 @pytest.mark.parametrize("offsets_partition", one_of(None, 1))
-def test_a_newest_state_that_is_gone_is_rebuilt_and_no_older_one_taken(
+def test_a_missing_newest_state_is_rebuilt_and_no_older_one_is_used(
     undisturbed: Audited, offsets_partition: int | None
 ) -> None:
     why = WHY_REBUILT[offsets_partition]

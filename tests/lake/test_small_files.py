@@ -1,4 +1,4 @@
-"""Small files brought together: which, how, and not while somebody else does the same."""
+"""Compaction of small files: which ones, how, and not while another writer does the same."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_a_lot_ends_where_it_is_large_enough():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_bringing_together_again_and_again_ends(seed):
-    """Files come out between half and one and a half of what they should be: ranges of a sample are not exact."""
+def test_repeated_compaction_ends(seed):
+    """Files come out between half and one and a half of their intended size: ranges of a sample are not exact."""
     rng = random.Random(seed)
     files = [file(night, rng.randint(1, 2 * SMALL_BYTES)) for night in range(rng.randint(1, 300))]
     for _ in range(20):
@@ -80,7 +80,7 @@ def test_rows_come_out_sorted_by_group_and_log_offset(lake):
 
 
 @pytest.mark.spark
-def test_files_that_somebody_else_brings_together_meanwhile_are_left_to_him(spark, lake):
+def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake):
     for audit_id in (1, 2):
         append(lake, audit_id, commit(audit_id, audit_id, "g"))
     optimize_by_delta = f"OPTIMIZE {lake.identifier('offset_commits')}"
@@ -91,7 +91,7 @@ def test_files_that_somebody_else_brings_together_meanwhile_are_left_to_him(spar
 
 
 @pytest.mark.spark
-def test_a_rewriting_that_would_lose_rows_changes_nothing(lake, monkeypatch):
+def test_a_rewrite_that_would_lose_rows_changes_nothing(lake, monkeypatch):
     append(lake, 1, commit(1, 1, "g"), commit(1, 2, "g"))
     monkeypatch.setattr(
         "kgroups_spark.upkeep.optimize.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)

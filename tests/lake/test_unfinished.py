@@ -31,7 +31,7 @@ def audits_in(lake, table):
     return sorted(lake.rows(table)["audit_id"].to_pylist())
 
 
-def test_rows_after_the_last_finished_audit_go_and_others_stay(lake):
+def test_rows_after_the_last_finished_audit_are_removed_and_others_stay(lake):
     for audit_id in (1, 2, 3, 4):
         append(lake, audit_id, "offset_commits", log_offset=audit_id)
     append(lake, 2, "group_records")
@@ -47,19 +47,19 @@ def test_rows_after_the_last_finished_audit_go_and_others_stay(lake):
     assert lake.table("group_records").version() == 1
 
 
-def test_nothing_left_behind_means_no_commit(lake):
+def test_without_unfinished_rows_there_is_no_commit(lake):
     append(lake, 1, "offset_commits")
     assert remove_unfinished(fence(lake, 2, pytest.fail), 1) == []
     assert lake.table("offset_commits").version() == 1
 
 
-def test_before_any_audit_has_finished_all_history_goes(lake):
+def test_before_any_audit_has_finished_all_history_is_removed(lake):
     append(lake, 1, "offset_commits")
     assert remove_unfinished(fence(lake, 2), 0) == ["offset_commits"]
     assert audits_in(lake, "offset_commits") == []
 
 
-def test_rows_that_optimize_mixed_are_kept_apart(spark, lake):
+def test_rows_that_optimize_put_in_one_file_are_kept_apart(spark, lake):
     for audit_id in (1, 2, 3):
         append(lake, audit_id, "offset_commits", log_offset=audit_id)
     spark.sql(f"OPTIMIZE {lake.identifier('offset_commits')}")
@@ -69,13 +69,13 @@ def test_rows_that_optimize_mixed_are_kept_apart(spark, lake):
 
 
 def failed_audit(lake):
-    """A claim that is given up, and its writer, which does not know."""
+    """The writer of an audit whose claim was given up without its knowledge."""
     with Claim.take(lake) as claim:
         return LakeWriter(lake, claim.audit_id, "parts", lambda: None)
 
 
 @pytest.mark.parametrize("name", ["parts", "spark"])
-def test_an_audit_that_was_given_up_can_write_no_table_any_more(spark, lake, name):
+def test_an_audit_that_was_given_up_can_no_longer_write_a_table(spark, lake, name):
     given_up = replace(failed_audit(lake), name=name)
     append(lake, 1, "group_records")
     with Claim.take(lake) as claim:
@@ -90,7 +90,7 @@ def test_an_audit_that_was_given_up_can_write_no_table_any_more(spark, lake, nam
     assert audits_in(lake, "groups") == []
 
 
-def test_work_files_of_killed_audits_go(lake, tmp_path):
+def test_work_files_of_killed_audits_are_removed(lake, tmp_path):
     failed_audit(lake)
     (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x").mkdir(parents=True)
     (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x" / "range.arrow").touch()
@@ -99,7 +99,7 @@ def test_work_files_of_killed_audits_go(lake, tmp_path):
     assert list((tmp_path / "our läke" / WORK_FOLDER).iterdir()) == []
 
 
-def test_what_an_unfinished_audit_decoded_again_is_unresolved(lake):
+def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
     append(lake, 1, "quarantine", log_offset=1)
     for audit_id, resolved_by in ((2, 2), (4, None)):
         rebuild = LakeWriter(lake, audit_id, "parts", lambda: None, REBUILD_APP_ID)

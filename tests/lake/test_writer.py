@@ -48,7 +48,7 @@ def replace_all(by: LakeWriter, table: str, rows: DataFrame, keep_audit: int | N
 
 
 def read(lake: Lake, table: str, *order: str) -> list[dict]:
-    """By Spark."""
+    """Rows as Spark reads them, in this order."""
     return lake.read(table).coalesce(1).sortWithinPartitions(*order).toArrow().to_pylist()
 
 
@@ -69,7 +69,7 @@ def read_elsewhere(lake: Lake, table: str, *order: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_appended_rows_are_what_spark_and_other_engines_read(lake, name):
+def test_spark_and_other_engines_read_the_appended_rows(lake, name):
     first, second = [commit(1, 10), commit(1, 11, "ä")], [commit(2, 12)]
     append_frame(writer(lake, 1, name), "offset_commits", frame(lake, "offset_commits", *first))
     append_frame(writer(lake, 2, name), "offset_commits", frame(lake, "offset_commits", *second))
@@ -79,7 +79,7 @@ def test_appended_rows_are_what_spark_and_other_engines_read(lake, name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_replaced_rows_are_the_only_ones_and_nothing_is_a_replacement_too(lake, name):
+def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake, name):
     nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
     replace_all(writer(lake, 1, name), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
     replace_all(writer(lake, 2, name), "groups", frame(lake, "groups", nested))
@@ -103,7 +103,7 @@ def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, nam
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_nights_state_replaces_none_that_was_kept_for_good(lake, name):
+def test_a_nights_state_replaces_no_permanently_kept_state(lake, name):
     for reason in (KEEP, REREAD):
         kept = frame(lake, "checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
         append_frame(replace(writer(lake, 1, name), app_id=f"of {reason}"), "checkpoints", kept)
@@ -117,7 +117,7 @@ def test_a_nights_state_replaces_none_that_was_kept_for_good(lake, name):
     assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
 
 
-def test_both_writers_tell_deltas_log_the_same_statistics(lake):
+def test_both_writers_give_deltas_log_the_same_statistics(lake):
     rows = frame(lake, "offset_commits", commit(1, 10, "a"), {**commit(1, 99, "b"), "log_timestamp": None})
     append_frame(writer(lake, 1, "parts"), "offset_commits", rows)
     append_frame(writer(lake, 2, "spark"), "offset_commits", rows)
@@ -165,7 +165,7 @@ def test_no_commit_without_the_claim(lake, name):
     assert lake.table("topics").version() == 0
 
 
-def test_every_change_goes_through_one_place(lake, monkeypatch):
+def test_every_change_goes_through_lake_commit(lake, monkeypatch):
     monkeypatch.setattr(Lake, "commit", lambda *_: pytest.fail("reached", pytrace=False))
     for name in WRITERS:
         for operation in ("append", "replace"):
@@ -174,7 +174,7 @@ def test_every_change_goes_through_one_place(lake, monkeypatch):
     assert lake.table("topics").version() == 0
 
 
-def test_a_part_that_is_gone_or_short_stops_the_commit(lake):
+def test_a_missing_or_incomplete_part_stops_the_commit(lake):
     part = part_of(lake, 1, "topics", rows_of("topics", {"topic_id": "t"}))
     with pytest.raises(KgroupsError, match=f"1 of 1 parts .*{part.size} bytes, not {part.size + 1}.*nothing of it"):
         writer(lake, 1).append_parts("topics", [replace(part, size=part.size + 1)])
@@ -184,7 +184,7 @@ def test_a_part_that_is_gone_or_short_stops_the_commit(lake):
     assert lake.table("topics").version() == 0
 
 
-def test_a_replacement_takes_in_what_somebody_committed_meanwhile(lake):
+def test_a_replacement_also_replaces_files_committed_meanwhile(lake):
     """As OPTIMIZE may: its new file must not stay beside the new rows."""
     old, theirs, ours = (
         part_of(lake, audit_id, "topics", rows_of("topics", {"topic_id": topic_id}))
@@ -193,7 +193,7 @@ def test_a_replacement_takes_in_what_somebody_committed_meanwhile(lake):
     writer(lake, 1).append_parts("topics", [old])
     log, others = lake.table("topics"), [theirs]
 
-    def somebody_else_commits_first(table, operation, write):
+    def another_writer_commits_first(table, operation, write):
         files_of = type(log)._files
 
         def files(self, snapshot):
@@ -205,7 +205,7 @@ def test_a_replacement_takes_in_what_somebody_committed_meanwhile(lake):
             patch.setattr(type(log), "_files", files)
             return write()
 
-    lake.commit = somebody_else_commits_first  # type: ignore[method-assign]
+    lake.commit = another_writer_commits_first  # type: ignore[method-assign]
     writer(lake, 3).replace_parts("topics", [ours])
     assert others == []
     assert texts(lake, "topics", "topic_id") == ["ours"]
@@ -261,14 +261,14 @@ def test_tables_that_plain_files_would_break_are_named(properties, column, reaso
     assert refusal(properties, json.dumps(schema)) == reason
 
 
-def test_an_unknown_writer_is_a_users_mistake(lake):
+def test_an_unknown_writer_is_a_usage_error(lake):
     with pytest.raises(UsageError, match="--writer fast: auto, parts and spark are known"):
         choose_writer(lake, "fast")
 
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("table", one_of("open_transactions", "offset_expiry"))
-def test_files_of_a_table_read_without_deltas_snapshot_say_the_same_with_the_same_nullability(lake, name, table):
+def test_files_read_without_deltas_snapshot_equal_the_table_and_its_nullability(lake, name, table):
     assert_df_equality(lake.read_files(table), lake.read(table))
     replace_all(writer(lake, 1, name), table, frame(lake, table, {"audit_id": 1}))
     replace_all(writer(lake, 2, name), table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))

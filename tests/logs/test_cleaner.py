@@ -58,7 +58,7 @@ def test_the_last_record_of_a_key_stays_and_the_active_segment_as_it_is() -> Non
     assert cleaned[ACTIVE] == files[ACTIVE]
 
 
-def test_nothing_is_cleaned_from_the_point_given_on() -> None:
+def test_nothing_is_cleaned_from_the_given_offset_on() -> None:
     files = segments(batch(0, [(b"k", b"1")]), batch(1, [(b"k", b"2")]), batch(2, [(b"k", b"3")]), batch(3, []))
     assert [offset for offset, *_ in left(clean(files, up_to={0: 2}))] == [1, 2]
     assert clean(files, up_to={0: 0}) == files
@@ -77,7 +77,7 @@ def test_a_tombstone_stays_for_delete_retention_and_its_time_is_after_the_horizo
     assert left(clean(files, drop_tombstones=True)) == [(2, b"l", b"2")]
 
 
-def test_what_was_aborted_goes_and_hides_nothing() -> None:
+def test_aborted_records_go_and_hide_nothing() -> None:
     files = segments(batch(0, [(b"k", b"1")]), transactional(1, [(b"k", b"2")]), marker(2, 0), batch(3, [(b"l", b"")]))
     assert left(clean(files)) == [(0, b"k", b"1"), (3, b"l", b"")]
     assert headers(clean(files)) == [(0, 0, 1), (1, 1, 0), (2, 2, 1), (3, 3, 1)]  # the producer's state, its marker

@@ -130,7 +130,7 @@ class Snapshots:
 
 
 def group_metadata(version: int, value: dict[str, Any], *, tagged: bool = False) -> bytes:
-    """A GroupMetadataValue; `tagged`: of version 4, with a tag that nobody knows."""
+    """A GroupMetadataValue; `tagged`: of version 4, with an unknown tag."""
     text, sized = (_compact, _compact) if version == 4 else (_short, _sized)
     tags = (b"\1\x09\2ab" if tagged else b"\0") if version == 4 else b""
     found = struct.pack(">h", version) + text(value["kind"]) + struct.pack(">i", value["generation"])

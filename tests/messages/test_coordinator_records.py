@@ -82,7 +82,7 @@ def test_keys_as_tombstones_and_cut_at_every_length(vector):
 
 
 @pytest.mark.parametrize("vector", VALUES)
-def test_values_with_damaged_bytes_are_what_the_slow_decoder_says(vector):
+def test_values_with_damaged_bytes_decode_as_by_the_slow_decoder(vector):
     coordinator, key, value = of_vector(vector)
     generator = random.Random(vector["name"])
     for at in range(len(value)):

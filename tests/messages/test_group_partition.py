@@ -18,6 +18,6 @@ def test_a_share_partition_hashes_like_a_group():
     assert offsets_partition("sg:ASNFZ4mrze8RIjNEVWZ3iA:4", 50) == 10
 
 
-def test_the_least_int_is_partition_0_and_not_the_rest_of_a_division():
+def test_a_hash_of_the_smallest_int_belongs_to_partition_0():
     assert java_hash("polygenelubricants") == -(2**31)
     assert offsets_partition("polygenelubricants", 50) == 0

@@ -35,12 +35,12 @@ def test_a_type_without_a_release_is_unknown_even_as_a_tombstone(number, value):
     assert str(number) in found.detail
 
 
-def test_a_value_of_no_bytes_is_not_a_tombstone():  # T42
+def test_an_empty_value_is_not_a_tombstone():  # T42
     found = decode(3, b"")
     assert (found.reason, found.record_name, found.group_id) == ("empty_value", "ConsumerGroupMetadata", "cg")
 
 
-def test_a_null_key_says_nothing():
+def test_a_null_key_is_undecodable():
     assert GroupRecordDecoder().decode(None, b"\0\0").reason == "null_key"
 
 
@@ -50,7 +50,7 @@ def test_versions_that_a_type_never_had_are_unknown(number, version):
     assert (found.reason, found.value_version) == ("unknown_value_version", version)
 
 
-def test_an_undecodable_record_says_whose_it_is_and_why():
+def test_an_undecodable_record_has_its_group_its_member_and_the_reason():
     found = decode(5, b"\0\0\0")
     assert isinstance(found, Undecodable) and found.reason in REASONS
     assert (found.group_id, found.member_id, found.value_version) == ("cg", "m", 0)
@@ -59,7 +59,7 @@ def test_an_undecodable_record_says_whose_it_is_and_why():
     )
 
 
-def test_an_offset_commit_is_a_mistake_of_the_caller():
+def test_an_offset_commit_given_to_the_group_decoder_raises():
     with pytest.raises(ValueError, match="OffsetCommitDecoder"):
         GroupRecordDecoder().decode(KEY_OF_TYPE[1], None)
 
@@ -100,7 +100,7 @@ def test_an_early_layout_must_read_all_bytes():
     assert decode(11, bytes.fromhex("0000 00000003 00 63")).reason == "truncated"
 
 
-def test_an_early_layout_that_fits_by_unknown_tags_only_does_not_fit():
+def test_an_early_layout_that_fits_only_by_unknown_tags_is_not_taken():
     value = bytes.fromhex("0000 01 02 c749cd4ba6e287ea163cf94bc16c74d6 07 636c69636b73 02 00000000 00 01 00")
     found = decode(15, value)
     assert (found.layout, found.value["initializingTopics"]) == ("", [])
@@ -204,7 +204,7 @@ def test_json_says_everything_that_text_can_hold():
     assert value_from_json(2, found.value_json()) == found.value
 
 
-def test_one_decoder_gives_for_every_record_what_a_new_one_gives():
+def test_a_reused_decoder_equals_a_new_one_for_every_record():
     decoder = GroupRecordDecoder()
     all_records = [(k, v) for k, v in records() if k[1] >= 2]
     again = [decoder.decode(k, v).value_json() for _ in range(2) for k, v in all_records]

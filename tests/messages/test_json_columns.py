@@ -94,7 +94,7 @@ def test_changed_values_give_the_same_text_or_none(seed):
     assert [one for one, other in zip(made, expected, strict=True) if one is not None and one != other] == []
 
 
-def test_rows_of_a_chunk_are_decoded_as_each_alone():
+def test_rows_of_a_chunk_decode_as_each_would_alone():
     pairs = [(k, v) for k, v in records() if k[1] >= 2]
     pairs += [(KEY, value) for value in [*PLAIN.values(), *NOT_PLAIN.values(), None, b"", b"\0"]]
     pairs += [(None, b""), (b"", b""), (b"\0\2", PLAIN["cooperative"]), (b"\0\2\0\1\xff", PLAIN["cooperative"])]

@@ -1,4 +1,4 @@
-"""The columns of offset commits: regular rows at once, others one by one, keys with codes that stay."""
+"""The columns of offset commits: regular rows at once, others one by one, keys that keep their codes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def decoded(decoder, pairs):
     return decoder.decode(records, classify(records)[0])
 
 
-def test_codes_stay_over_chunks():
+def test_a_key_keeps_its_code_across_chunks():
     decoder = OffsetCommitDecoder()
     first = decoded(decoder, [(key("a"), v3()), (key("b"), v3()), (key("a"), v3())]).code.tolist()
     assert first[0] == first[2] != first[1]
@@ -164,7 +164,7 @@ def test_codes_stay_over_chunks():
 
 
 def slot(keys, code):
-    """The committed offset that the key is of."""
+    """The committed offset of the key."""
     return keys.group_id[int(code)].as_py(), keys.topic[int(code)].as_py(), int(keys.partition[code])
 
 
@@ -178,7 +178,7 @@ def test_keys_of_both_types_name_one_committed_offset_in_either_order():  # T1, 
         assert decoder.keys.record_type.tolist() == [1, number, 1 - number]
 
 
-def test_keys_of_other_bytes_and_the_same_meaning_name_one_committed_offset():
+def test_keys_with_other_bytes_but_the_same_meaning_name_one_committed_offset():
     decoder = OffsetCommitDecoder()
     columns = decoded(decoder, [(key("g"), v3()), (key("g") + b"!", v3()), (key("h"), v3())])
     assert len(set(columns.code.tolist())) == 3

@@ -87,7 +87,7 @@ def test_refuses(field, flexible, data, why):
         read([field], data, flexible)
 
 
-def test_bytes_left_over_are_left():
+def test_bytes_after_a_message_are_left_unread():
     assert read([field("int8")], "0701", "none") == ({"field": 7}, 1, [])
 
 
@@ -126,7 +126,7 @@ def test_versions():
     assert list(parse_versions("none")) == [] and 9 in parse_versions("3+") and 2 not in parse_versions("3+")
 
 
-def test_a_type_that_nothing_reads_is_an_error_and_not_an_empty_struct():
+def test_an_unsupported_field_type_is_an_error_not_an_empty_struct():
     with pytest.raises(ValueError, match="float64"):
         read([field("float64")], "00")
 

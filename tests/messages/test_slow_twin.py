@@ -40,7 +40,7 @@ def outcome(key, value):
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=["/".join(p.parts[-3:-1]) for p in SEGMENTS])
 def test_captured_segments(path):
-    """Recorded from real brokers; names of folders tell the version."""
+    """Recorded from real brokers; names of folders have the version."""
     decoder, pairs = OffsetCommitDecoder(), []
     with path.open("rb") as file:
         for chunk in read_segment(file):

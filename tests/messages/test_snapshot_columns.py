@@ -1,4 +1,4 @@
-"""Columns of GroupMetadata values say what their JSON texts say, but for blobs that no client could read."""
+"""Columns of GroupMetadata values agree with their JSON texts, but for blobs that no client could read."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def test_odd_texts(field: str, text: bytes) -> None:
 
 @pytest.mark.parametrize("blob", ODD_BLOBS)
 @pytest.mark.parametrize("field", ["subscription", "assignment"])
-def test_a_blob_that_no_client_could_read_leaves_its_value_alone(field: str, blob: bytes) -> None:
+def test_only_a_value_with_an_unreadable_blob_is_not_read_by_columns(field: str, blob: bytes) -> None:
     values = read([(KEY, value_of(**{field: blob})), (KEY, value_of())])
     assert by_columns(values) == [expected(version, value) for version, value, _ in values]
     assert any(one is None for one in by_columns(values)) == (f"{field}Raw" in values[0][2] and blob != b"")
 
 
-def test_topics_come_once_and_sorted_and_partitions_sorted() -> None:
+def test_topics_are_unique_and_sorted_and_partitions_sorted() -> None:
     subscription = bytes.fromhex("0001 00000004 0001 62 0001 61 0002 6161 0001 62 00000002 0001 00000000")
     topics = bytes.fromhex(
         "00000003 0001 62 00000002 00000005 00000001 0001 61 00000000 0001 62 00000002 00000001 ffffffff"
@@ -118,6 +118,6 @@ def test_a_value_of_megabytes_among_small_ones() -> None:
     assert by_columns(found) == [expected(version, value) for version, value, _ in found]
 
 
-def test_texts_of_consumer_groups_begin_as_is_said() -> None:
+def test_json_texts_of_consumer_groups_begin_with_their_prefix() -> None:
     texts = [text for _, _, text in read(Snapshots(0).records(50))]
     assert all(text.startswith(CONSUMER_GROUP) for text in texts)

@@ -1,4 +1,4 @@
-"""The notebooks, run over the lake of the shipped segments; what they show is what the story of these segments says."""
+"""The notebooks, run over the lake of the shipped segments; their answers agree with the story of these segments."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def drawings(notebook: nbformat.NotebookNode) -> int:
     return sum("image/svg+xml" in output.get("data", {}) for output in outputs)
 
 
-def test_there_are_these() -> None:
+def test_there_are_three_notebooks() -> None:
     assert NAMES == ["expiring_groups", "group_history", "incident"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_are_kept_without_outputs(name: str) -> None:
+def test_notebooks_are_stored_without_outputs(name: str) -> None:
     """Outputs depend on the lake. Without them, a change of the file is a change of what the notebook asks."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -100,7 +100,7 @@ def test_they_are_kept_without_outputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_use_the_public_api_alone(name: str) -> None:
+def test_notebooks_use_only_the_public_api(name: str) -> None:
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     public = {f"kgroups_spark.{each}" for each in kgroups_spark.__all__}
@@ -146,7 +146,7 @@ def test_the_group_of_the_history_was_migrated(run: Run) -> None:
 
 @pytest.mark.usefixtures("lake", "spark")
 @by_each
-def test_what_expires_is_what_kgroups_expiring_says(run: Run) -> None:
+def test_expiring_offsets_equal_the_output_of_kgroups_expiring(run: Run) -> None:
     notebook = run("expiring_groups")
     groups, what_if, if_empty = answers(notebook)
     assert [line.split()[1:5] for line in groups.splitlines()[1:]] == [
@@ -168,7 +168,7 @@ def test_what_expires_is_what_kgroups_expiring_says(run: Run) -> None:
     assert drawings(notebook) == 2
 
 
-def test_a_lake_that_is_not_there_fails_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_lake_fails_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGROUPS_LAKE", str(tmp_path / "none"))
     with pytest.raises(UsageError, match="no lake at"):
         in_this_process("incident")

@@ -34,7 +34,7 @@ class _Maker:
         self.groups, self.topics = GROUPS[: rnd.randint(1, 4)], TOPICS[: rnd.randint(1, 2)]
         self.versions = rnd.choice([(0, 1, 2, 3, 4), (3,), (4,)])
         self.log_offset = rnd.choice([0, 1000, 1 << 40])
-        # Records of a log in few batches or many, or of one whose batches nobody knows.
+        # Records of a log in few batches or many, or of one whose batches are unknown.
         self.ends_batch, self.batch_offset = rnd.choice([0.3, 0.8, 1.0]), self.log_offset
         self.has_batches, self.ends_time = rnd.random() < 0.8, rnd.choice([0.5, 1.0])
         self.time = T

@@ -66,7 +66,7 @@ def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():
     assert effects.before.tolist() == [-1, 0, 1, 1]
 
 
-def test_what_becomes_of_pending_values():
+def test_outcomes_of_pending_values():
     log = Log().commit(1, producer=7).commit(2, producer=7).end(7, "committed")
     log.commit(3, producer=7).tombstone().commit(4, producer=7)
     assert fates_of(log) == ["overwritten", "removed", "dropped", "tombstone", "pending"]
@@ -78,7 +78,7 @@ def test_what_becomes_of_pending_values():
 
 
 def test_releases_differ_where_kafka_does():
-    """Scala's tombstone outside of the transaction leaves what is pending (T21), and it goes by the bit (T28)."""
+    """Scala's tombstone outside of the transaction leaves pending offsets (T21), and Scala decides by the bit (T28)."""
     log = Log().commit(1, producer=7).tombstone().end(7, "committed").commit(2, "u", producer_id=7)
     assert fates_of(log) == ["dropped", "tombstone", "pending"]
     assert fates_of(log, "3.9") == ["committed", "tombstone", "committed"]
@@ -90,14 +90,14 @@ def test_releases_differ_where_kafka_does():
 
 
 def test_a_producer_that_a_tombstone_left_noted():
-    """KAFKA-19164: the marker does not find the group any more, and the group is kept for ever."""
+    """KAFKA-19164: the marker no longer finds the group, and the group is kept for ever."""
     log = Log("4.0.0").commit(1, producer=7).tombstone().end(7, "committed")
     assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == [{"group_id": "g", "producer_id": 7}]
     log.commit(1, producer=7).end(7, "committed")
     assert replayed(log.rows, release("4.0.0")).state.noted.to_pylist() == []
 
 
-def test_moves_have_what_was_before():
+def test_moves_have_the_previous_value():
     log = Log().commit(5, topic_id=X, value_version=4).commit(9, topic_id=X, value_version=4)
     log.commit(7, topic_id=X, value_version=4).commit(8, topic_id=Y, value_version=4).tombstone().commit(3)
     rows = without_slots(replayed(log.rows, release("4.3")).moves)
@@ -126,7 +126,7 @@ def test_removals_are_remembered_for_the_next_commit():
     assert forgotten.restarts.tolist() == [-1]
 
 
-def test_since_when_a_group_holds_offsets():
+def test_a_groups_holdings_begin_at_the_records_that_changed_them():
     log = Log().commit(1, producer=7).end(7, "committed").tombstone()
     rows = replayed(log.rows, release("4.3")).holdings.to_pylist()
     assert [(row["since"], row["has_committed"], row["has_pending"]) for row in rows] == [
@@ -136,7 +136,7 @@ def test_since_when_a_group_holds_offsets():
     ]
 
 
-def test_the_first_value_behind_the_end_of_a_group_stands_out():
+def test_the_first_value_after_the_end_of_a_group_is_a_turn():
     log = Log().commit(1).commit(2).record(2, None).commit(3).commit(4, group="h")
     assert replayed(log.rows, release("4.3")).turns.column("log_offset").to_pylist() == [0, 3, 4]
 
@@ -168,7 +168,7 @@ def test_rows_of_the_current_tables():
     assert (pending["producer_id"], pending["transaction_start_offset"], pending["producer_epoch"]) == (7, 1, 0)
 
 
-def test_a_value_that_a_load_fails_at_is_reported_in_quarantine_and_counted_where_it_stands():
+def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0():
     log = Log().commit(1, record_type=0, value_version=1).commit(2)
     (row,) = tables.failure_rows(replayed(log.rows, release("4.3")), **CONSTANTS).to_pylist()
     assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")
@@ -182,7 +182,7 @@ def test_ranges_cover_all_groups():
     assert group_ranges([]) == [GroupRange()]
 
 
-def test_of_quarantine_only_records_with_a_producer_are_in_transactions():
+def test_only_quarantined_records_with_a_producer_are_in_transactions():
     row = {"audit_id": 1, "offsets_partition": 0, "log_offset": 4, "record_count": 1, "reason": "truncated"}
     rows = [row | {"producer_id": 7}, row, row | {"producer_id": 7, "reason": "corrupt_batch"}]
     rows.append(row | {"producer_id": 7, "record_count": 0, "reason": "load_would_fail"})

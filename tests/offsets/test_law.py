@@ -1,4 +1,4 @@
-"""The columns say what the objects say, record by record: for every release, every cut, any ranges of groups."""
+"""The columns equal the objects, record by record: for every release, every cut, any ranges of groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0
 
 
 def assert_cut_anywhere(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
-    """Two replays, of the log's head and of its tail, say together what one replay of the whole log says."""
+    """Two replays, of the log's head and of its tail, together equal one replay of the whole log."""
     whole = replayed(rows, rules)
     for cut in range(len(rows) + 1):
         head = replayed(rows[:cut], rules, ranges=ranges)
@@ -82,7 +82,7 @@ def check_logs(chosen: Chosen, releases: int, logs: int, every: int, check: Call
                 raise AssertionError(f"release {version}, seed {seed}") from error
 
 
-def test_columns_say_what_objects_say(chosen):
+def test_columns_equal_objects(chosen):
     check_logs(chosen, 6, 5, 150, assert_as_the_twin)
 
 
@@ -90,7 +90,7 @@ def test_a_log_may_be_cut_anywhere(chosen):
     check_logs(chosen, 3, 1, 20, lambda log, rules: assert_cut_anywhere(log[:25], rules))
 
 
-def test_ranges_of_groups_say_what_all_groups_at_once_say(chosen):
+def test_ranges_of_groups_equal_all_groups_at_once(chosen):
     def check(log: list[ReplayRow], rules: Release) -> None:
         ranges = group_ranges(chosen.one([[], ["g"], ["a", "b", "g", "gé", "h"], ["zz"]]))
         assert_as_the_twin(log, rules, ranges)
@@ -142,7 +142,7 @@ def dictionaries(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def test_a_log_of_nothing():
+def test_an_empty_log():
     found = replayed([], release("4.3"))
     assert [len(table) for table in state_tables(found.state)] == [0, 0, 0, 0]
     assert current_tables(found, []) == {"committed_offsets": [], "pending_offsets": [], "open_transactions": []}

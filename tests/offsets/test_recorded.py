@@ -16,7 +16,7 @@ from tests.recorded_logs import CORPORA
 Json = dict
 
 
-def test_offsets_are_those_of_kafkas_classes(chosen):
+def test_offsets_equal_those_of_kafkas_classes(chosen):
     """79 partitions of generated logs, adversarial ones among them."""
     for version in chosen.some([*JAVA, "3.9.2"], 1):
         compare(version)
@@ -39,7 +39,7 @@ def compare(version: str) -> None:
     assert compared > 1000
 
 
-def test_recorded_logs_say_the_same_by_columns_and_by_objects(chosen):
+def test_columns_and_objects_agree_on_recorded_logs(chosen):
     """Logs of real brokers, from 0.11 to 4.3, by the rules of any release."""
     recorded = read_zip(CORPORA)
     for name in chosen.some(sorted(recorded), 3):

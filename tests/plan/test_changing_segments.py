@@ -55,7 +55,7 @@ class Moments:
                 pass
 
     def finish(self) -> None:
-        """The rest of the change."""
+        """Does the rest of the change."""
         for _ in self._steps:
             pass
 
@@ -75,7 +75,9 @@ HOW = ["whole", "in ranges", "in ranges, the last first", "full"]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
-def test_whatever_changes_at_any_moment(change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen) -> None:
+def test_a_change_at_any_moment_loses_nothing_and_invents_no_damage(
+    change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen
+) -> None:
     moments = range(1, 2 + audit_disturbed(change, tmp_path / "undisturbed", "full", 10**6))
     assert len(moments) > 15
     cases = list(itertools.product(moments, HOW, [True, False]))
@@ -84,10 +86,10 @@ def test_whatever_changes_at_any_moment(change: Callable[[Broker], Steps], tmp_p
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
-def test_whatever_changes_in_a_store(
+def test_a_change_in_an_object_store_loses_nothing_and_invents_no_damage(
     change: Callable[[Broker], Steps], tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store knows no open files: each read asks for what has the name then."""
+    """A store has no open files: each read gets the file that has the name at that time."""
     store = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
     monkeypatch.setattr(files, "file_system", lambda location: (store, location))
     monkeypatch.setattr(segments, "is_local", lambda location: False)

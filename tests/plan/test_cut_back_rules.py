@@ -1,4 +1,4 @@
-"""Where a log was cut back, and what is refused as another log: one segment against what audits read of it."""
+"""Where a log was cut back, and which logs are refused as another: one segment against what audits read of it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def planned(
     return plan
 
 
-def test_it_was_cut_behind_the_newest_batch_that_both_have(folder: Path) -> None:
+def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path) -> None:
     plan = planned(folder, CUT_BACK, READ)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
     assert (plan.start_offset, plan.read_again, plan.lost_from) == (5, True, None)
@@ -110,7 +110,7 @@ def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path)
 
 
 def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> None:
-    """The newest reading that ended before the cut tells it, by its last batch's checksum."""
+    """The newest reading that ended before the cut shows it, by its last batch's checksum."""
     others = [batch(at, commits(count, 7), leader_epoch=4) for at, count in ((0, 3), (3, 2))]
     with pytest.raises(AnotherLog, match="or --accept-log-change"):
         planned(folder, [*others, LATER], progress(FIRST, SECOND), READ)
@@ -129,14 +129,14 @@ def test_another_topic_id_is_never_a_cut(folder: Path) -> None:
         planned(folder, CUT_BACK, replace(READ, topic_id="other"))
 
 
-def test_where_no_checksum_tells_it_the_topic_id_must(folder: Path) -> None:
+def test_without_a_checksum_the_topic_id_must_identify_the_log(folder: Path) -> None:
     with pytest.raises(AnotherLog, match="use a new lake, or --accept-log-change"):
         planned(folder, CUT_BACK, replace(READ, topic_id=None))
     plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
     assert plan.cut is not None and plan.cut.from_offset == 5
 
 
-def test_where_the_cleaner_took_a_last_batch_an_older_reading_tells_it(folder: Path) -> None:
+def test_an_older_reading_identifies_the_log_where_the_cleaner_removed_a_last_batch(folder: Path) -> None:
     third, fourth, lost = (batch(at, commits(count), leader_epoch=4) for at, count in ((3, 1), (4, 1), (5, 5)))
 
     def read(first: bytes) -> list[PartitionProgress]:
@@ -148,8 +148,8 @@ def test_where_the_cleaner_took_a_last_batch_an_older_reading_tells_it(folder: P
         planned(folder, cleaned, *read(batch(0, commits(3, 7), leader_epoch=4)))
 
 
-def test_readings_that_were_replaced_since_tell_nothing(folder: Path) -> None:
-    """Audit 1 read batches that nobody has any more; audit 2 found that."""
+def test_readings_that_were_replaced_since_are_ignored(folder: Path) -> None:
+    """Audit 1 read batches that no longer exist; audit 2 found that."""
     gone = progress(FIRST, batch(3, commits(2, 7), leader_epoch=4))
     replaced = Replaced((ReplacedRange(0, 3, 5, 2),))
     with pytest.raises(AnotherLog, match="or --accept-log-change"):
@@ -160,29 +160,29 @@ def test_readings_that_were_replaced_since_tell_nothing(folder: Path) -> None:
         planned(folder, CUT_BACK, gone, READ, replaced=of_another)
 
 
-def test_a_reading_by_an_older_leader_leads_on_where_nothing_of_the_last_one_is_left(folder: Path) -> None:
-    """Epoch 5 wrote what is lost: the log has nothing of it, but all that audit 1 read in epoch 4."""
+def test_a_reading_of_an_older_epoch_identifies_the_log_where_the_last_epoch_is_gone(folder: Path) -> None:
+    """Epoch 5 wrote the lost batches: the log has none of them, but all that audit 1 read in epoch 4."""
     last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
     assert planned(folder, CUT_BACK, progress(FIRST), last).cut == CutBack(3, 10, progress(FIRST))
     with pytest.raises(AnotherLog, match="or --accept-log-change"):
         planned(folder, CUT_BACK, last)
 
 
-def test_no_more_readings_are_looked_for_than_may_cost_a_broker(folder: Path) -> None:
+def test_only_the_newest_64_readings_are_looked_up(folder: Path) -> None:
     last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
     assert planned(folder, CUT_BACK, progress(FIRST), *[last] * 63).cut is not None
     with pytest.raises(AnotherLog, match="or --accept-log-change"):
         planned(folder, CUT_BACK, progress(FIRST), *[last] * 64)
 
 
-def test_history_that_was_reduced_is_not_cut_into(folder: Path) -> None:
+def test_a_cut_into_reduced_history_is_refused(folder: Path) -> None:
     assert planned(folder, CUT_BACK, READ, reduced_to=5).cut is not None
     with pytest.raises(AnotherLog, match="was cut back to 5, into history that kgroups maintain --keep has reduced"):
         planned(folder, CUT_BACK, READ, reduced_to=6)
     assert planned(folder, CUT_BACK, READ, reduced_to=6, accept=True).cut == CutBack(0, 10, None)
 
 
-def test_the_start_of_the_log_may_have_gone_beyond_the_cut(folder: Path) -> None:
+def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder: Path) -> None:
     with pytest.raises(AnotherLog, match="or --accept-log-change"):
         planned(folder, [LATER], READ, starts_at=5)
     plan = planned(folder, [LATER], READ, starts_at=5, accept=True)
@@ -190,7 +190,7 @@ def test_the_start_of_the_log_may_have_gone_beyond_the_cut(folder: Path) -> None
     assert (plan.cut, plan.start_offset, plan.new.begins_log) == (CutBack(0, 10, None), 5, True)
 
 
-def test_the_readings_are_those_of_the_ledger_of_finished_audits_newest_first() -> None:
+def test_readings_are_those_of_finished_audits_newest_first() -> None:
     entries = [progress(FIRST), progress(FIRST, SECOND), READ]
     of_others = [replace(READ, topic="__transaction_state"), replace(READ, offsets_partition=1)]
     ledger = rows_of(
@@ -233,7 +233,7 @@ def reported(*entries: PartitionProgress) -> list[dict[str, object]]:
 
 
 def headers(**columns: int) -> BatchColumns:
-    """Headers of a batch of 3 records at 0 and of LOST, some columns of which are others."""
+    """Headers of a batch of 3 records at 0 and of LOST, with some columns of LOST changed."""
     found = scan_batches(io.BytesIO(FIRST + LOST))
     for name, value in columns.items():
         getattr(found, name)[1] = value
@@ -252,7 +252,7 @@ def headers(**columns: int) -> BatchColumns:
     ],
     ids=["as written", "a delete horizon", "an old message", "still an old message", "a record went", "another end"],
 )
-def test_a_batch_that_the_cleaner_may_have_rewritten_has_no_checksum_to_go_by(
+def test_the_checksum_of_a_batch_that_the_cleaner_may_have_rewritten_does_not_count(
     columns: dict[str, int], expected: bool
 ) -> None:
     assert is_untouched(headers(**columns), READ) is expected

@@ -1,4 +1,4 @@
-"""Which partitions are read again from their start, and which are not even looked at closer."""
+"""Which partitions are read again from their start, and which are not even examined."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def planned(
     earlier: tuple[AuditRow, ...] | None = None,
     full: bool = False,
 ) -> PartitionPlan:
-    """The plan so long after the last audit; `earlier`: what else the ledger has (None: it must not be asked)."""
+    """The plan this long after the last audit; `earlier`: other rows of the ledger (None: it must not be read)."""
 
     def readings() -> list[Reading]:
         assert earlier is not None
@@ -92,14 +92,14 @@ def test_an_end_that_was_cleaned_away_is_missing_too(log: Path) -> None:
     assert "and 6 of 6 offsets were gone" in (partition.why_read_again or "")
 
 
-def test_the_start_of_the_log_that_was_cut_off_is_missing_too(log: Path) -> None:
+def test_a_deleted_start_of_the_log_is_missing_too(log: Path) -> None:
     (log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
     partition = planned(log, audit_row(1, 2), 99 * HOUR)
     assert (partition.lost_from, partition.lost_to, partition.reread) == (2, 3, None)
     assert partition.read_again and "5 of 8 offsets" in (partition.why_read_again or "")
 
 
-def test_of_a_log_that_only_reading_knows_what_was_cut_off_is_missing_for_sure(
+def test_a_deleted_start_is_missing_even_if_other_gaps_are_known_only_by_reading(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_log.SegmentLog, "missing_from", lambda *_: None)
@@ -109,13 +109,13 @@ def test_of_a_log_that_only_reading_knows_what_was_cut_off_is_missing_for_sure(
     assert "and 1 of 8 offsets were gone" in (planned(log, audit_row(1, 2), 99 * HOUR).why_read_again or "")
 
 
-def test_the_logs_own_clock_counts_where_it_went_further(log: Path) -> None:
+def test_log_timestamps_count_where_they_advanced_further_than_the_clock(log: Path) -> None:
     then = datetime.fromtimestamp(1, UTC)  # the batches' timestamps are at 1 s
     assert planned(log, audit_row(1, 3, newest_log_timestamp=then - timedelta(days=2)), HOUR).read_again
     assert not planned(log, audit_row(1, 3, newest_log_timestamp=then), HOUR).read_again
 
 
-def test_the_last_read_is_that_of_the_audit_that_last_found_something_in_it(log: Path) -> None:
+def test_the_last_read_is_by_the_audit_that_last_found_records(log: Path) -> None:
     idle = audit_row(3, 3, records=0)
     earlier = (audit_row(1, 3), audit_row(2, 3, records=0), audit_row(4, 3, status=RUNNING))
     why = planned(log, idle, HOUR, earlier=earlier).why_read_again
@@ -140,7 +140,7 @@ def test_segments_are_only_scanned_for_missing_offsets_where_the_last_read_is_ol
     assert (recent, sorted(scanned)) == ([10], [0, 3, 10])
 
 
-def test_a_full_audit_asks_for_no_reason(log: Path) -> None:
+def test_a_full_audit_needs_no_reason(log: Path) -> None:
     for since in (HOUR, 99 * HOUR):
         partition = planned(log, audit_row(1, 3), since, full=True)
         assert (partition.read_again, partition.why_read_again) == (True, None)

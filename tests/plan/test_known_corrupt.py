@@ -1,4 +1,4 @@
-"""Which rows of quarantine an audit reads to know damage again."""
+"""Which rows of quarantine an audit reads to recognise damage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def partition(number, start, end, last_batch):
     return PartitionProgress(number, start, end, last_batch_offset=last_batch)
 
 
-def test_where_the_last_audit_read_batches_only_its_own_damage_can_be_met_again(lake, monkeypatch):
+def test_if_the_last_audit_read_batches_only_its_own_damage_can_recur(lake, monkeypatch):
     opened = []
     rows = Lake.rows
     monkeypatch.setattr(
@@ -55,7 +55,7 @@ def test_where_the_last_audit_read_batches_only_its_own_damage_can_be_met_again(
     assert len(opened) == 1
 
 
-def test_a_partition_in_which_nothing_came_since_still_ends_in_old_damage(lake):
+def test_a_partition_without_new_batches_still_ends_in_old_damage(lake):
     before = audit(partition(0, 100, 200, 190), partition(1, 60, 60, 55))
     assert known_corrupt(lake, before) == {0: {("0.log", 40)}, 1: {("0.log", 20)}}
     nothing_read = audit(partition(0, 0, 0, None), partition(1, 60, 60, 55))

@@ -40,7 +40,9 @@ def audited_with_a_flipped_bit(folder: Path, bit: int) -> tuple[Broker, Lake, Pa
     return broker, lake, active, sound
 
 
-def test_any_bit_of_the_last_header(tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_flipped_bit_of_the_last_header_loses_nothing(
+    tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Broker, "segment", 24)
     for bit in chosen.some(HEADER_BITS, 6, always=[*chosen.some(UNCOVERED_BITS, 4)]):
         broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path / str(bit), bit)
@@ -55,7 +57,7 @@ def test_any_bit_of_the_last_header(tmp_path: Path, chosen: Chosen, monkeypatch:
 
 
 @pytest.mark.parametrize("segment", [6, 10, 20])
-def test_any_bit_of_the_last_header_in_a_segment_of_few_batches(
+def test_any_flipped_bit_in_a_segment_of_few_batches_is_corrected_by_the_next_audit(
     tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch, segment: int
 ) -> None:
     """A wrong offset may be believed there; the next audit replaces what was read under it."""
@@ -81,7 +83,7 @@ def test_an_offset_that_jumps_is_held_back_and_named(tmp_path: Path, monkeypatch
         assert "it says offset 28, 8 after the end of the batch before it" in lake.unconfirmed[0]
 
 
-def test_an_epoch_that_jumps_is_held_back_until_a_batch_behind_confirms_it(tmp_path: Path) -> None:
+def test_an_epoch_that_jumps_is_held_back_until_a_later_batch_confirms_it(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     lake = Lake(broker)
     active = max(broker.log.glob("*.log"))
@@ -98,10 +100,10 @@ def test_an_epoch_that_jumps_is_held_back_until_a_batch_behind_confirms_it(tmp_p
 
 
 @pytest.mark.parametrize("bit", [25, 26, 30, 31])
-def test_an_epoch_that_was_damaged_a_little_refuses_no_log_when_the_batch_was_cleaned(
+def test_a_slightly_damaged_epoch_refuses_no_log_when_the_batch_was_cleaned(
     tmp_path: Path, bit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up or down, by less than what is odd: the batch's CRC no longer identifies it, for the cleaner took it."""
+    """Too high or too low, by less than is odd: the batch's CRC no longer identifies it, as the cleaner took it."""
     monkeypatch.setattr(Broker, "segment", 24)
     broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path, 8 * 12 + bit)
     assert (lake.next_offset, lake.unconfirmed) == (PLANNED, [])
@@ -135,12 +137,12 @@ def test_the_brokers_checkpoint_confirms_the_first_batch_of_a_leader(tmp_path: P
         assert entry.last_leader_epoch == expected, checkpoint
 
 
-def test_a_checkpoint_of_leader_epochs_that_cannot_be_read_confirms_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_leader_epoch_checkpoint_confirms_nothing(tmp_path: Path) -> None:
     (tmp_path / LEADER_EPOCHS).mkdir()
     assert epoch_by_checkpoint(str(tmp_path), 20) is None
 
 
-def test_a_gap_in_a_segment_that_was_cleaned_is_normal(tmp_path: Path) -> None:
+def test_a_gap_in_a_cleaned_segment_is_normal(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     for path in broker.log.glob("*.log"):
         path.unlink()
@@ -150,7 +152,7 @@ def test_a_gap_in_a_segment_that_was_cleaned_is_normal(tmp_path: Path) -> None:
     assert (lake.next_offset, lake.unconfirmed) == (401, [])
 
 
-def test_batches_of_a_segment_lie_between_its_name_and_the_next_ones(
+def test_a_batch_outside_the_offsets_of_its_segment_is_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
 ) -> None:
     monkeypatch.setattr(Broker, "segment", 6)
@@ -166,7 +168,7 @@ def test_batches_of_a_segment_lie_between_its_name_and_the_next_ones(
         assert len(lake.damage) == 1
 
 
-def test_an_epoch_that_was_damaged_after_it_was_read(tmp_path: Path) -> None:
+def test_an_epoch_damaged_after_it_was_read_refuses_no_log(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     lake = Lake(broker)
     lake.audit()
@@ -222,10 +224,10 @@ def test_another_batch_with_the_same_bytes_was_not_read_under_a_wrong_offset(tmp
 
 
 @pytest.mark.parametrize("more", [3, 60])
-def test_the_same_after_nights_that_found_nothing_new(
+def test_the_true_offset_is_found_after_nights_without_new_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    """The segment was damaged as long as nothing came, or the broker's folder was not given."""
+    """The segment was damaged while nothing new came, or the broker's folder was not given."""
     monkeypatch.setattr(Broker, "segment", 18)
     broker, lake = believed(tmp_path)
     (progress,) = lake.last.partitions or ()
@@ -242,9 +244,7 @@ def test_the_same_after_nights_that_found_nothing_new(
     assert "was read under offset 50, and stands at offset 18" in lake.notes[0]
 
 
-def test_a_wrong_offset_in_history_that_was_reduced_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_offset_in_reduced_history_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "segment", 18)
     _, lake = believed(tmp_path)
     monkeypatch.setattr(changing_segments, "READINGS", replace(READINGS, reduced_to=lambda _: 19))

@@ -1,4 +1,4 @@
-"""A live partition as an audit plans and reads it: what segments would give, and which logs it refuses (R8)."""
+"""A live partition as an audit plans and reads it: the rows that segments would give, and the logs it refuses (R8)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_first_audit_reads_from_the_log_start_to_the_high_watermark() -> Non
     assert (piece.start_offset, piece.end_offset, piece.keep_first, piece.leader) == (3, 13, True, 1)
 
 
-def test_what_is_fetched_is_what_segments_give() -> None:
+def test_a_fetched_log_equals_its_segments() -> None:
     cluster = FakeCluster(LOG)
     (new,) = planned(cluster).new_ranges
     rows, progress = read(cluster, new)
@@ -97,7 +97,7 @@ def test_what_is_fetched_is_what_segments_give() -> None:
 
 @examples(10)
 @given(st.lists(st.integers(1, END - 1), max_size=4, unique=True))
-def test_wherever_it_is_cut_each_batch_comes_once(cuts: list[int]) -> None:
+def test_wherever_a_range_is_cut_each_batch_is_read_once(cuts: list[int]) -> None:
     cluster = FakeCluster(LOG)
     (new,) = planned(cluster).new_ranges
     (piece,) = new.pieces
@@ -153,12 +153,12 @@ def test_the_next_audit_goes_on_where_the_last_one_ended() -> None:
     assert (partition.lost_from, partition.read_again) == (None, False)
 
 
-def test_what_was_deleted_before_it_was_read_is_lost() -> None:
+def test_records_deleted_before_the_read_are_lost() -> None:
     (partition,) = planned(FakeCluster(LOG[3:], log_start=12), audited(FakeCluster(LOG[:3]))).partitions
     assert (partition.lost_from, partition.lost_to, partition.start_offset) == (9, 12, 12)
 
 
-def test_all_is_read_again_if_asked_for() -> None:
+def test_a_full_audit_reads_everything_again() -> None:
     (partition,) = planned(FakeCluster(LOG), audited(FakeCluster(LOG[:3])), full=True).partitions
     assert partition.reread is not None and partition.new is not None
     spans = [(p.start_offset, p.end_offset) for r in (partition.reread, partition.new) for p in r.pieces]  # type: ignore[union-attr]
@@ -194,7 +194,7 @@ class TestRefused:
 
 
 class TestTopic:
-    def test_that_is_not_there(self) -> None:
+    def test_that_does_not_exist(self) -> None:
         with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka creates it when"):
             logs(FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"))
 

@@ -16,14 +16,14 @@ GB = 1 << 30
 
 
 def live_range(partition: int, start: int, end: int, *, leader: int | None = 1, size_bytes: int = GB) -> LogRange:
-    """All that is new of a live partition, of about so many bytes."""
+    """The new range of a live partition, of about this many bytes."""
     piece = FetchPiece("t", partition, "id", start, end, True, leader, size_bytes / max(end - start, 1))
     return LogRange(partition, 0, start, (piece,))
 
 
 @examples(50)
 @given(st.integers(0, 1000), st.integers(1, 500), st.integers(1, 16))
-def test_the_parts_of_a_piece_are_all_of_it(start: int, span: int, parts: int) -> None:
+def test_the_parts_of_a_piece_cover_it(start: int, span: int, parts: int) -> None:
     (whole,) = live_range(3, start, start + span).pieces
     assert isinstance(whole, FetchPiece)
     pieces = whole.cut(parts)
@@ -55,5 +55,5 @@ def test_a_broker_that_leads_one_partition_gets_one_fetcher() -> None:
     assert [[r.offsets_partition for r in of_task] for of_task in tasks] == [[0], [1]]
 
 
-def test_nothing_new_is_no_hand() -> None:
+def test_without_anything_new_there_is_no_task() -> None:
     assert ranges_by_fetcher([]) == []

@@ -105,7 +105,7 @@ def test_the_first_audit_reads_everything(log: Path) -> None:
     assert (lake.records, lake.next_offset) == (5, 5)
 
 
-def test_the_next_audit_goes_on_behind_the_last_batch(log: Path) -> None:
+def test_the_next_audit_goes_on_after_the_last_batch(log: Path) -> None:
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first)
     lake = Lake(log.parent)
@@ -127,7 +127,7 @@ def test_nothing_new_is_nothing_to_read(log: Path) -> None:
     assert (lake.records, lake.next_offset) == (3, 3)
 
 
-def test_an_empty_log_is_nothing_to_read_until_something_stands_in_it(log: Path) -> None:
+def test_an_empty_log_is_not_read_until_it_has_a_batch(log: Path) -> None:
     write(log, 0)
     lake = Lake(log.parent)
     assert lake.audit().new_ranges == []
@@ -151,7 +151,7 @@ def test_a_folder_that_never_had_a_segment_is_not_refused(log: Path) -> None:
     assert lake.plan().new_ranges == []
 
 
-def test_a_half_written_batch_is_read_when_it_is_whole(log: Path) -> None:
+def test_a_half_written_batch_is_read_once_it_is_complete(log: Path) -> None:
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first, second[:40])
     lake = Lake(log.parent)
@@ -162,7 +162,7 @@ def test_a_half_written_batch_is_read_when_it_is_whole(log: Path) -> None:
     assert (lake.records, lake.damage, lake.next_offset) == (5, [], 5)
 
 
-def test_a_full_audit_reads_again_what_lies_before(log: Path) -> None:
+def test_a_full_audit_reads_earlier_batches_again(log: Path) -> None:
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first)
     lake = Lake(log.parent)
@@ -249,7 +249,7 @@ class TestRefused:
         with pytest.raises(AnotherLog, match=r"of leader epoch 6 at offset 0, the lake has read it up to 3 in epoch 4"):
             lake.plan()
 
-    def test_the_last_batch_after_the_cleaner_is_not_refused(self, log: Path) -> None:
+    def test_a_last_batch_that_the_cleaner_reduced_is_not_refused(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         write(log, 0, batch(0, commits(1), last_offset_delta=2, leader_epoch=4), batch(3, commits(1), leader_epoch=4))
         lake.audit()
@@ -286,7 +286,7 @@ class TestRefused:
         lake.audit()
         assert lake.records == 5
 
-    def test_ids_that_nobody_copied_are_not_refused(self, log: Path) -> None:
+    def test_missing_ids_are_not_refused(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         (log / "partition.metadata").unlink()
         (log.parent / "meta.properties").unlink()
@@ -294,7 +294,7 @@ class TestRefused:
 
 
 class TestKnownDamage:
-    """A corrupt batch is counted by the audit that comes upon it, by none after."""
+    """A corrupt batch is counted by the audit that finds it, by no later one."""
 
     def test_at_the_end_of_the_log(self, log: Path) -> None:
         first, bad = batch(0, commits(3)), damaged(batch(3, commits(2)))
@@ -304,7 +304,7 @@ class TestKnownDamage:
             lake.audit()
             assert (lake.records, len(lake.damage)) == (5, 1)
 
-    def test_with_sound_batches_behind_it_the_next_night(self, log: Path) -> None:
+    def test_with_sound_batches_after_it_the_next_night(self, log: Path) -> None:
         first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
         write(log, 0, first, bad)
         lake = Lake(log.parent)
@@ -330,7 +330,7 @@ class TestKnownDamage:
         lake.audit()
         assert (lake.records, len(lake.damage), lake.next_offset) == (6, 1, 4)
 
-    def test_noise_behind_the_last_batch(self, log: Path) -> None:
+    def test_noise_after_the_last_batch(self, log: Path) -> None:
         first, noise = batch(0, commits(3)), b"\xff\x13noise!" * 40
         write(log, 0, first, noise)
         lake = Lake(log.parent)
@@ -339,7 +339,7 @@ class TestKnownDamage:
         lake.audit()
         assert (lake.records, len(lake.damage)) == read == (4, 1)
 
-    def test_a_segment_cut_off_with_another_behind_it(self, log: Path) -> None:
+    def test_a_truncated_segment_with_another_after_it(self, log: Path) -> None:
         write(log, 0, batch(0, commits(3)), batch(3, commits(2))[:50])
         lake = Lake(log.parent)
         lake.audit()

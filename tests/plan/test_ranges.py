@@ -42,7 +42,7 @@ def test_small_logs_and_segments_are_not_cut() -> None:
     assert cut(one, slots=8) == one
 
 
-def test_what_is_read_again_is_not_cut() -> None:
+def test_ranges_that_are_read_again_are_not_cut() -> None:
     again = [log(0, *[100] * 8, is_reread=True)]
     assert cut(again, slots=8) == again
 

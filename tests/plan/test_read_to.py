@@ -1,4 +1,4 @@
-"""How far an audit read a partition, as the ledger has it; and what it left because that may vanish."""
+"""How far an audit read a partition, as the ledger has it; and the offsets that it left because they may vanish."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def last_batch(progress: PartitionProgress) -> tuple[int | None, int | None, int
     return progress.last_batch_offset, progress.last_leader_epoch, progress.last_batch_crc
 
 
-def test_records_offsets_and_the_last_batch_are_those_of_all_that_was_read() -> None:
+def test_records_offsets_and_the_last_batch_are_those_of_all_ranges_read() -> None:
     with_batch = read(0, 110, 6, last_batch_offset=105, last_leader_epoch=5, epoch_before=5, last_batch_crc=9)
     ranges = [read(-1, 100, 30, last_batch_offset=99, last_leader_epoch=4), with_batch, read(1, 114, 0)]
     assert read_now(plan(BEFORE, lost_from=90, lost_to=100), ranges) == PartitionProgress(
@@ -122,7 +122,7 @@ def test_an_epoch_counts_if_the_batch_before_or_the_brokers_checkpoint_confirms_
         assert last_batch(read_now(plan(entry), apart)) == (100, expected, 9)
 
 
-def test_where_nothing_new_came_the_last_batch_is_the_one_before() -> None:
+def test_without_new_batches_the_last_batch_stays() -> None:
     found = read_now(plan(BEFORE), [read(-1, 100, 30, last_batch_offset=99)])
     assert (found.start_offset, found.end_offset, found.offsets_missing) == (100, 100, 0)
     assert last_batch(found) == (98, 4, 77)
@@ -130,7 +130,7 @@ def test_where_nothing_new_came_the_last_batch_is_the_one_before() -> None:
     assert (first.end_offset, first.topic_id, *last_batch(first)) == (100, None, None, None, None)
 
 
-def test_a_partition_that_was_not_looked_at_stays_read_as_far() -> None:
+def test_a_partition_that_was_not_read_keeps_its_end() -> None:
     found = not_read_now(BEFORE)
     assert (found.start_offset, found.end_offset, found.lost_from, found.lost_to) == (100, 100, None, None)
     assert (found.records, found.records_reread, found.bytes, found.offsets_missing) == (0, 0, 0, 0)
@@ -138,7 +138,7 @@ def test_a_partition_that_was_not_looked_at_stays_read_as_far() -> None:
 
 
 def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, int]:
-    """The counts, where something may be after what was read."""
+    """The counts, where something may follow the range that was read."""
     partition = plan(BEFORE, log={"readable_to": readable_to, "end_offset": end}, **more)
     return uncommitted_offsets(AuditPlan([partition], None), [])
 

@@ -106,7 +106,7 @@ def write_and_clean(log: GrowingLog) -> None:
 
 
 def nothing(log: GrowingLog) -> None:
-    """Another request in peace."""
+    """Leaves the log alone for one request."""
 
 
 @dataclass
@@ -166,7 +166,7 @@ def two_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 STEPS = (nothing, write, clean, write_and_clean)
 
 
-def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_it_had(chosen: Chosen) -> None:
+def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_existed(chosen: Chosen) -> None:
     every = itertools.product(STEPS, repeat=7)
     for steps in chosen.some(every, 30, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
         cluster = CleanedCluster([])
@@ -186,7 +186,7 @@ def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
     assert len(cluster.requests) == 3
 
 
-def test_a_span_without_a_gap_is_the_last_though_the_log_goes_on() -> None:
+def test_reading_ends_after_a_span_without_a_gap_even_if_the_log_grows() -> None:
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.then = write
@@ -195,7 +195,7 @@ def test_a_span_without_a_gap_is_the_last_though_the_log_goes_on() -> None:
     assert found.committed == as_it_was(found.end)
 
 
-def test_ranges_read_on_have_a_place_behind_the_planned_ones_and_no_beginning() -> None:
+def test_ranges_read_on_are_numbered_after_the_planned_one_and_continue_it() -> None:
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.happens = [write_and_clean] * 5
@@ -206,7 +206,7 @@ def test_ranges_read_on_have_a_place_behind_the_planned_ones_and_no_beginning() 
     assert all(each.missing for each in others[:-1])
 
 
-def test_what_was_counted_of_a_partition_that_is_read_on_is_one_row_of_a_group_and_hour() -> None:
+def test_counts_of_a_partition_that_is_read_on_are_one_row_per_group_and_hour() -> None:
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.happens = [write_and_clean] * 5
@@ -227,7 +227,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported() -> None:
 
 
 def ledger_row(end: int, age_days: int = 2) -> AuditRow:
-    """An audit that read the partition up to there, so long ago."""
+    """An audit that read the partition up to this end, this many days ago."""
     progress = PartitionProgress(0, 0, end, records=end)
     started = datetime(2026, 11, 20, tzinfo=UTC) - timedelta(days=age_days)
     return AuditRow(1, FINISHED, "host", started, cluster_id="one", partitions=(progress,))
@@ -250,7 +250,7 @@ def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:
 
 
 class TestReadAgainAfterLong:
-    """R6: whether offsets are missing is not fetched for beforehand, but found while reading."""
+    """R6: missing offsets are found while reading, not by a fetch beforehand."""
 
     def plan(self, cluster: CleanedCluster) -> AuditPlan:
         last = ledger_row(2)
@@ -321,22 +321,22 @@ class TestLeaderLost:
             "nothing"
         ]
 
-    def test_of_all_that_was_to_be_read_is_an_error(self) -> None:
+    def test_of_all_partitions_is_an_error(self) -> None:
         plan = self.two_partitions()
         with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has returned nothing"):
             plan.settled(self.lost(plan, 0, 1))
 
-    def test_whoever_lost_one_waits_less_for_others(self) -> None:
+    def test_after_the_first_other_partitions_are_waited_for_less(self) -> None:
         cluster = CleanedCluster([])
         opener = PieceOpener(cluster.as_cluster(), FetchLimits())
         opener.lose_patience()
         assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
 
     @pytest.mark.parametrize("rows_per_part", [1, 4, 1000])
-    def test_no_part_that_is_named_has_rows_of_it(
+    def test_no_reported_part_has_rows_of_that_partition(
         self, rows_per_part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nor does any row of the partitions read before it lack, though parts with both were written."""
+        """Nor is any row of the partitions read before it missing, though parts with both were written."""
         monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
         monkeypatch.setattr(sinks, "LINES_AT_ONCE", rows_per_part)
         monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)

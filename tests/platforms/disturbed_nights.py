@@ -89,7 +89,7 @@ def disturbed_once(task: Task, how: str, marks: Path, batches: Iterator[pa.Recor
 
 
 def mark(folder: Path, name: str) -> bool:
-    """Whether nobody has left this mark before."""
+    """Whether no task has left this mark before."""
     try:
         os.close(os.open(folder / name, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

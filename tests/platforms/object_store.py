@@ -25,7 +25,7 @@ QUIET = """<configuration><appender name="OUT" class="ch.qos.logback.core.Consol
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Where it is, who may use it, and the folder in which its buckets lie."""
+    """Where it is, who may use it, and the folder with its buckets."""
 
     endpoint: str
     access_key: str

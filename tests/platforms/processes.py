@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens at, as of now."""
+    """A port at which no process listens now."""
     with socket.socket() as sock:
         sock.bind((host, 0))
         port: int = sock.getsockname()[1]
@@ -42,7 +42,7 @@ def server(
 
 
 def listens(host: str, port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Whether a process takes connections there."""
     with socket.socket() as sock:
         sock.settimeout(1)
         return sock.connect_ex((host, port)) == 0

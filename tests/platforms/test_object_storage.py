@@ -16,7 +16,7 @@ from tests.nights.lakes import contents, rows
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_lake_on_s3_holds_what_a_local_one_does(facts, store, local_lake, s3_lakes):
+def test_a_lake_on_s3_equals_a_local_one(facts, store, local_lake, s3_lakes):
     for night, (code, _, err) in facts["nights"].items():
         assert code == 0, (night, err)
     for lake in s3_lakes:
@@ -39,7 +39,7 @@ def test_auto_took_parts_in_both_nights_and_sparks_writer_wrote_its_lake(facts, 
     assert not any("writer" in note for note in notes)
 
 
-def test_readers_say_the_same_by_either_name_of_s3(facts):
+def test_readers_agree_by_either_name_of_s3(facts):
     assert [code for code, _, _ in facts["groups"]] == [0, 0, 0]
     # After the number of the audit, which differs: one night, two nights.
     first, *others = ([line.partition(",")[2] for line in out.splitlines()] for _, out, _ in facts["groups"])
@@ -82,7 +82,7 @@ def test_no_secret_is_printed_or_stored(facts, process, store, local_lake):
             assert not path.is_file() or store.secret_key.encode() not in path.read_bytes(), path
 
 
-def test_which_object_has_a_name_is_reported_by_size_and_time_then_by_its_etag(store, monkeypatch):
+def test_an_object_is_identified_by_size_and_time_then_by_its_etag(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(s3, "_file_systems", {})

@@ -108,7 +108,7 @@ def nights(cluster, store, shared, jobs, begun):
     ids="+".join,
 )
 def writers(request):
-    """By which the disturbed nights are written."""
+    """The writers of the disturbed nights."""
     return request.param
 
 
@@ -160,7 +160,7 @@ def test_a_job_has_the_settings_of_every_session(disturbed):
     assert disturbed["settings"] == PER_SESSION
 
 
-def test_no_secret_stands_in_logs_events_or_the_lake(nights, cluster, store):
+def test_no_secret_is_in_logs_events_or_the_lake(nights, cluster, store):
     secret = store.secret_key.encode()
     for done in nights:
         assert store.secret_key not in done.stdout + done.stderr
@@ -194,7 +194,7 @@ def test_the_nights_were_disturbed(disturbed, shared, writers, how):
             assert any(len(executors[task]) > 1 for task in again)
 
 
-def test_the_writer_is_chosen_by_what_tasks_reach(disturbed):
+def test_the_writer_depends_on_the_storage_that_tasks_reach(disturbed):
     said = disturbed["choices"]
     assert said["shared"] == ["parts", None]
     writer, why = said["viewfs"]
@@ -210,7 +210,7 @@ def test_a_lake_in_a_folder_that_nodes_do_not_share_is_refused(disturbed, writer
     )
 
 
-def test_conf_for_standalone_differs_from_the_clusters_in_what_standalone_has_its_own_of():
+def test_the_conf_for_standalone_adds_only_the_master_and_the_limit_of_cores():
     def settings(name):
         lines = (ROOT / "conf" / name).read_text().splitlines()
         return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))

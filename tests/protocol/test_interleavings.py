@@ -64,7 +64,7 @@ class Trial:
     def run(self, choose: Choose, **nights: Callable[..., int]) -> Turns:
         """Each as an audit of a host of its own, one step at a time."""
         turns = Turns(choose)
-        # Opened before: in Python 3.11 a cached property lets one thread in at a time, who here would wait in it.
+        # Opened before: in Python 3.11 a cached property lets one thread in at a time, which here would wait in it.
         opened = {name: partial(night, self._opened()) for name, night in nights.items()}
         self.store.step = turns.step
         turns.run(**opened)
@@ -110,7 +110,7 @@ def steps_of(trial: Trial, night: Callable[..., int]) -> int:
 
 
 @pytest.mark.parametrize("name", list(NIGHTS))
-def test_who_wakes_after_another_took_over_and_finished_changes_nothing(trials, chosen, name):
+def test_a_run_that_wakes_after_another_took_over_and_finished_changes_nothing(trials, chosen, name):
     steps = {killed: steps_of(trials(killed=killed), NIGHTS[name]) for killed in chosen.some(NIGHTS, 1)}
     stalls = [(killed, at) for killed, count in steps.items() for at in range(1, count)]
     for killed, at in chosen.some(stalls, 2):
@@ -135,7 +135,7 @@ def _takes_over(trial: Trial, left: dict[str, int], lake: Lake) -> int:
 
 
 @pytest.mark.parametrize("name", list(NIGHTS))
-def test_two_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name):
+def test_two_runs_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name):
     """The one stalls, the other takes over and stalls in its turn, the first one goes on."""
     cases = [(killed, first, second) for killed in NIGHTS for first in range(0, 99, 3) for second in range(0, 99, 3)]
     ends: dict[Any, int] = {}
@@ -160,7 +160,7 @@ def assert_one_at_a_time(turns: Turns, where: str) -> None:
 
 
 @pytest.mark.parametrize("looks_then_writes", [False, True])
-def test_three_in_any_order_leave_a_whole_lake(trials, chosen, looks_then_writes):
+def test_three_runs_in_any_order_leave_a_whole_lake(trials, chosen, looks_then_writes):
     for seed in chosen.some(range(400), 2):
         trial = trials(killed=random.Random(seed).choice([*NIGHTS, ""]), looks_then_writes=looks_then_writes)
         turns = trial.run(
@@ -171,8 +171,8 @@ def test_three_in_any_order_leave_a_whole_lake(trials, chosen, looks_then_writes
         trial.assert_whole()
 
 
-def test_an_audit_that_stalls_while_it_calls_another_one_abandoned_does_not_make_that_twice(trials, monkeypatch):
-    """It has not been shut out yet: its row counts, and whoever took over adds none of its own."""
+def test_an_audit_that_stalls_while_marking_another_as_abandoned_marks_it_once(trials, monkeypatch):
+    """It has not been shut out yet: its row counts, and the audit that took over adds none."""
     trial = trials()
     lake, commit, later = fake_lake(trial.store, trial.folder), Lake.commit, list[Claim]()
 
@@ -192,7 +192,7 @@ def test_an_audit_that_stalls_while_it_calls_another_one_abandoned_does_not_make
 
 
 @pytest.mark.parametrize(("has_finished", "said"), [(False, ClaimLost), (True, ZeroDivisionError)])
-def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials, has_finished, said):
+def test_an_audit_that_fails_after_a_take_over_says_so_unless_it_had_finished(trials, has_finished, said):
     trial = trials(killed="")
     lake = fake_lake(trial.store, trial.folder)
     with pytest.raises(said), Claim.take(lake) as claim:
@@ -203,7 +203,7 @@ def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials
         raise ZeroDivisionError
 
 
-def test_who_fails_with_the_store_says_what_it_failed_with(trials, monkeypatch):
+def test_an_audit_that_fails_together_with_the_store_raises_its_own_error(trials, monkeypatch):
     lake = fake_lake(FakeStore(), trials(killed="").folder.with_name("other"))
     with pytest.raises(ZeroDivisionError), Claim.take(lake):
         monkeypatch.setattr(Ledger, "newest", mock.Mock(side_effect=ConnectionRefusedError))
@@ -211,8 +211,8 @@ def test_who_fails_with_the_store_says_what_it_failed_with(trials, monkeypatch):
 
 
 @pytest.mark.parametrize("beaten", [False, True])
-def test_whose_row_was_written_over_has_lost_its_claim(trials, beaten):
-    """On a store that looks and then writes, another audit's claim of the same number stands where this one's was."""
+def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials, beaten):
+    """On a store that looks and then writes, another audit's claim of the same number replaces this one's."""
     trial = trials(killed="")
     lake = fake_lake(trial.store, trial.folder)
     with Claim.take(lake) as claim:

@@ -33,7 +33,7 @@ MEANWHILE = ("nobody", "another", "the same")
 
 
 class Interrupted(Sequence[Part]):
-    """Parts; at the first look at them, which a commit takes when it has read the log, somebody else commits."""
+    """Parts; at the first look at them, which a commit takes when it has read the log, another writer commits."""
 
     def __init__(self, parts: Sequence[Part], meanwhile: Callable[[], object]) -> None:
         self._parts, self._meanwhile = parts, meanwhile
@@ -132,7 +132,7 @@ def _version_as_of(log: TableLog, app: str, transaction: int) -> int | str:
 
 
 def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
-    """Commits by two applications, some with numbers that they have had before, some while somebody else commits."""
+    """Commits by two applications, some with numbers that they have had before, some while another writer commits."""
     for number in range(count):
         transaction = (chosen.choice(APPS), number // 2 + chosen.randrange(-1, 3))
         name = f"{chosen.choice('abc')}{number}"
@@ -201,7 +201,7 @@ def test_every_store_says_which_parts_are_not_there_as_written(stores, part):
         assert ["short.parquet" in each or "gone.parquet" in each for each in missing] == [True, True]
 
 
-def test_every_store_names_what_lies_in_a_folder_and_deletes_it(stores, part):
+def test_every_store_lists_and_deletes_the_contents_of_a_folder(stores, part):
     for store, folder in stores.values():
         for name in ("a", "b"):
             store.table(f"{folder}/{name}").create(TABLES[NAME].schema.json(), "", {})

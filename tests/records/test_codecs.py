@@ -16,7 +16,7 @@ BODIES = [b"a", b"abc" * 1000, bytes(range(256)) * 300, bytes(3 << 20)]
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @pytest.mark.parametrize("body", BODIES, ids=[str(len(body)) for body in BODIES])
-def test_what_was_compressed_comes_out(codec: int, body: bytes) -> None:
+def test_decompression_restores_the_bytes(codec: int, body: bytes) -> None:
     assert decompress(codec, memoryview(compress(codec, body))) == body
 
 
@@ -29,7 +29,7 @@ def test_an_lz4_frame_that_claims_its_size_is_read_too() -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_cut_at_any_length_it_is_refused(codec: int) -> None:
+def test_compressed_bytes_cut_at_any_length_are_refused(codec: int) -> None:
     data = compress(codec, b"some records " * 20 + bytes(range(200)))
     whole = {b"some records " * 20 + bytes(range(200))}
     for length in range(len(data)):
@@ -71,12 +71,12 @@ def bomb(codec: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_a_bomb_is_refused(codec: int) -> None:
+def test_a_decompression_bomb_is_refused(codec: int) -> None:
     with pytest.raises(Undecompressable, match=r"more than|claims to hold"):
         decompress(codec, bomb(codec))
 
 
-def test_64_mib_and_no_more_may_come_of_a_batch() -> None:
+def test_a_batch_may_decompress_to_at_most_64_mib() -> None:
     claims = {size: uvarint(size) + bytes(2 << 20) for size in (64 << 20, (64 << 20) + 1)}
     with pytest.raises(Undecompressable, match="claims to hold 67108865"):
         decompress(2, claims[(64 << 20) + 1])
@@ -111,5 +111,5 @@ def test_xxhash32_has_the_published_values(data: bytes, expected: int) -> None:
     assert xxhash32(data) == expected
 
 
-def test_gzip_with_bytes_behind_the_stream_is_read() -> None:
+def test_gzip_with_bytes_after_the_stream_is_read() -> None:
     assert decompress(1, gzip.compress(b"abc") + struct.pack(">q", 0)) == b"abc"

@@ -39,7 +39,7 @@ def is_subsequence(part: list[Content], whole: list[Content]) -> bool:
 
 
 def check_reading(damaged: bytes, log: bytes, must_come: list[Content], chunk_bytes: int = 1 << 20) -> None:
-    """Reading ends; every byte is accounted for once; nothing comes that was not there; what has to come does."""
+    """Reading ends; every byte is accounted for once; no record comes that was not there; all that must come do."""
     reader = read_segment(io.BytesIO(damaged), chunk_bytes=chunk_bytes)
     rows: list[SlowRecord] = []
     spans: list[tuple[int, int]] = []
@@ -81,7 +81,7 @@ def insertion(log: bytes, start: int, stop: int, random: np.random.Generator) ->
 def last_alike(log: bytes, start: int, stop: int) -> tuple[int, int]:
     """The last hole of this size that leaves the same bytes as the hole start .. stop.
 
-    Without the third byte of `a 0 0 0 b` nobody can tell which 0 was lost: the hole 2 .. 3 leaves what 3 .. 4 leaves.
+    Without the third byte of `a 0 0 0 b` it is unknown which 0 was lost: the hole 2 .. 3 leaves what 3 .. 4 leaves.
     """
     while stop < len(log) and log[start] == log[stop]:
         start, stop = start + 1, stop + 1
@@ -122,7 +122,7 @@ PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), s
 @example(place=(2, 654), size=184, seed=0, chunk_bytes=2_000)
 # Noise makes offset 4084 4095, the next batch begins at 4092, the one after it at 4104: either of the two may go.
 @example(place=(0, 3_402), size=1, seed=1, chunk_bytes=2_000)
-def test_what_lies_outside_the_damage_is_read(
+def test_batches_outside_the_damage_are_read(
     damage: Damage, place: tuple[int, int], size: int, seed: int, chunk_bytes: int
 ) -> None:
     i, start = place
@@ -245,7 +245,7 @@ def test_an_unknown_magic_is_named() -> None:
     assert corrupt[0].detail == "magic 3 is unknown (0, 1 and 2 are known)"
 
 
-def test_a_damaged_header_is_believed_where_it_can_be() -> None:
+def test_offsets_and_count_of_a_damaged_batch_come_from_its_header() -> None:
     log = batch(0, [(b"a", b"1")] * 3) + batch(3, [(b"b", b"2")] * 4) + batch(7, [(b"c", b"3")])
     damaged = bytearray(log)
     damaged[len(batch(0, [(b"a", b"1")] * 3)) + 70] ^= 1
@@ -310,7 +310,7 @@ def test_a_batch_with_the_right_crc_and_unsound_records_is_corrupt(bad: bytes, d
         assert len(rows) == (2 if len(log) < 500 else 31)
 
 
-def test_a_log_of_nothing_but_damaged_batches_ends() -> None:
+def test_reading_a_log_of_damaged_batches_alone_ends() -> None:
     log = bytearray(b"".join(batch(i, [(b"k", b"v")]) for i in range(2_000)))
     size = len(batch(0, [(b"k", b"v")]))
     log[65::size] = b"\xee" * 2_000
@@ -331,7 +331,7 @@ def test_a_log_of_nothing_but_damaged_batches_ends() -> None:
         ([3, 4, 4, 6], [True, True, False, True]),
     ],
 )
-def test_the_odd_one_goes(first: list[int], expected: list[bool]) -> None:
+def test_the_batch_that_is_out_of_order_is_dropped(first: list[int], expected: list[bool]) -> None:
     offsets = np.array(first, np.int64)
     assert in_order(offsets, offsets, -1).tolist() == expected
 

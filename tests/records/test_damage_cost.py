@@ -127,7 +127,7 @@ def test_damage_costs_a_bounded_number_of_steps_for_each_byte(make: Callable[[in
         assert steps <= 1.5 * growth * work.get(what, 0) + (1 << 17), (what, work, more)
 
 
-def test_sums_of_stretches_are_those_of_their_bytes() -> None:
+def test_checksums_of_stretches_equal_those_of_their_bytes() -> None:
     rng = random.Random(4)
     data = bytearray(rng.randbytes(60_000))
     for at in range(0, 50_000, 7):
@@ -158,7 +158,7 @@ def reported(log: bytes, chunk_bytes: int) -> list[object]:
 
 
 def spoilt(rng: random.Random) -> bytes:
-    """Recorded or made batches with what the reader has to say something of."""
+    """Recorded or made batches with damage that the reader reports."""
     if rng.random() < 0.5:
         log = rng.choice(LOGS)
         data = bytearray(log[: rng.choice([2000, 9000])])
@@ -191,7 +191,7 @@ def spoilt(rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", some_of(30, *range(150)))
-def test_what_is_said_of_damage_does_not_depend_on_the_chunks(seed: int) -> None:
+def test_the_report_of_damage_does_not_depend_on_the_chunks(seed: int) -> None:
     log = spoilt(random.Random(seed))
     whole = reported(log, 1 << 20)
     for chunk_bytes in (256, 700, 5000):
@@ -230,7 +230,9 @@ def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_ope
     )
 
 
-def test_so_does_a_compressed_message_of_the_old_format(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compressed_message_of_the_old_format_with_too_many_records_is_corrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from tests.records.legacy_bytes import wrapper
 
     monkeypatch.setattr("kgroups_spark.records.legacy.MOST_RECORDS", 3)

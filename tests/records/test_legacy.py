@@ -33,7 +33,7 @@ def test_a_compacted_wrapper_keeps_its_gaps() -> None:
     assert offsets(wrapper(105, inner, magic=1)) == [101, 104, 105]
 
 
-def test_a_wrapper_with_offset_0_means_the_inner_offsets() -> None:
+def test_inner_offsets_of_a_wrapper_with_offset_0_are_absolute() -> None:
     inner = [message(i, b"k", b"v", magic=1) for i in range(3)]
     log = wrapper(0, inner, magic=1) + message(3, b"k", b"v", magic=1)
     assert offsets(log) == [0, 1, 2, 3]

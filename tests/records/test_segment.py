@@ -20,7 +20,7 @@ LOGS = pytest.mark.parametrize("path", PATHS, ids=[str(p.relative_to(SEGMENTS)) 
 
 @LOGS
 @pytest.mark.parametrize("chunk_bytes", [300, 5_000, 1 << 24])
-def test_a_segment_of_a_real_broker_reads_as_its_slow_twin_does(path: Path, chunk_bytes: int) -> None:
+def test_a_segment_of_a_real_broker_is_read_as_by_the_slow_twin(path: Path, chunk_bytes: int) -> None:
     data = path.read_bytes()
     rows, corrupt, reader = read_all(data, chunk_bytes=chunk_bytes)
     assert rows == read_log(data)
@@ -148,7 +148,7 @@ def test_a_file_without_bytes_has_no_records() -> None:
     assert (rows, corrupt, reader.stopped, reader.position) == ([], [], "end", 0)
 
 
-def test_data_is_padded_so_that_wide_reads_need_no_bounds() -> None:
+def test_data_is_padded_so_that_wide_reads_need_no_bounds_check() -> None:
     for part in read_segment(io.BytesIO(batch(0, [(b"k", b"v")]))):
         assert isinstance(part, RecordColumns)
         assert part.data.size >= part.value_start[0] + 32

@@ -65,7 +65,7 @@ def test_the_header_is_the_one_kafka_wrote(name: str, header: tuple[object, ...]
 
 
 @EACH
-def test_cut_at_any_length_it_ends_quietly_and_without_records_of_the_cut_batch(vector: dict[str, Any]) -> None:
+def test_a_log_cut_at_any_length_ends_quietly_without_records_of_the_cut_batch(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     whole = read_all(data)[0]
     for length in range(1, len(data)):

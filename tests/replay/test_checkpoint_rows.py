@@ -58,7 +58,7 @@ def columns(state: ShardState) -> dict[str, list[dict[str, object]]]:
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_columns_save_and_load_what_objects_do(version: str, chosen: Chosen) -> None:
+def test_columns_save_and_load_the_same_rows_as_objects(version: str, chosen: Chosen) -> None:
     kinds = set()
     for seed in chosen.some(range(40), 8):
         shard = shard_after(seed, version)

@@ -63,7 +63,7 @@ def test_members_of_a_group_that_is_corrected_away_leave_versions(
     assert versions(history_of(members(3)), REMOVED, 4) == [(3, member_id, True) for _, member_id, _ in gone]
 
 
-def test_a_group_that_is_put_right_leaves_versions_of_what_is_different(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corrected_group_leaves_versions_of_its_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     two = json.loads(saved_group(history_of(members(2))))
     two["group"]["value"]["members"][1]["clientId"] = "another"

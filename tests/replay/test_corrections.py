@@ -1,4 +1,4 @@
-"""A carried state against what the log says: differences of substance, entry by entry."""
+"""A carried state compared with the log: differences of substance, entry by entry."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def reloaded(log: Log) -> Log:
 
 
 @pytest.mark.parametrize("version", ["4.3", "4.1", "4.0.0", "3.9", "2.8"])
-def test_a_state_is_what_it_was_when_it_was_saved_and_loaded(version):
+def test_saving_and_loading_does_not_change_a_state(version):
     assert found(everything(version), reloaded(everything(version))) == []
     assert found(reloaded(everything(version)), everything(version)) == []
 
 
-def test_where_and_since_when_a_group_was_reported_is_no_difference():
+def test_where_and_since_when_a_group_is_in_the_log_makes_no_difference():
     def log() -> Log:
         made = Log().record(5, consumer_member(), "m", group="c").record(3, epoch(2), group="c")
         made.record(10, share_member(), "m", group="s").record(19, streams_member(), "m", group="st")
@@ -80,7 +80,7 @@ def test_every_record_that_the_log_no_longer_has_is_reported():
     assert found(member("g"), Log()) == [("gone", "group", "g")]
 
 
-def test_what_nobody_owns_any_more_is_a_difference_and_owning_nothing_is_none():
+def test_a_partition_without_an_owner_is_a_difference_and_an_empty_assignment_is_none():
     stale = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(8, current(7), "n")
     fresh = Log().record(8, current(5, 0), "m").record(8, current(7), "n")
     assert found(stale, fresh) == [("put", "group", "g")]
@@ -88,7 +88,7 @@ def test_what_nobody_owns_any_more_is_a_difference_and_owning_nothing_is_none():
     assert found(empty, Log().record(8, current(6), "m")) == []
 
 
-def test_of_a_group_that_is_the_same_the_carried_one_stays_and_the_offsets_are_the_logs():
+def test_an_equal_group_keeps_its_carried_row_and_takes_the_logs_offsets():
     carried = Log().record(2, classic()).record(2, classic()).commit(1).commit(2, "u")
     reported = Log().record(2, classic()).commit(1)
     (row,) = corrections(state_of(carried.shard), state_of(reported.shard))
@@ -123,7 +123,7 @@ def test_producers_that_leaked_are_forgotten_with_the_log():
     assert found(Log("4.0.0").commit(1).tombstone(), leaked()) == [("put", "noted", "g")]
 
 
-def test_a_group_that_waits_stays_and_its_offsets_do_not():
+def test_a_waiting_group_is_kept_and_its_offsets_are_corrected():
     carried = Log().record(2, classic([classic_member("m")])).commit(1).record(2, classic(), group="h")
     reported = Log().commit(2).record(2, classic())
     assert found(carried, reported, ("g", "h")) == [
@@ -158,7 +158,7 @@ def test_corrections_applied_leave_no_difference(version):
     assert carried.states() == reported.states()
 
 
-def test_what_is_corrected_keeps_all_that_no_correction_is_about():
+def test_corrections_leave_all_other_entries_unchanged():
     state = state_of(everything("4.0.0").shard)
     now = corrected(state, [Correction("group", "c", None)], release("4.0.0"))
     assert found_between(state, now) == [("gone", "group", "c")]

@@ -341,7 +341,7 @@ def how(corpus: str) -> How:
 
 
 @some_corpora
-def test_what_was_done_is_reported_with_its_cause_and_nothing_else(corpus: str) -> None:
+def test_events_report_each_act_with_its_cause_and_nothing_else(corpus: str) -> None:
     found: dict[str, Counter[str]] = {}
     for row in recorded(corpus):
         if row["event"] == "group_type_changed":
@@ -372,7 +372,7 @@ def test_offsets_that_were_rewound_are_reported_with_their_cause(corpus: str) ->
 
 
 @some_corpora
-def test_the_slow_twin_tells_the_same_of_recordings(corpus: str) -> None:
+def test_the_slow_twin_reports_the_same_events_of_recordings(corpus: str) -> None:
     version = tuple(map(int, ANSWERS[corpus]["release"].split(".")))
     files, theirs = read_zip(CORPORA)[corpus], []
     for partition, paths in segments_of(files).items():
@@ -385,7 +385,7 @@ def test_the_slow_twin_tells_the_same_of_recordings(corpus: str) -> None:
 
 
 def in_order(rows: list[Row]) -> list[str]:
-    """Without what the twin does not tell."""
+    """Without the columns that the twin does not have."""
     left_out = {"event_index", "log_timestamp", "event_timestamp"}
     texts = []
     for row in rows:
@@ -429,7 +429,7 @@ def acts_of_offsets() -> Iterator[tuple[list[int], tuple[Any, ...]]]:
                 yield log_offsets, (*place, "offset_rewound", *slot, before, after, cause)
 
 
-def test_the_storys_offsets_and_groups_went_moved_and_came_again_as_reported(story: list[Row]) -> None:
+def test_events_of_offsets_and_groups_agree_with_the_story(story: list[Row]) -> None:
     said: dict[tuple[Any, ...], list[list[int]]] = {}
     for log_offsets, act in acts_of_offsets():
         said.setdefault(act, []).append(log_offsets)
@@ -445,14 +445,14 @@ def test_the_storys_offsets_and_groups_went_moved_and_came_again_as_reported(sto
         assert all(at in there for at, there in zip(log_offsets, said[act], strict=True)), act
 
 
-def test_the_storys_new_topic_is_reported_of_each_partition(story: list[Row]) -> None:
+def test_the_storys_new_topic_is_reported_for_each_partition(story: list[Row]) -> None:
     found = [(row["group_id"], row["topic"], row["partition"]) for row in story if row["event"] == "topic_recreated"]
     (topic,) = {act["topic"] for act in STORY["events"] if act["what"] == "topic_recreated"}
     first = [act for act in STORY["events"] if act["what"] == "first_commit_of_new_topic" and act["topic"] == topic]
     assert sorted(found) == sorted((act["group"], topic, partition) for act in first for partition in act["partitions"])
 
 
-def test_the_storys_groups_changed_their_protocol_once_as_reported(story: list[Row]) -> None:
+def test_protocol_changes_agree_with_the_story(story: list[Row]) -> None:
     ranges: dict[tuple[int, str, str], list[int]] = {}
     for act in STORY["events"]:
         if act["what"] in ("upgraded", "downgraded"):
@@ -464,7 +464,7 @@ def test_the_storys_groups_changed_their_protocol_once_as_reported(story: list[R
         assert row["log_offset"] in ranges[row["offsets_partition"], row["group_id"], row["value_after"]]
 
 
-def test_the_storys_members_came_and_went_as_reported(story: list[Row]) -> None:
+def test_members_joining_and_leaving_agree_with_the_story(story: list[Row]) -> None:
     left = {(row["group_id"], row["member_id"]) for row in story if row["event"] == "member_left"}
     joined = {row["group_id"] for row in story if row["event"] == "member_joined"}
     lost = {(act["group"], act["by"]) for act in STORY["events"] if act["what"] in ("member_lost", "member_flaps")}

@@ -53,14 +53,14 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: in
 
 @pytest.mark.parametrize("version", RELEASES)
 @pytest.mark.parametrize("seed", some_of(1, *range(30)))
-def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, seed: int) -> None:
+def test_events_of_dense_logs_equal_those_of_a_shard_of_objects(version: str, seed: int) -> None:
     files = dense_log(seed, batches=40)
     assert events(audit(files, How(version))) == events(by_objects(files, How(version)))
 
 
 @pytest.mark.parametrize("version", some_of(2, *VERSIONS))
 @pytest.mark.parametrize("seed", [*some_of(1, *range(12)), 209])  # the last: a group goes and comes again in one act
-def test_the_slow_twin_tells_the_same(version: str, seed: int) -> None:
+def test_the_slow_twin_reports_the_same_events(version: str, seed: int) -> None:
     log = EventLog(seed + 100, retention_ms=HOUR)
     ours = events(audit(log.files, How(version, retention_ms=HOUR)))
     (data,) = log.files.values()
@@ -79,7 +79,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> None:
+def test_a_log_of_one_time_has_the_same_events_however_it_is_cut(chosen: Chosen) -> None:
     for seed in chosen.some(range(1, 40), 1):
         files = dense_log(seed, batches=40)
         cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), How())
@@ -88,7 +88,7 @@ def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> N
         assert cut.state() == whole.state(), seed
 
 
-def test_without_batches_an_act_that_an_audits_end_cuts_in_two_is_reported_by_a_rebuild_as_by_the_nights(
+def test_without_batches_a_rebuild_reports_an_act_cut_in_two_by_an_audit_as_the_nights_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RecordColumns, "offset_delta", property(lambda self: np.full(len(self), -1)))
@@ -106,7 +106,7 @@ def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str
     return found
 
 
-def test_what_was_done_to_classic_groups_is_reported_with_its_cause() -> None:
+def test_acts_on_classic_groups_are_reported_with_their_causes() -> None:
     reported = causes("classic-4.3", "4.3")
     assert reported["billing-11ddce"] == {("offset_removed", "group_deleted"): 3, ("group_removed", "group_deleted"): 1}
     assert reported["search-11f7a1"] == {
@@ -138,7 +138,7 @@ def test_every_removal_by_an_expiry_check_is_reported_as_one() -> None:
     assert {row["cause"] for row in rows if row["event"] == "offset_removed" and row not in late} <= {"offset_deleted"}
 
 
-def test_migrations_are_reported_and_nobody_who_stayed_left() -> None:
+def test_migrations_are_reported_and_members_that_stay_are_not_reported_as_left() -> None:
     rows = events(audit(read_zip(CORPORA)["kip848-4.3"], How("4.3")))
     changed = {(row["value_before"], row["value_after"]) for row in rows if row["event"] == "group_type_changed"}
     assert changed == {("classic", "consumer"), ("consumer", "classic")}

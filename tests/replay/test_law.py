@@ -50,7 +50,7 @@ def in_order(name: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
-    """The same by the shard of objects; of markers and failures nothing."""
+    """The same by the shard of objects, without markers and failures."""
     shard = Shard(release(version), 0, recording=True)
     shard.topics = NoTopics()
     events = shard.record_events(night(version).event_rules(0))
@@ -90,7 +90,7 @@ def assert_same(ours: dict[str, list[Row]], theirs: dict[str, list[Row]]) -> Non
             assert ours.get(name, []) == theirs.get(name, []), name
 
 
-def test_columns_and_groups_say_what_objects_say(chosen):
+def test_columns_and_groups_equal_objects(chosen):
     for version in chosen.some(RELEASES, 5):
         for _ in range(60 if chosen.every else 12):
             seed = chosen.random.randrange(1 << 32)
@@ -101,8 +101,8 @@ def test_columns_and_groups_say_what_objects_say(chosen):
                 raise AssertionError(f"release {version}, seed {seed}") from error
 
 
-def test_a_shard_that_was_replayed_is_gone_without_the_collector_of_cycles(chosen):
-    """Tasks run without it: what refers to itself would stay until the last shard of the task."""
+def test_a_replayed_shard_is_freed_without_the_cycle_collector(chosen):
+    """Tasks run without it: reference cycles would stay until the last shard of the task."""
     log = random_log(chosen.random.randrange(1 << 32), records=200)
     gc.collect()
     with no_cycle_collector():

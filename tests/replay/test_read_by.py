@@ -1,4 +1,4 @@
-"""Which audit read a place of the log."""
+"""The audit that read a place of the log."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ TASKS = TaskShards(((0, 2), (1, 3)), {0: 10, 1: 10, 2: 10, 3: 10})
 
 
 class FromFiles:
-    """Tables whose rows lie in files, which tasks open."""
+    """Tables whose rows are in files, which tasks open."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,7 +101,7 @@ def commits(*places_and_audits: tuple[int, int], **more: Any) -> Iterator[Row]:
         yield {"log_offset": log_offset, "audit_id": audit_id, **more}
 
 
-def test_rows_of_which_audits_count(lake: Lake) -> None:
+def test_only_rows_up_to_the_newest_audit_and_of_the_decoding_audit_count(lake: Lake) -> None:
     for name in ("offset_commits", "transaction_markers"):
         lake.put(name, *commits((1, 1), (2, 2), (3, 3), (4, 4)))
     found = shard(lake, newest_audit=2, decoded_by=4)
@@ -141,7 +141,7 @@ def test_a_replay_begins_at_a_kept_state_and_ends_at_a_horizon(lake: Lake) -> No
     assert places(shard(lake, horizons={1: 9}).rows("offset_commits")) == []
 
 
-def test_records_of_chosen_groups_and_what_belongs_to_none(lake: Lake) -> None:
+def test_chosen_groups_select_their_records_and_rows_without_a_group(lake: Lake) -> None:
     for name in ("offset_commits", "group_records"):
         lake.put(name, *({"log_offset": at, "group_id": group} for at, group in enumerate("abc")))
     lake.put(
@@ -156,7 +156,7 @@ def test_records_of_chosen_groups_and_what_belongs_to_none(lake: Lake) -> None:
     assert places(shard(lake, groups={1: frozenset("b")}).rows("offset_commits")) == []
 
 
-def test_quarantine_is_what_does_not_decode_to_this_day(lake: Lake) -> None:
+def test_history_has_only_quarantined_records_that_still_do_not_decode(lake: Lake) -> None:
     records = [
         {"log_offset": at, "record_count": count, "resolved_by": by}
         for at, count, by in ((1, 1, None), (2, 1, 3), (4, 1, None), (4, 0, None))

@@ -1,4 +1,4 @@
-"""The page in Chromium: it asks nobody for anything, its console stays silent, its tables are searched and sorted."""
+"""The page in Chromium: it makes no requests, its console stays silent, its tables are searched and sorted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def column(figure: Locator, number: int) -> list[str]:
 
 @pytest.mark.parametrize("dark", one_of(False, True))
 @pytest.mark.parametrize("lake", ["many", "empty", "hostile", "long"])
-def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(
+def test_a_page_makes_no_requests_writes_nothing_to_the_console_and_fits(
     browser: Browser, pages: dict[str, Path], lake: str, chosen: Chosen, dark: bool
 ) -> None:
     for size in chosen.some((DESKTOP, PHONE), 1):
@@ -85,7 +85,7 @@ def test_a_name_that_is_markup_is_shown_and_not_run(browser: Browser, pages: dic
         assert it.said == []
 
 
-def test_what_the_script_renders_is_what_the_file_said(
+def test_the_script_renders_the_same_rows_as_the_file_without_it(
     browser: Browser, pages: dict[str, Path], chosen: Chosen
 ) -> None:
     for lake in chosen.some(("many", "hostile"), 1):
@@ -127,7 +127,7 @@ def test_a_heading_sorts_all_rows_and_then_the_other_way(figure: Locator) -> Non
     assert first_column(figure)[0] == "team-36.service-04994.consumer"
 
 
-def test_nothing_sorts_last_whichever_way(figure: Locator) -> None:
+def test_empty_cells_sort_last_in_both_directions(figure: Locator) -> None:
     by_expiry = figure.get_by_role("button", name="First expires")
     by_expiry.click()
     assert column(figure, 7)[0] == "2026-11-16 06:30:00"
@@ -148,7 +148,7 @@ def test_pages_of_a_table_lead_to_its_end(figure: Locator) -> None:
     assert after.is_enabled()
 
 
-def test_bars_say_what_they_are_when_pointed_at(many: Page) -> None:
+def test_each_bar_has_a_tooltip_with_its_value(many: Page) -> None:
     titles = many.locator("#figure-what_if_plot title").evaluate_all("all => all.map(each => each.textContent)")
     assert len(titles) > 4
     assert all(re.fullmatch(r"retention \d+d: [\d,]+ offsets?, (at once|within \d+ days)", each) for each in titles)
@@ -174,7 +174,7 @@ def test_drawings_follow_the_readers_colours(browser: Browser, pages: dict[str, 
     assert (light_dot, dark_dot) == (light_bar, dark_bar)
 
 
-def test_on_paper_stand_figures_and_not_what_is_there_to_be_clicked(browser: Browser, pages: dict[str, Path]) -> None:
+def test_paper_has_the_figures_and_no_controls(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["many"], dark=True) as it:
         it.page.emulate_media(media="print")
         for hidden in ("nav", ".tools", ".sql"):
@@ -238,7 +238,7 @@ def test_tables_of_usual_names_need_no_scrolling(
         assert it.page.locator(".scroll").evaluate_all(wider) == 0
 
 
-def test_on_a_narrow_phone_a_table_that_is_too_wide_is_a_list_of_cells_behind_their_headings(
+def test_on_a_narrow_phone_a_table_that_is_too_wide_becomes_a_list_of_headings_and_cells(
     browser: Browser, pages: dict[str, Path], chosen: Chosen
 ) -> None:
     wider = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
@@ -256,9 +256,7 @@ def test_on_a_narrow_phone_a_table_that_is_too_wide_is_a_list_of_cells_behind_th
             it.page.wait_for_function("document.querySelectorAll('.as-list').length === 0")
 
 
-def test_on_a_phone_a_sentence_stands_below_the_short_cells_of_its_row(
-    browser: Browser, pages: dict[str, Path]
-) -> None:
+def test_on_a_phone_a_sentence_is_below_the_short_cells_of_its_row(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["hostile"], size=PHONE) as it:
         row = it.page.locator("#figure-findings tbody tr").first
         first, detail = (row.locator(cell).first.bounding_box() for cell in ("td", "td.detail"))

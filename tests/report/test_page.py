@@ -210,7 +210,7 @@ def filled(table: str, row: Row) -> Row:
     return whole | {"audit_id": 1}
 
 
-def test_the_title_says_what_the_page_is_of() -> None:
+def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:
     reader = Reader(page_of(tables(audits=[audit_row(audit_id=12)]), "/srv/lake"))
     assert reader.of("title") == ["/srv/lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
     assert reader.of("h1") == ["/srv/lake"]
@@ -229,7 +229,7 @@ def test_the_title_is_the_cluster_where_it_is_known() -> None:
 @pytest.mark.parametrize(
     ("due", "within", "said"), [(0, 3, "a."), (1, 1, "a. It is due now."), (2, 2, "a. All of them are due now.")]
 )
-def test_what_is_due_of_what_expires_is_a_sentence_of_its_own(due: int, within: int, said: str) -> None:
+def test_offsets_that_are_due_now_have_their_own_sentence(due: int, within: int, said: str) -> None:
     offsets = [expiry_row("a", partition=n, expires_at=AS_OF if n < due else AS_OF + DAY) for n in range(within)]
     assert headlines(read(groups=[group_row("a")], offset_expiry=offsets))[0].endswith(f"within 7 days: {said}")
 
@@ -265,7 +265,7 @@ def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_rea
 
 
 @pytest.mark.parametrize("begins_behind", [timedelta(hours=1), timedelta(days=3)])
-def test_a_log_that_begins_behind_the_audits_moment_has_that_one_day(begins_behind: timedelta) -> None:
+def test_a_log_that_begins_after_the_audits_moment_has_only_that_day(begins_behind: timedelta) -> None:
     lake = {"as_of": AS_OF, "oldest_hour": AS_OF + begins_behind}
     series = [("moved", "#123456")]
     bars = [{"day": day_of(AS_OF + begins_behind), "series": "moved", "value": 1}]
@@ -273,7 +273,7 @@ def test_a_log_that_begins_behind_the_audits_moment_has_that_one_day(begins_behi
     assert f"{AS_OF:%-d %b}" in found.svg
 
 
-def test_what_is_urgent_comes_first_in_words() -> None:
+def test_urgent_facts_come_first_in_words() -> None:
     reader = read(
         groups=[group_row("a"), group_row("b"), group_row("c", group_type="consumer", state="Stable", member_count=1)],
         offset_expiry=[
@@ -359,7 +359,7 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
     assert "td" not in Reader(parts["group-quiet"]).elements
 
 
-def test_of_a_group_with_many_offsets_and_events_the_first_are_shown() -> None:
+def test_a_group_with_many_offsets_and_events_shows_the_first_of_them() -> None:
     events = [
         event_row("offset_removed", topic=f"t{n:02}", partition=0, cause="expired", log_offset=n) for n in range(20)
     ]
@@ -373,7 +373,7 @@ def test_of_a_group_with_many_offsets_and_events_the_first_are_shown() -> None:
     assert "t19" in part and "t04" not in part
 
 
-def test_where_all_groups_have_no_room_the_urgent_ones_are_there() -> None:
+def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all() -> None:
     page = page_of_many(5000)
     parts = group_parts(page)
     assert 300 < len(parts) < 5000
@@ -383,7 +383,7 @@ def test_where_all_groups_have_no_room_the_urgent_ones_are_there() -> None:
     assert [*parts] == sorted(parts)
 
 
-def test_rebalances_stand_by_day_and_the_slowest_members_by_name() -> None:
+def test_rebalances_are_counted_by_day_and_the_slowest_members_are_named() -> None:
     moments = [AS_OF - 2 * DAY + n * DAY / 86_400 for n in (0, 7.5)]
     group = {"offsets_partition": 0, "group_id": "g", "group_type": "consumer", "is_removed": False}
     versions = [
@@ -437,7 +437,7 @@ def test_a_lake_of_one_group() -> None:
     assert reader.of("td").count("only") == 2  # of what expires, and of all groups
 
 
-def test_names_of_the_log_are_text_wherever_they_stand() -> None:
+def test_names_from_the_log_are_text_wherever_they_appear() -> None:
     page = hostile_page()
     plain, hostile = read(), Reader(page)
     assert "img" not in hostile.elements
@@ -474,7 +474,7 @@ def test_five_thousand_groups_fit_into_five_megabytes() -> None:
 
 
 @pytest.mark.parametrize("length", one_of(5, 200, 5000))
-def test_whatever_names_are_long_the_page_stays_small(length: int) -> None:
+def test_the_page_stays_small_however_long_names_are(length: int) -> None:
     names = [f"{number:05}" + "ü" * length for number in range(2000)]
     lake = tables(
         groups=[group_row(name) for name in names],
@@ -502,7 +502,7 @@ def test_no_name_is_cut() -> None:
     assert {name, topic, detail} <= {text for tag, text in reader.texts if tag in ("td", "a")}
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_rows_that_do_not_fit_are_counted() -> None:
     columns = [Column("name", "Name"), Column("number", "Number", "count")]
     made = table("t", "c", columns, [{"name": "x" * 6, "number": n} for n in range(10)], "sql", budget_bytes=45)
     assert [row[1] for row in made.rows] == [0, 1, 2]

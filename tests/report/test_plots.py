@@ -84,7 +84,7 @@ def test_where_dates_have_no_room_beside_each_other_the_higher_bar_has_its_own()
     assert labelled_days(shown, {day(9): 1.0, day(10): 5.0}) == [day(0), day(10), day(29)]
 
 
-def test_of_many_bars_every_nth_has_a_date_and_the_last() -> None:
+def test_every_nth_of_many_bars_and_the_last_have_a_date() -> None:
     shown = [day(number) for number in range(22)]
     assert labelled_days(shown, dict.fromkeys(shown, 1.0)) == shown[::3]
     assert labelled_days(shown[1:], dict.fromkeys(shown, 1.0))[-1] == shown[-1]
@@ -96,7 +96,7 @@ def test_a_bar_says_its_day_and_what_it_counts() -> None:
     assert said == ["16 Nov 2026, until 06:41 UTC: 4 offsets, due now", "17 Nov 2026: 1 offset, later"]
 
 
-def test_a_numbered_bar_says_where_it_stands_and_its_unit() -> None:
+def test_a_numbered_bar_says_its_number_and_its_unit() -> None:
     rows = [{"at": "7", "series": "commits an hour", "value": 12.25}]
     drawing = svg(numbered_chart(rows, [("commits an hour", BLUE)], Axes("partition", "commits an hour", None)))
     assert 'aria-label="partition 7: 12.2 commits an hour"' in drawing

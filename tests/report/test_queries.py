@@ -41,7 +41,7 @@ def reader(lake: str) -> DuckDbReader:
 
 
 @pytest.mark.usefixtures("spark")
-def test_spark_and_duckdb_answer_the_same(lake: str, reader: DuckDbReader, chosen: Chosen) -> None:
+def test_spark_and_duckdb_agree(lake: str, reader: DuckDbReader, chosen: Chosen) -> None:
     by_spark = open_by_spark(lake, "report")
     for name in chosen.some(NAMES, 1):
         assert sorted(by_spark.sql(query(name)), key=repr) == sorted(reader.sql(query(name)), key=repr), name
@@ -64,7 +64,7 @@ def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader) -> None:
         assert counts == {each: reported.count(each) for each in reported}, day
 
 
-def test_what_expires_by_day_is_what_the_groups_lose(reader: DuckDbReader) -> None:
+def test_expiring_offsets_by_day_by_group_and_in_all_agree(reader: DuckDbReader) -> None:
     by_day = reader.sql(query("expiring_by_day"))
     assert [(row["day"].date().isoformat(), row["is_due"], row["offsets"]) for row in by_day] == [
         ("2026-11-16", True, 4),
@@ -79,7 +79,7 @@ def test_what_expires_by_day_is_what_the_groups_lose(reader: DuckDbReader) -> No
     assert (soon["due_offsets"], soon["week_offsets"], soon["week_groups"], soon["offsets"]) == (4, 18, 6, 186)
 
 
-def test_what_if_retention_were_says_what_expiring_says(reader: DuckDbReader) -> None:
+def test_what_if_retention_agrees_with_expiring(reader: DuckDbReader) -> None:
     rows = {row["retention_ms"] // 86_400_000: row for row in reader.sql(query("what_if_retention"))}
     assert list(rows) == [1, 3, 7, 14, 30]
     as_of = reader.last_audit["as_of"]
@@ -90,7 +90,7 @@ def test_what_if_retention_were_says_what_expiring_says(reader: DuckDbReader) ->
     assert [rows[days]["due_offsets"] for days in (1, 7, 14)] == [12, 4, 0]
 
 
-def test_moves_and_removals_are_those_of_the_story(reader: DuckDbReader) -> None:
+def test_moves_and_removals_agree_with_the_story(reader: DuckDbReader) -> None:
     moves = {(row["group_id"], row["topic"]): row for row in reader.sql(query("offset_moves"))}
     reset = moves["invoice-export", "payments"]
     assert (reset["event"], reset["cause"], reset["partitions"]) == ("offset_rewound", "no_members", 3)
@@ -128,7 +128,7 @@ def written(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(output, out.getvalue(), err.getvalue())
 
 
-def test_the_command_writes_the_page_and_writes_over_an_older_one(written: Written) -> None:
+def test_the_command_writes_the_page_and_overwrites_an_older_one(written: Written) -> None:
     output = written.output
     assert written.out == ""
     assert f"{output}: " in written.err and "audit 1, as of 2026-11-16 06:41:21 UTC" in written.err
@@ -147,7 +147,7 @@ def _umask() -> int:
 
 
 def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, written: Written) -> None:
-    """As it is there, for whoever copies it."""
+    """As it is there, for a reader who copies it."""
     page = written.output.read_text()
     figures = re.findall(r'<figure id="figure-(\w+)" class="(\w+).*?<pre>(.*?)</pre>', page, re.DOTALL)
     asked = {name: reader.sql(html.unescape(text)) for name, _, text in figures}
@@ -163,7 +163,7 @@ def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, writt
         (".", "is a folder; name a file in it"),
     ],
 )
-def test_a_place_where_no_file_can_be_is_reported_before_any_work(
+def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(
     output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -171,7 +171,7 @@ def test_a_place_where_no_file_can_be_is_reported_before_any_work(
     assert message in capsys.readouterr().err
 
 
-def test_a_lake_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--lake", str(tmp_path / "none"), "--output", str(tmp_path / "report.html")]) == 2
     assert "no lake at" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -75,7 +75,7 @@ def test_after_every_record_the_state_is_that_of_kafkas_own_class(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(40))
-def test_offset_by_offset_the_twin_says_the_same(seed, version):
+def test_the_twin_agrees_offset_by_offset(seed, version):
     shard, twin = shard_of(version), Twin()
     for offset, record in enumerate(history(seed)):
         replay(shard, offset, record)
@@ -117,7 +117,7 @@ def of(key, record_type, value):
     return Record(record_type, *KEYS[key], value)
 
 
-def test_an_update_leaves_what_it_does_not_say_and_takes_the_count_even_if_it_is_unknown():
+def test_an_update_keeps_fields_that_it_lacks_but_takes_the_count_even_if_unknown():
     shard = shard_of("4.4")
     replay(shard, 0, of(0, 0, snapshot([batch(7, 9)], 5, epoch=3, state_epoch=2, leader_epoch=4, complete=6)))
     replay(shard, 1, of(0, 1, update([batch(9, 9, 2)], epoch=9)))
@@ -130,7 +130,7 @@ def test_an_update_leaves_what_it_does_not_say_and_takes_the_count_even_if_it_is
     ]
 
 
-def test_releases_differ_in_the_count_in_tombstones_and_in_what_an_update_alone_leaves():
+def test_releases_differ_in_counts_tombstones_and_updates_without_a_snapshot():
     lone, gone = of(0, 1, update([batch(1, 2)], 0, complete=3)), of(0, 0, None)
     found = {}
     for version in ("4.0", "4.1", "4.2", "4.3", "4.4"):
@@ -165,14 +165,14 @@ def test_a_release_before_4_0_has_no_share_coordinator():
     assert share_rules(release("4.0.0")) == share_rules(release("4.0"))
 
 
-def test_events_say_when_a_share_partition_began_was_reset_and_went():
+def test_events_say_when_a_share_partition_was_initialized_reset_and_deleted():
     shard = shard_of("4.4", reporting=True)
     first = snapshot(start=-1, state_epoch=1)
     reset = snapshot(start=7, epoch=1, state_epoch=2)
     log = [(0, first), (1, update(start=3)), (0, snapshot(start=3, epoch=1, state_epoch=1)), (0, reset), (0, None)]
     for offset, (record_type, value) in enumerate(log):
         replay(shard, offset, of(0, record_type, value))
-    replay(shard, 5, of(1, 0, reset))  # its first snapshot is not in the log: nobody knows when it began
+    replay(shard, 5, of(1, 0, reset))  # its first snapshot is not in the log: it is unknown when it began
     replay(shard, 6, of(2, 0, None))
     key = KEYS[0]
     assert shard.take_events() == [
@@ -198,7 +198,7 @@ def test_events_say_when_a_share_partition_began_was_reset_and_went():
         ([(0, snapshot([batch(5, 6)], 4))], (0, snapshot([batch(5, 6)], 4, epoch=1, complete=0, times=(1, 9))), False),
     ],
 )
-def test_a_second_reset_keeps_the_state_epoch_and_is_known_by_its_form(before, after, is_reset):
+def test_a_second_reset_keeps_the_state_epoch_and_is_recognised_by_its_form(before, after, is_reset):
     shard = shard_of("4.4", reporting=True)
     for offset, (record_type, value) in enumerate([*before, after]):
         replay(shard, offset, of(0, record_type, value))

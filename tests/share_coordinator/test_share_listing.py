@@ -35,7 +35,7 @@ def completed(session: SparkSession, folder: Path, records: list[Row], stored: l
     return [tuple(row[name] for name in names) for row in lake.rows("share_partitions").to_pylist()]
 
 
-def test_the_newest_listing_of_each_group_completes_what_is_stored(session: SparkSession, tmp_path: Path) -> None:
+def test_the_newest_listing_of_each_group_completes_the_stored_rows(session: SparkSession, tmp_path: Path) -> None:
     records = [
         {"log_offset": at, "group_id": group_id, "record_type": record_type, "value": value}
         for at, group_id, record_type, value in (

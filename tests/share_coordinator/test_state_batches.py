@@ -58,7 +58,7 @@ def test_equal_batches_that_touch_stay_apart_until_the_next_update_before_4_4():
 
 
 @BOTH
-def test_one_batch_is_not_combined_with_anything_and_so_not_looked_at(rules):
+def test_a_single_batch_is_not_checked(rules):
     assert combined([], [b(5, 3)], rules=rules) == [b(5, 3)]
     assert combined([b(0, LONG_MAX)], [], rules=rules) == [b(0, LONG_MAX)]
 
@@ -70,7 +70,7 @@ def test_a_batch_that_ends_before_it_begins_fails_the_load_and_never_loops(rules
             combined(there, update, rules=rules)
 
 
-def test_a_batch_up_to_the_greatest_offset_fails_in_4_4_alone():
+def test_a_batch_up_to_the_greatest_offset_fails_only_in_4_4():
     there, update = [b(0, 9)], [b(10, LONG_MAX, ACKNOWLEDGED)]
     assert combined(there, update, rules=V43) == [*there, *update]
     for arguments in ((there, update), ([*there, *update], []), ([*there, *update], [b(3, 4)])):
@@ -89,7 +89,7 @@ def test_the_size_of_batches_costs_nothing(rules, width):
 
 
 @BOTH
-def test_an_update_costs_by_what_it_overlaps_and_not_by_what_is_there(rules):
+def test_the_cost_of_an_update_depends_on_overlaps_not_on_the_number_of_batches(rules):
     costs = []
     for many in (1_000, 100_000):
         there = as_written([b(i * 10, i * 10 + 5, count=1 + i % 2) for i in range(many)])

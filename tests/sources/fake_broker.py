@@ -1,4 +1,4 @@
-"""A broker's port, played: answers requests by a table, on loopback, in a thread."""
+"""A fake broker's port: answers requests by a table, on loopback, in a thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LARGEST_REQUEST = 100 << 20  # socket.request.max.bytes
 CLOSE = object()
 SILENCE = object()
 
-# The fields of the response, with `as_version` and `correlation_id` if they are to be others; CLOSE, SILENCE, or bytes.
+# The fields of the response, with `as_version` and `correlation_id` if they must differ; CLOSE, SILENCE, or bytes.
 Answer = Any
 
 
@@ -40,7 +40,7 @@ class FakeBroker:
     """A listener without SASL, unless configured otherwise.
 
     `answers`: by the name of the request without `Request`, a function of it that gives an Answer. `versions`: what it
-    says it knows, by API key. `requests`: all that came, but for ApiVersions.
+    says it knows, by API key. `requests`: all that came, except ApiVersions.
     """
 
     def __init__(

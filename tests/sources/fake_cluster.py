@@ -1,4 +1,4 @@
-"""A cluster of one partition, played: answers as its leader would, or first what the script says."""
+"""A fake cluster of one partition: answers as its leader would, or first as the script says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC_ID = "t" * 22
 
 
 class FakeTime:
-    """Time that passes while somebody sleeps."""
+    """Time that passes when the code sleeps."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Tasks take Arrow's memory from jemalloc, unless somebody has chosen another pool."""
+"""Tasks take Arrow's memory from jemalloc, unless the user has chosen another pool."""
 
 import os
 import subprocess

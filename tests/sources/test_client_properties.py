@@ -34,11 +34,11 @@ SASL_SETTINGS = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sas
 
 
 def settings(properties):
-    """The settings that another process has of them."""
+    """The settings of these properties in another process."""
     return pickle.loads(pickle.dumps(client_properties("kafka:9092", properties))).settings()
 
 
-def test_without_properties_a_cluster_is_reached_without_protection_and_by_our_name():
+def test_without_properties_the_client_uses_plaintext_and_our_client_id():
     client = client_properties(" kafka:9092, [::1]:9093 ,SASL_SSL://10.0.0.1:9094", {})
     assert client.settings() == {
         "bootstrap_servers": "kafka:9092,[::1]:9093,10.0.0.1:9094",
@@ -58,7 +58,7 @@ def test_each_security_protocol_has_its_settings():
         assert isinstance(context, ssl.SSLContext) == protocol.upper().endswith("SSL")
 
 
-def test_times_names_and_buffers_are_taken_over():
+def test_times_names_and_buffers_are_passed_on():
     found = settings(
         {
             "client.id": "nightly",
@@ -96,7 +96,7 @@ def test_times_names_and_buffers_are_taken_over():
     assert set(settings(SASL)) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
 
 
-def test_how_long_a_question_may_go_on_trying():
+def test_the_timeout_is_default_api_timeout_ms():
     assert client_properties("kafka:9092", {}).timeout_ms == 60_000
     assert client_properties("kafka:9092", {"default.api.timeout.ms": "4000"}).timeout_ms == 4000
     with pytest.raises(
@@ -105,7 +105,7 @@ def test_how_long_a_question_may_go_on_trying():
         client_properties("kafka:9092", {"default.api.timeout.ms": "soon"})
 
 
-def test_a_file_of_confluents_cloud_is_understood(tmp_path):
+def test_a_properties_file_of_confluent_cloud_is_understood(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(
         """# Required connection configs for Kafka producer, consumer, and admin
@@ -155,11 +155,11 @@ basic.auth.user.info=key:s3cret
         ),
     ],
 )
-def test_what_a_person_should_know_is_noted(properties, notes):
+def test_ineffective_or_insecure_properties_are_noted(properties, notes):
     assert client_properties("kafka:9092", properties).notes == notes
 
 
-def test_passwords_can_stand_in_the_environment(monkeypatch):
+def test_passwords_can_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("KGROUPS_TEST_PASSWORD", "hu%sh")
     providers = {
         "config.providers": "env",
@@ -204,7 +204,7 @@ def test_passwords_can_stand_in_the_environment(monkeypatch):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(properties, problem):
+def test_invalid_client_properties_are_refused(properties, problem):
     with pytest.raises(BadClientProperty, match=problem) as caught:
         client_properties("kafka:9092", properties)
     assert "hush" not in str(caught.value)
@@ -227,14 +227,14 @@ def test_brokers_are_hosts_with_ports(servers, problem):
         client_properties(servers, {})
 
 
-def test_every_name_has_one_fate():
+def test_every_property_is_either_used_ignored_or_refused():
     fates = [*names.USED, *names.PASSED_OVER, *names.REFUSED]
     assert len(set(fates)) == len(fates)
     assert set(names.SECRET) <= {*names.USED, *names.PASSED_OVER}
     assert PROVIDERS not in fates
 
 
-def test_printed_it_names_properties_and_no_value():
+def test_the_repr_names_properties_and_no_value():
     client = client_properties("kafka:9092", {**SASL, "client.id": "nightly"})
     assert (
         repr(client)
@@ -247,7 +247,7 @@ def test_printed_it_names_properties_and_no_value():
     assert repr(client_properties("kafka:9092", {})) == "ClientProperties(kafka:9092: no properties)"
 
 
-def test_it_is_a_value_that_nobody_changes():
+def test_client_properties_are_an_immutable_value():
     client = client_properties("kafka:9092", SASL)
     again = pickle.loads(pickle.dumps(client))
     assert again == client == copy.deepcopy(client)
@@ -258,7 +258,7 @@ def test_it_is_a_value_that_nobody_changes():
     assert client.settings()["sasl_plain_password"] == "hu%sh"
 
 
-def test_secrets_are_taken_out_of_texts():
+def test_secrets_are_removed_from_texts():
     key = private_key(CLIENT, "k3y-pass")
     client = client_properties(
         "kafka:9092",
@@ -274,7 +274,7 @@ def test_secrets_are_taken_out_of_texts():
     assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
 
 
-def test_what_sasl_sends_is_taken_out_of_texts(monkeypatch):
+def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch):
     client = client_properties("kafka:9092", SASL)
     assert client.without_secrets(b64encode(b"\0alice\0hu%sh").decode()) == "[hidden]"
     monkeypatch.setattr(tokens, "_issued", {})

@@ -1,4 +1,4 @@
-"""The cluster over played brokers: what is asked of whom, what is tried again, what is reported."""
+"""The cluster over fake brokers: which broker is asked, which requests are retried, which errors are reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def free_port() -> int:
 
 
 def in_turn(*answers: Any) -> Callable[[Any], Any]:
-    """One after the other, the last one for ever."""
+    """Gives one answer after the other, the last one for ever."""
     left = list(answers)
 
     def answer(request: Any) -> Any:
@@ -124,13 +124,13 @@ class TestMetadata:
             assert list(cluster.topics()) == ["t"]
         assert broker.requests[0].topics is None
 
-    def test_a_broker_that_knows_of_no_broker_is_asked_again(self, start: Start, metadata: Metadata) -> None:
+    def test_metadata_without_brokers_is_requested_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         broker.answers["Metadata"] = in_turn({"brokers": [], "cluster_id": None, "topics": []}, metadata)
         with cluster_at(broker) as cluster:
             assert cluster.brokers() == {1: broker.address}
 
-    def test_an_older_leader_epoch_is_not_believed(self, start: Start, metadata: Metadata) -> None:
+    def test_metadata_with_an_older_leader_epoch_is_ignored(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.topics(["t"])
@@ -139,7 +139,7 @@ class TestMetadata:
             metadata.topic_id = uuid.UUID(int=9)
             assert cluster.topics(["t"])["t"].partitions[0] == PartitionMetadata(2, 4, None)
 
-    def test_leader_epochs_of_old_brokers_are_not_believed(self, start: Start) -> None:
+    def test_leader_epochs_of_old_brokers_are_ignored(self, start: Start) -> None:
         broker = start(versions={METADATA: (0, 8)})
         with cluster_at(broker) as cluster:
             topic = cluster.topics(["t"])["t"]
@@ -175,7 +175,7 @@ class TestOffsets:
             assert cluster.list_offsets([("t", 0)], LATEST) == {("t", 0): OffsetAnswer(1000, 3, None)}
         assert len(second.named("ListOffsets")) == 1
 
-    def test_only_what_failed_is_asked_again(self, start: Start, metadata: Metadata) -> None:
+    def test_only_failed_partitions_are_requested_again(self, start: Start, metadata: Metadata) -> None:
         metadata.leaders = {0: (1, 5), 1: (1, 5)}
         broker = start({"ListOffsets": in_turn(offsets({1: 6}), offsets())})
         with cluster_at(broker) as cluster:
@@ -183,7 +183,7 @@ class TestOffsets:
         asked = [[each.partition_index for each in r.topics[0].partitions] for r in broker.named("ListOffsets")]
         assert asked == [[0, 1], [1]]
 
-    def test_what_does_not_pass_is_reported(self, start: Start, metadata: Metadata) -> None:
+    def test_lasting_errors_are_reported(self, start: Start, metadata: Metadata) -> None:
         metadata.leaders = {0: (1, 5), 1: (-1, 5), 2: (1, 5), 3: (9, 5)}
         broker = start({"ListOffsets": offsets({0: 29, 2: 6})})
         with cluster_at(broker) as cluster:
@@ -198,7 +198,7 @@ class TestOffsets:
         ]
         assert {answer.offset for answer in answers.values()} == {None}
 
-    def test_a_leader_that_is_gone_does_not_hide_the_others(self, start: Start, metadata: Metadata) -> None:
+    def test_an_unreachable_leader_does_not_hide_the_others(self, start: Start, metadata: Metadata) -> None:
         metadata.leaders = {0: (1, 5), 1: (2, 5)}
         broker, gone = start({"ListOffsets": offsets()}), start({"ListOffsets": lambda _: CLOSE})
         with cluster_at(broker) as cluster:
@@ -207,7 +207,7 @@ class TestOffsets:
         assert answers["t", 1] == OffsetAnswer(None, None, "NETWORK_EXCEPTION")
         assert gone.connections > 1
 
-    def test_a_topic_is_not_believed_to_be_gone_at_once(self, start: Start, metadata: Metadata) -> None:
+    def test_a_topic_is_not_given_up_at_the_first_unknown_topic_error(self, start: Start, metadata: Metadata) -> None:
         metadata.error = 3
         broker = start({"ListOffsets": offsets()})
 
@@ -220,7 +220,7 @@ class TestOffsets:
         with cluster_at(broker) as cluster:
             assert cluster.list_offsets([("t", 0)], LATEST)["t", 0].offset == 1000
 
-    def test_a_topic_that_is_gone(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_deleted_topic(self, start: Start, fake_time: FakeTime) -> None:
         broker = start({"ListOffsets": offsets()})
         with cluster_at(broker) as cluster:
             answers = cluster.list_offsets([("gone", 0), ("t", 0)], LATEST)
@@ -277,14 +277,14 @@ class TestFetch:
         with cluster_at(broker) as cluster:
             assert cluster.fetch("t", 0, 20, max_bytes=99).error == "INCONSISTENT_TOPIC_ID"
 
-    def test_a_log_with_another_history(self, start: Start) -> None:
+    def test_a_diverging_log(self, start: Start) -> None:
         epoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
         broker = start({"Fetch": fetched(records=None, diverging_epoch=epoch)})
         with cluster_at(broker) as cluster:
             answer = cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID)
         assert answer == FetchAnswer(b"", 20, 4, None, diverges_at=17)
 
-    def test_a_broker_that_throttles_is_left_alone_for_so_long(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_throttling_broker_is_left_alone_for_the_throttle_time(self, start: Start, fake_time: FakeTime) -> None:
         throttled = {"throttle_time_ms": 7000, "error_code": 0, "session_id": 0, "responses": []}
         broker = start({"Fetch": in_turn(throttled, fetched())})
         with cluster_at(broker) as cluster:
@@ -308,7 +308,9 @@ class TestFetch:
             assert answer.detail == f"the broker at {broker.address} closed the connection"
             assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
 
-    def test_leaders_are_asked_for_again_in_time(self, start: Start, metadata: Metadata, fake_time: FakeTime) -> None:
+    def test_leaders_are_looked_up_again_after_metadata_max_age(
+        self, start: Start, metadata: Metadata, fake_time: FakeTime
+    ) -> None:
         first, second = start({"Fetch": fetched()}), start({"Fetch": fetched()})
         with cluster_at(first, metadata_max_age_ms="5000") as cluster:
             cluster.fetch("t", 0, 20, max_bytes=99)
@@ -332,11 +334,11 @@ class TestConnections:
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.brokers()
-            held = list(cluster._connections.values())  # or else the memory's cleaner closes them
+            held = list(cluster._connections.values())  # or else the garbage collector closes them
         assert broker.are_all_closed()
         assert len(held) == 1
 
-    def test_one_that_breaks_is_opened_again(self, start: Start, metadata: Metadata) -> None:
+    def test_a_broken_one_is_opened_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         broker.answers["Metadata"] = in_turn(metadata, CLOSE, CLOSE, metadata)
         with cluster_at(broker) as cluster:
@@ -344,13 +346,13 @@ class TestConnections:
             assert cluster.brokers() == {1: broker.address}
         assert len(broker.named("Metadata")) == 4
 
-    def test_any_broker_will_do(self, start: Start, metadata: Metadata) -> None:
+    def test_any_bootstrap_broker_will_do(self, start: Start, metadata: Metadata) -> None:
         broken, sound = start({"Metadata": lambda _: CLOSE}), start()
         with cluster_at(broken, sound) as cluster:
             for _ in range(5):
                 assert cluster.brokers() == {1: broken.address, 2: sound.address}
 
-    def test_a_long_unused_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
+    def test_an_idle_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
         broker = start()
         with cluster_at(broker, connections_max_idle_ms="5000") as cluster:
             cluster.brokers()
@@ -390,7 +392,7 @@ class TestConnections:
         ):
             cluster.brokers()
 
-    def test_a_broker_that_was_named_and_is_gone(self, start: Start) -> None:
+    def test_a_listed_broker_that_is_gone(self, start: Start) -> None:
         first, gone = start(), start()
         with cluster_at(first, timeout_ms=50) as cluster:
             cluster.brokers()
@@ -413,7 +415,9 @@ class TestConnections:
             assert cluster.api_versions(2).error_code == 0
         assert new.connections == 1
 
-    def test_half_an_answer_is_never_taken_for_another(self, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_connection_with_a_half_read_answer_is_not_used_again(
+        self, start: Start, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         broker = start()
         with cluster_at(broker) as cluster:
             cluster.brokers()
@@ -431,8 +435,8 @@ class TestConnections:
             assert cluster.brokers() == {1: broker.address}
         assert len(broker.named("Metadata")) == 2
 
-    def test_no_connection_with_itself(self) -> None:
-        """A port that a system gives to outgoing connections, and nobody listens: some attempt hits itself."""
+    def test_a_socket_connected_to_itself_is_no_broker(self) -> None:
+        """Where nothing listens at an ephemeral port, some connection attempt reaches its own socket."""
         made = socket.socket
 
         class Bound(made):  # type: ignore[misc, valid-type]
@@ -452,7 +456,7 @@ class TestConnections:
 
 class TestProtocol:
     def test_versions_of_an_older_broker(self, start: Start, metadata: Metadata) -> None:
-        """It answers what it does not know in version 0, with its own versions (KIP-511)."""
+        """It answers a version that it does not know in version 0, with its own versions (KIP-511)."""
         one = ApiVersionsResponse.ApiVersion
         older = {"error_code": 35, "as_version": 0, "api_keys": [one(api_key=18, min_version=0, max_version=2)]}
         asked: list[int] = []
@@ -467,7 +471,7 @@ class TestProtocol:
         assert asked[0] > 2
         assert asked[1:] == [2]
 
-    def test_a_broker_that_does_not_come_to_terms(self, start: Start) -> None:
+    def test_a_broker_that_refuses_every_version_of_api_versions(self, start: Start) -> None:
         one = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
         broker = start({"ApiVersions": lambda _: {"error_code": 35, "as_version": 0, "api_keys": [one]}})
         with pytest.raises(KafkaRefused, match="answers ApiVersions with UNSUPPORTED_VERSION"), cluster_at(broker) as c:
@@ -506,7 +510,7 @@ class TestProtocol:
         ):
             cluster.brokers()
 
-    def test_a_port_of_something_else(self, start: Start) -> None:
+    def test_a_port_of_another_protocol(self, start: Start) -> None:
         broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
         with (
             pytest.raises(WrongProtocol, match=rf"{broker.address} does not use Kafka's protocol: it answered b'HTTP'"),
@@ -514,7 +518,7 @@ class TestProtocol:
         ):
             cluster.brokers()
 
-    def test_an_answer_that_is_none(self, start: Start) -> None:
+    def test_an_invalid_answer(self, start: Start) -> None:
         broker = start({"ApiVersions": lambda _: b"\0\0\0\x05\0\0\0\x01\0"})
         with (
             pytest.raises(WrongProtocol, match="sent an invalid answer to ApiVersionsRequest"),
@@ -567,7 +571,7 @@ class TestSasl:
             "SaslAuthenticate": lambda _: {"error_code": 0, "error_message": None, "auth_bytes": b"", **more},
         }
 
-    def test_we_say_who_we_are(self, start: Start) -> None:
+    def test_we_send_our_credentials(self, start: Start) -> None:
         broker = start(self.accepted())
         with self.cluster(broker) as cluster:
             cluster.brokers()
@@ -586,7 +590,7 @@ class TestSasl:
         assert len(broker.named("SaslAuthenticate")) == 1
         assert broker.are_all_closed()
 
-    def test_a_mechanism_that_is_not_there(self, start: Start) -> None:
+    def test_a_mechanism_that_the_port_lacks(self, start: Start) -> None:
         broker = start({"SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["GSSAPI"]}})
         with (
             self.cluster(broker) as cluster,
@@ -602,7 +606,7 @@ class TestSasl:
         ):
             cluster.brokers()
 
-    def test_a_session_is_not_used_to_its_end(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_session_is_replaced_before_it_ends(self, start: Start, fake_time: FakeTime) -> None:
         broker = start(self.accepted(session_lifetime_ms=10_000))
         with self.cluster(broker) as cluster:
             cluster.brokers()

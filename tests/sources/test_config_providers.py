@@ -21,7 +21,7 @@ def test_references_are_replaced_within_values(monkeypatch):
     assert resolve(properties).found == ("alice", "hush}$")
 
 
-def test_files_and_folders_are_looked_into(tmp_path):
+def test_values_are_read_from_files_and_folders(tmp_path):
     (tmp_path / "secrets.properties").write_text("pass\\ word=hüsh\n", encoding="utf-8")
     (tmp_path / "token").write_text("tök\n", encoding="utf-8")
     properties = {
@@ -67,7 +67,7 @@ def test_files_and_folders_are_looked_into(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_resolved_is_refused_without_its_text(properties, problem):
+def test_an_unresolvable_reference_is_refused_without_showing_it(properties, problem):
     with pytest.raises(BadClientProperty, match=problem) as caught:
         resolve(properties)
     assert "s3cret" not in str(caught.value)
@@ -84,7 +84,7 @@ def test_a_key_that_a_file_lacks_is_named(tmp_path):
         resolve(properties)
 
 
-def test_names_of_variables_have_to_match_the_allowed_pattern(monkeypatch):
+def test_names_of_variables_must_match_the_allowed_pattern(monkeypatch):
     monkeypatch.setenv("KAFKA_PASSWORD", "hush")
     monkeypatch.setenv("MY_KAFKA_PASSWORD", "s3cret")
     allowed = {**ENV, "config.providers.env.param.allowlist.pattern": "KAFKA_.*"}
@@ -96,7 +96,7 @@ def test_names_of_variables_have_to_match_the_allowed_pattern(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["File", "Directory"])
-def test_files_have_to_lie_below_the_allowed_paths(tmp_path, kind):
+def test_files_must_be_below_the_allowed_paths(tmp_path, kind):
     for folder in ("open", "open/deep", "openly", "closed"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "secrets").write_text("k=v\n")
@@ -123,7 +123,7 @@ def test_files_have_to_lie_below_the_allowed_paths(tmp_path, kind):
 
 
 @pytest.mark.parametrize("path", ["relative", "/no/such/folder"])
-def test_allowed_paths_are_absolute_and_there(path):
+def test_allowed_paths_must_be_absolute_and_exist(path):
     properties = {
         "config.providers": "p",
         "config.providers.p.class": f"{CLASS}.FileConfigProvider",
@@ -134,7 +134,7 @@ def test_allowed_paths_are_absolute_and_there(path):
 
 
 @pytest.mark.parametrize("key", ["../closed", "..", "sub/file"])
-def test_a_key_of_a_folder_is_a_file_in_it(tmp_path, key):
+def test_a_key_must_name_a_file_in_the_folder(tmp_path, key):
     (tmp_path / "closed").write_text("s3cret")
     (tmp_path / "open").mkdir()
     properties = {
@@ -162,7 +162,7 @@ def test_a_key_of_a_folder_is_a_file_in_it(tmp_path, key):
         ("sasl.oauthbearer.token.endpoint.url", "ftp://hush"),
     ],
 )
-def test_no_error_prints_what_a_provider_gave(name, value, monkeypatch):
+def test_no_error_prints_a_providers_value(name, value, monkeypatch):
     monkeypatch.setenv("KGROUPS_TEST_VALUE", value)
     properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", **ENV}
     with pytest.raises(UsageError) as caught:
@@ -170,7 +170,7 @@ def test_no_error_prints_what_a_provider_gave(name, value, monkeypatch):
     assert "hush" not in str(caught.value).lower()
 
 
-def test_what_a_provider_gave_is_hidden_in_later_messages_as_well(monkeypatch):
+def test_a_providers_value_is_hidden_in_later_messages_as_well(monkeypatch):
     monkeypatch.setenv("KGROUPS_TEST_VALUE", "hush-hush")
     client = client_properties("b:9092", {**ENV, "client.id": "${env:KGROUPS_TEST_VALUE}"})
     assert client.without_secrets("no quota for hush-hush") == "no quota for [hidden]"

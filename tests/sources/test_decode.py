@@ -25,7 +25,7 @@ FACTS = ("record_type", "record_name", "group_id", "transactional_id", "value_ve
         ("transactions-4.4", "__transaction_state"),
     ],
 )
-def test_records_of_the_data_source_say_what_dump_prints(spark, tmp_path, capsys, recording, topic):
+def test_decoded_records_equal_the_output_of_dump(spark, tmp_path, capsys, recording, topic):
     folder = str(recorded_state_logs.write_logs(recording, tmp_path, topic))
     spark.dataSource.register(KafkaSegmentsDataSource)
     frame = spark.read.format("kafka-segments").option("subscribe", topic).load(folder)
@@ -40,7 +40,7 @@ def test_records_of_the_data_source_say_what_dump_prints(spark, tmp_path, capsys
             assert json.loads(row.record_key or "null") == line.get("key")
 
 
-def test_what_cannot_be_decoded_has_a_reason_and_other_topics_have_nothing(spark):
+def test_undecodable_records_have_a_reason_and_those_of_other_topics_only_nulls(spark):
     rows = [
         ("__consumer_offsets", bytearray(KEY_OF_TYPE[2]), bytearray(b"\0\x63"), None),
         ("__consumer_offsets", None, None, None),
@@ -62,7 +62,7 @@ def test_what_cannot_be_decoded_has_a_reason_and_other_topics_have_nothing(spark
     assert_df_equality(kgroups_spark.decode(frame), spark.createDataFrame(expected, schema))
 
 
-def test_the_topic_is_said_where_the_frame_does_not_say_it(spark):
+def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     frame = spark.createDataFrame([(bytearray(b"\0\0\0\2me"), None)], "key binary, value binary")
     (row,) = kgroups_spark.decode(frame, "__transaction_state").collect()
     assert (row.transactional_id, row.record_value, row.reason) == ("me", None, None)
@@ -76,6 +76,6 @@ def test_the_topic_is_said_where_the_frame_does_not_say_it(spark):
         ("key binary, value binary, reason string", None, "has a column reason already"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(spark, columns, topic, said):
+def test_unsuitable_frames_and_topics_are_refused(spark, columns, topic, said):
     with pytest.raises(UsageError, match=said):
         kgroups_spark.decode(spark.createDataFrame([], columns), topic)

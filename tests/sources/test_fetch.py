@@ -31,11 +31,11 @@ def fetched(cluster: FakeCluster, start: int, end: int, **options: bool) -> byte
     return read(open_log(cluster, start, end, **options))
 
 
-def test_the_whole_log_comes_as_it_is() -> None:
+def test_the_whole_log_is_fetched_unchanged() -> None:
     assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG)
 
 
-def test_it_is_a_file_for_read_segment() -> None:
+def test_read_segment_reads_a_fetched_log_like_a_file() -> None:
     log = open_log(FakeCluster(LOG), 5, 15, keep_first=True)
     offsets = [offset for item in read_segment(log, from_offset=5) for offset in item.offset.tolist()]  # type: ignore[union-attr]
     assert offsets == [5, 6, 7, 8, 12, 13, 14]
@@ -73,7 +73,7 @@ def wrapped(first: int, last: int, magic: int) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("cut", range(12))
-def test_compressed_messages_belong_where_their_first_record_is(magic: int, cut: int) -> None:
+def test_compressed_messages_belong_to_the_range_of_their_first_record(magic: int, cut: int) -> None:
     log = [
         message(0, b"k", b"v", magic=magic),
         wrapped(1, 4, magic),
@@ -106,7 +106,7 @@ def logs(draw: st.DrawFn) -> list[bytes]:
 
 @examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(logs(), st.lists(st.integers(0, 60), max_size=4), st.integers(1, 400))
-def test_law_ranges_that_adjoin_give_the_log(
+def test_law_adjoining_ranges_give_the_log(
     monkeypatch: pytest.MonkeyPatch, log: list[bytes], cuts: list[int], size: int
 ) -> None:
     monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
@@ -115,17 +115,17 @@ def test_law_ranges_that_adjoin_give_the_log(
     assert b"".join(fetched(FakeCluster(log), a, b) for a, b in pairwise(edges)) == b"".join(log)
 
 
-def test_the_end_was_fixed_before_and_the_log_has_grown() -> None:
+def test_nothing_is_fetched_beyond_the_end_that_was_fixed_before() -> None:
     assert fetched(FakeCluster([*LOG, *log_of((15, 20))]), 0, 15) == b"".join(LOG)
 
 
-def test_an_empty_range_asks_nobody() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     cluster = FakeCluster(LOG)
     assert fetched(cluster, 7, 7) == b""
     assert cluster.requests == []
 
 
-def test_nothing_is_left_up_to_the_end(fake_time: FakeTime) -> None:
+def test_a_gap_up_to_the_end_is_not_waited_for(fake_time: FakeTime) -> None:
     assert fetched(FakeCluster(LOG[:3], high_watermark=15), 0, 15) == b"".join(LOG[:3])
     assert fetched(FakeCluster([], log_start=15), 15, 15) == b""
     assert fake_time.slept.count(0.0) == len(fake_time.slept)  # a gap is no reason to wait
@@ -165,7 +165,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize("error", PASSING)
-def test_what_passes_is_tried_again(error: str, fake_time: FakeTime) -> None:
+def test_transient_errors_are_retried(error: str, fake_time: FakeTime) -> None:
     cluster = FakeCluster(LOG, script=[error, error])
     assert fetched(cluster, 0, 15) == b"".join(LOG)
     assert cluster.refreshed == 2
@@ -173,7 +173,7 @@ def test_what_passes_is_tried_again(error: str, fake_time: FakeTime) -> None:
 
 
 @pytest.mark.parametrize("error", [each for each in PASSING if not each.startswith("UNKNOWN_TOPIC")])
-def test_what_does_not_pass_in_time_is_reported(error: str, fake_time: FakeTime) -> None:
+def test_errors_that_outlast_the_timeout_are_reported(error: str, fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(LOG, always=error), 3, 15, timeout_ms=7000)
     with pytest.raises(LeaderLost, match=rf"t-0 has returned nothing from offset 3 on for 7 s: {error}$"):
         read(log)
@@ -192,7 +192,7 @@ def test_progress_restarts_the_timeout(fake_time: FakeTime, monkeypatch: pytest.
     assert fake_time.now > 1000 + 4 * 6
 
 
-def test_what_became_of_a_connection_is_reported(fake_time: FakeTime) -> None:
+def test_the_reason_for_a_failed_connection_is_reported(fake_time: FakeTime) -> None:
     lost = FetchAnswer(b"", -1, -1, "NETWORK_EXCEPTION", detail="nothing listens at b:9092")
     log = open_log(FakeCluster(LOG, script=[lost] * 100), 0, 15, timeout_ms=3000)
     with pytest.raises(LeaderLost, match="NETWORK_EXCEPTION: nothing listens at b:9092"):
@@ -252,14 +252,14 @@ def test_the_log_start_moved() -> None:
     assert raised.value.log_start_offset == 12
 
 
-def test_what_is_lost_can_be_passed_over(fake_time: FakeTime) -> None:
+def test_lost_offsets_can_be_skipped(fake_time: FakeTime) -> None:
     cluster = FakeCluster(LOG[3:], log_start=12)
     log = open_log(cluster, 4, 15, skip_lost=True)
     assert read(log) == b"".join(LOG[3:])
     assert log.lost == [(4, 12)]
 
 
-def test_all_of_it_may_be_lost(fake_time: FakeTime) -> None:
+def test_the_whole_range_may_be_lost(fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(log_of((20, 21)), log_start=20), 4, 15, skip_lost=True)
     assert read(log) == b""
     assert log.lost == [(4, 15)]
@@ -290,7 +290,7 @@ def test_the_log_was_truncated_and_goes_on_with_other_batches() -> None:
         fetched(FakeCluster(LOG, script=[other]), 4, 15)
 
 
-def test_the_leader_learns_which_batch_came_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_carry_the_leader_epoch_of_the_last_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     log = [
         batch(0, records(3), leader_epoch=7),
         batch(3, records(3), leader_epoch=8),
@@ -306,7 +306,7 @@ def test_the_leader_learns_which_batch_came_last(monkeypatch: pytest.MonkeyPatch
     assert {request.topic_id for request in cluster.requests} == {TOPIC_ID}
 
 
-def test_a_leader_that_does_not_know_the_epoch_is_not_asked_by_it(
+def test_a_leader_that_does_not_know_the_epoch_is_asked_without_it(
     fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0]))
@@ -316,7 +316,7 @@ def test_a_leader_that_does_not_know_the_epoch_is_not_asked_by_it(
     assert {each.last_epoch for each in cluster.requests[3:]} == {None}
 
 
-def test_it_is_read_once_from_front_to_back() -> None:
+def test_a_fetched_log_cannot_seek() -> None:
     log = open_log(FakeCluster(LOG), 0, 15)
     read(log)
     with pytest.raises(io.UnsupportedOperation):
@@ -341,7 +341,7 @@ def test_answers_are_no_larger_than_a_seconds_share() -> None:
 
 
 class TestDamage:
-    """A batch that is damaged on a broker's disk comes as it is, once, and reading goes on after it."""
+    """A batch damaged on a broker's disk is fetched as it is, once, and reading goes on after it."""
 
     @staticmethod
     def flipped(damaged: bytes, at: int) -> bytes:
@@ -357,7 +357,7 @@ class TestDamage:
         class DamagedCluster(FakeCluster):
             @staticmethod
             def from_offset(batches: list[bytes], offset: int) -> bytes:
-                """As brokers find it: by what headers say, but for the damaged one."""
+                """As brokers find it: by the headers of all batches except the damaged one."""
                 lasts = [2, 3, 8, 13, 14]
                 return b"".join(each for last, each in zip(lasts, log, strict=True) if last >= offset)
 
@@ -373,7 +373,7 @@ class TestDamage:
         [(base, size) for base in (0, 3, 5, 14, 1 << 40) for size in (1, 250, 1 << 20)],
     )
     def test_of_an_offset(self, base: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No CRC covers it: only what is after shows that it is wrong."""
+        """No CRC covers it: only later batches show that it is wrong."""
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
         log = log_of(*((i, i) for i in range(16)))
         log[4] = base.to_bytes(8, "big") + log[4][8:]
@@ -395,7 +395,7 @@ class TestDamage:
     @pytest.mark.parametrize("base", [6, 7, 12, 14])
     @pytest.mark.parametrize("size", [1, 250, 1 << 20])
     def test_of_the_last_offset_of_a_segment(self, base: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An answer ends there, so nothing behind it shows that the offset is wrong."""
+        """An answer ends there, so nothing after it shows that the offset is wrong."""
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
         log = log_of(*((i, i) for i in range(16)))
         log[4] = base.to_bytes(8, "big") + log[4][8:]
@@ -446,7 +446,7 @@ class TestDamage:
             each for first, each in zip(firsts, log, strict=True) if first < cut
         )
 
-    def test_is_not_what_a_cleaner_changed_between_two_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_not_a_batch_that_the_cleaner_changed_between_two_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0] + LOG[1]) + 80)
         cleaned = batch(4, records(1), last_offset_delta=4)
         cluster = FakeCluster(LOG, script=[lambda _: None, lambda cluster: setattr(cluster, "batches", log)])
@@ -459,12 +459,12 @@ class TestDamage:
         cluster.script = [lambda _: None, lambda cluster: cluster.batches.pop()]
         assert fetched(cluster, 0, 15) == b"".join(log)
 
-    def test_that_nothing_sound_follows(self) -> None:
+    def test_with_nothing_sound_after_it(self) -> None:
         log = [*LOG[:4], self.flipped(LOG[4], 70)]
         assert fetched(FakeCluster(log), 0, 15) == b"".join(log)
 
     def test_in_two_batches_at_the_end_of_a_segment(self) -> None:
-        """A broker's answer ends where a segment does: the next one is asked for by what the damage claims."""
+        """A broker's answer ends where a segment does: the next request has the damage's claimed offset."""
         log = [*LOG[:2], self.flipped(LOG[2], 70), self.flipped(LOG[3], 70), LOG[4]]
         cluster = FakeCluster(log)
         cluster.script = [
@@ -475,17 +475,17 @@ class TestDamage:
         assert cluster.requests[-1].offset == 14
 
     @pytest.mark.parametrize("claimed", [-1, 3, 99])
-    def test_that_claims_no_offset_that_can_be_and_ends_the_log(self, claimed: int) -> None:
+    def test_with_an_impossible_offset_at_the_end_of_the_log(self, claimed: int) -> None:
         damaged = claimed.to_bytes(8, "big", signed=True) + LOG[4][8:]
         log = [*LOG[:4], damaged]
         cluster = FakeCluster(log, high_watermark=15)
-        # If the claim contradicts the batch before it, nobody can tell which of the two is right: both come again.
+        # If the claim contradicts the batch before it, either of the two may be right: both come again.
         again = log[4:] if claimed == 99 else log[3:]
         cluster.script = [FetchAnswer(b"".join(each), 15, 0, None) for each in (log, again, log[4:])]
         assert fetched(cluster, 0, 15) == b"".join(log)
         assert cluster.requests[-1].offset == 14
 
-    def test_that_claims_no_offset_that_can_be_before_something_sound(self) -> None:
+    def test_with_an_impossible_offset_before_a_sound_batch(self) -> None:
         damaged = (99).to_bytes(8, "big") + LOG[2][8:]
         cluster = FakeCluster([*LOG[:2], damaged, *LOG[3:]], high_watermark=15)
         of_segment = [FetchAnswer(b"".join([*LOG[:2], damaged]), 15, 0, None), FetchAnswer(damaged, 15, 0, None)]

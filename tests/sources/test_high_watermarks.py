@@ -17,7 +17,7 @@ from tests.nights.changing_segments import Broker, Lake
 from tests.sources.checkpoints import TOPIC, write_checkpoint
 
 
-def test_the_entries_of_a_log_directory(tmp_path: Path) -> None:
+def test_committed_offsets_are_those_of_the_checkpoint(tmp_path: Path) -> None:
     assert committed_offsets(str(tmp_path)) is None
     write_checkpoint(tmp_path, 21, 0)
     assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21, (TOPIC, 1): 0}
@@ -26,7 +26,7 @@ def test_the_entries_of_a_log_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "replication-offset-checkpoint"
     if kind == "pipe":
         os.mkfifo(path)
@@ -43,7 +43,7 @@ def test_a_checkpoint_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: 
         committed_offsets(str(tmp_path))
 
 
-def test_what_the_cleaner_has_cleaned_is_committed(tmp_path: Path) -> None:
+def test_offsets_that_the_cleaner_has_cleaned_are_committed(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 21, 30)
     write_checkpoint(tmp_path, 25, 7, 9, name="cleaner-offset-checkpoint")
     assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 25, (TOPIC, 1): 30}
@@ -68,7 +68,7 @@ def test_a_damaged_checkpoint_is_refused(text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("committed", range(4, 22))
-def test_nothing_is_read_above_it(committed: int, tmp_path: Path) -> None:
+def test_nothing_is_read_above_the_high_watermark(committed: int, tmp_path: Path) -> None:
     lake = Lake(Broker(tmp_path))
     write_checkpoint(tmp_path, committed)
     for uncommitted in (21 - committed, 21 - committed):
@@ -83,7 +83,7 @@ def test_nothing_is_read_above_it(committed: int, tmp_path: Path) -> None:
     assert (sorted(lake.offsets), lake.next_offset, lake.uncommitted) == ([*range(21)], 21, 0)
 
 
-def test_the_first_audit_and_a_folder_of_one_partition(tmp_path: Path) -> None:
+def test_the_first_audit_ends_at_the_high_watermark(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     write_checkpoint(tmp_path, 8)
     for folder in (tmp_path, broker.log):
@@ -92,7 +92,7 @@ def test_the_first_audit_and_a_folder_of_one_partition(tmp_path: Path) -> None:
         assert (partition.new.end_offset, len(partition.new.pieces)) == (8, 2)
 
 
-def test_nothing_is_committed(tmp_path: Path) -> None:
+def test_nothing_is_read_if_nothing_is_committed(tmp_path: Path) -> None:
     Broker(tmp_path)
     write_checkpoint(tmp_path, 0)
     assert plan_audit(segment_logs([str(tmp_path)]), None).new_ranges == []
@@ -107,8 +107,8 @@ def test_a_partition_that_the_checkpoint_does_not_name_is_read_to_its_end(tmp_pa
     assert lake.next_offset == 21
 
 
-def test_an_end_that_moves_on_while_files_change(tmp_path: Path) -> None:
-    """The cleaner may have removed a record because of a newer one above the high watermark of the planning."""
+def test_reading_goes_beyond_the_planned_end_while_files_change(tmp_path: Path) -> None:
+    """The cleaner may have removed a record because of a newer one above the high watermark at planning."""
     broker = Broker(tmp_path)
     write_checkpoint(tmp_path, 21)
     plan = plan_audit(segment_logs([str(tmp_path)]), None)

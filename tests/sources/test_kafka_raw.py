@@ -1,4 +1,4 @@
-"""The data source kafka-raw over a played cluster: options, what is planned, what comes, what is lost."""
+"""The data source kafka-raw over a fake cluster: options, plans, rows, lost offsets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def offsets(**options: str) -> list[int]:
     return [row["offset"] for row in rows(**options)]
 
 
-def test_it_gives_what_the_segments_give(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_kafka_raw_equals_kafka_segments(cluster: FakeCluster, tmp_path: Path) -> None:
     segment = tmp_path / "t-0" / f"{0:020}.log"
     segment.parent.mkdir()
     segment.write_bytes(b"".join(LOG))
@@ -91,7 +91,7 @@ def test_ends_are_fixed_when_the_read_is_planned(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize("start", range(13))
 @pytest.mark.parametrize("end", [1, 5, 10, 13])
 @pytest.mark.parametrize("min_partitions", ["0", "3", "50"])
-def test_offsets_are_those_asked_for_however_many_tasks_there_are(
+def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(
     cluster: FakeCluster, start: int, end: int, min_partitions: str
 ) -> None:
     there = [0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 12]
@@ -113,7 +113,7 @@ class TestDataLoss:
         assert offsets(startingOffsets=asked, failOnDataLoss="false") == [4, 5, 6, 9, 10, 11, 12]
         assert offsets() == [4, 5, 6, 9, 10, 11, 12]
 
-    def test_offsets_behind_the_log(self, cluster: FakeCluster) -> None:
+    def test_offsets_after_the_log(self, cluster: FakeCluster) -> None:
         for name in ("startingOffsets", "endingOffsets"):
             asked = {name: '{"t": {"0": 99}}'}
             with pytest.raises(DataLoss, match=rf"t-0 has offsets 0 to 12; {name} asks for .*99"):
@@ -122,7 +122,7 @@ class TestDataLoss:
         assert len(offsets(endingOffsets='{"t": {"0": 99}}', failOnDataLoss="false")) == 11
 
     @pytest.mark.parametrize("fail_on_data_loss", [True, False])
-    def test_a_log_start_that_moves_meanwhile(self, cluster: FakeCluster, fail_on_data_loss: bool) -> None:
+    def test_a_log_start_that_moves_during_the_read(self, cluster: FakeCluster, fail_on_data_loss: bool) -> None:
         def delete(fake: FakeCluster) -> None:
             fake.log_start, fake.batches = 4, fake.batches[2:]
 
@@ -208,7 +208,7 @@ def test_streams_are_refused() -> None:
         KafkaRawDataSource(SERVERS).streamReader(RECORDS)
 
 
-def test_a_topic_that_is_not_there_brings_the_nearest(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_topic_suggests_the_nearest_name(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.topic_error = "UNKNOWN_TOPIC_OR_PARTITION"
     known = {"__consumer_offsets": None, "t": None}
     monkeypatch.setattr(
@@ -225,12 +225,12 @@ def test_a_topic_that_is_not_there_brings_the_nearest(cluster: FakeCluster, monk
 MISSING = TopicMetadata("__consumer_offset", None, {}, "UNKNOWN_TOPIC_OR_PARTITION")
 
 
-def test_a_partition_that_is_not_there(cluster: FakeCluster) -> None:
+def test_an_unknown_partition_is_refused(cluster: FakeCluster) -> None:
     with pytest.raises(BadOption, match="startingOffsets names partition 3 of t, which has 1"):
         offsets(startingOffsets='{"t": {"3": 0}}')
 
 
-def test_properties_of_a_file_and_of_options_come_together(tmp_path: Path) -> None:
+def test_properties_of_a_file_and_of_options_are_combined(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n")
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush-hush";'

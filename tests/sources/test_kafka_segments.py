@@ -89,7 +89,7 @@ def test_every_column_of_every_kind_of_record(tmp_path: Path) -> None:
     assert (rows[5]["timestamp"], rows[5]["timestamp_type"]) == (datetime.fromtimestamp(2, UTC), 1)
 
 
-def test_a_timestamp_beyond_all_bounds_is_null(tmp_path: Path) -> None:
+def test_a_timestamp_out_of_range_is_null(tmp_path: Path) -> None:
     log = batch(0, [(b"k", b"v")], base_timestamp=2**63 - 1) + batch(1, [(b"k", b"v")], base_timestamp=-(2**63))
     put(tmp_path, "__consumer_offsets", 0, log)
     assert [row["timestamp"] for row in read({"path": str(tmp_path)})] == [None, None]
@@ -154,7 +154,7 @@ def test_more_spark_partitions_are_cut_between_segments(tmp_path: Path, least: s
 
 
 @pytest.mark.parametrize("least", ["0", "5"])
-def test_a_log_that_begins_with_an_empty_segment_or_is_nothing_else(tmp_path: Path, least: str) -> None:
+def test_a_log_that_begins_with_or_consists_of_an_empty_segment(tmp_path: Path, least: str) -> None:
     put(tmp_path, "t", 0, b"")
     put(tmp_path, "t", 1, b"", batch(10, [(b"k", b"v")]))
     assert offsets(tmp_path, minPartitions=least) == [(1, 10)]
@@ -188,22 +188,22 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
         ({"paths": "x,y"}, "paths is a JSON list of folders, not 'x,y'"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(options: dict[str, str], text: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, str], text: str) -> None:
     with pytest.raises(BadOption, match=text):
         parse_options(options)
 
 
-def test_option_names_have_any_case_and_paths_may_be_several() -> None:
+def test_option_names_ignore_case_and_paths_takes_several_folders() -> None:
     options = parse_options({"PATHS": '["a", "b"]', "FailOnDataLoss": "FALSE", "minpartitions": "3"})
     assert (options.folders, options.fail_on_data_loss, options.min_partitions) == (("a", "b"), False, 3)
 
 
-def test_a_topic_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_unknown_topic_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoPartitions, match="no folder named other-<partition>"):
         plan(two_partitions(tmp_path), subscribe="other")
 
 
-def test_spark_reads_it_by_its_name(spark: SparkSession) -> None:
+def test_spark_reads_the_source_by_its_name(spark: SparkSession) -> None:
     spark.dataSource.register(KafkaSegmentsDataSource)
     frame = spark.read.format("kafka-segments").load(str(CAPTURED / "transactions-4.3"))
     read_here = pa.Table.from_batches(read_parts({"path": str(CAPTURED / "transactions-4.3")}))

@@ -1,4 +1,4 @@
-"""Brokers that answer with what no broker says: planning and fetching end with the records or with one clear message,
+"""Brokers that answer as no broker would: planning and fetching end with the records or with one clear message,
 and in time."""
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ LOGIN = {
 
 
 def read_all(broker: FakeBroker) -> int:
-    """Bytes that planning and fetching give."""
+    """The number of bytes that planning and fetching give."""
     with Cluster(client_properties(broker.address, PROPERTIES)) as cluster:
         size = 0
         for log in live_logs(cluster, TOPIC).logs[:2]:

@@ -1,4 +1,4 @@
-"""Java's .properties syntax: what java.util.Properties (Java 17) makes of the same bytes."""
+"""Java's .properties syntax, as java.util.Properties (Java 17) reads the same bytes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_broken_escape_names_its_line_and_none_of_its_text(tmp_path):
     assert str(caught.value) == (f"the properties file {file}: line 3 has a \\u without four hexadecimal digits")
 
 
-def test_what_is_no_text_is_refused(tmp_path):
+def test_a_file_that_is_not_iso_8859_1_is_refused(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("a=b", encoding="utf-16")
     with pytest.raises(BadClientProperty, match=f"the properties file {file} is not ISO-8859-1 text"):
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeypat
         read_properties_file(path)
 
 
-def test_a_file_without_an_end_is_not_read_to_its_end():
+def test_an_endless_file_is_refused():
     with pytest.raises(UsageError, match=r"^the properties file /dev/zero cannot be read: it has more than 16 MiB$"):
         read_properties_file("/dev/zero")
 

@@ -65,7 +65,7 @@ def test_hadoops_settings_are_pyarrows_options(hadoop, options):
     assert S3Settings(hadoop).options("lakes") == {"region": None, **options}
 
 
-def test_without_hadoop_the_environment_of_awss_tools_counts(monkeypatch):
+def test_without_hadoop_the_environment_of_aws_tools_applies(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage:9000")
     monkeypatch.setenv("AWS_REGION", "here")
     assert S3Settings().options("lakes") == {
@@ -92,7 +92,7 @@ def endpoint():
     return s3._settings.options("lakes")["endpoint_override"]
 
 
-def test_all_names_of_s3_are_one_storage():
+def test_all_schemes_of_s3_are_one_storage():
     s3.use(S3Settings({**KEYS, "endpoint": "http://127.0.0.1:9000"}))
     found = [file_system(f"{scheme}://lakes/a lake/") for scheme in ("s3", "s3a", "s3n")]
     assert [path for _, path in found] == ["lakes/a lake"] * 3
@@ -102,7 +102,7 @@ def test_all_names_of_s3_are_one_storage():
     assert file_system("s3://lakes/x")[0] is not found[0][0]
 
 
-def test_a_uri_with_options_says_itself_how_it_is_reached():
+def test_options_in_a_uri_say_how_to_reach_the_storage():
     system, path = s3_file_system("s3a://logs/kafka?region=eu-west-1&endpoint_override=127.0.0.1:9000&scheme=http")
     assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "logs/kafka")
 
@@ -115,6 +115,6 @@ def test_credentials_in_a_location_are_refused_and_not_repeated(location):
 
 
 @pytest.mark.parametrize("location", ["/data/s3://x", "s3", "lakes/x", "abfss://lakes@account/x", "s3://lakes/x@y"])
-def test_what_is_not_s3_or_has_no_credentials_passes(location):
+def test_a_location_without_s3_or_without_credentials_passes(location):
     assert is_s3(location) == location.startswith("s3://")
     s3.require_no_credentials(location)

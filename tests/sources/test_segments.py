@@ -53,7 +53,7 @@ def test_the_partitions_of_a_log_directory(tmp_path: Path) -> None:
     assert twelve.segments[1].size == len(segment(2))
 
 
-def test_the_folder_of_a_partition_can_be_given_itself(tmp_path: Path) -> None:
+def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-5" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path / f"{TOPIC}-5")])
     assert (copy.partition, base_offsets(copy)) == (5, [0])
@@ -81,7 +81,7 @@ def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path: Path) -> None:
     assert base_offsets(copy) == [0]
 
 
-def test_a_swap_file_takes_the_place_of_the_segments_it_covers(tmp_path: Path) -> None:
+def test_a_swap_file_replaces_the_segments_that_it_covers(tmp_path: Path) -> None:
     folder = tmp_path / f"{TOPIC}-0"
     for base in (0, 10, 20, 30):
         put(folder / log_name(base), segment(base, base + 1))
@@ -90,7 +90,7 @@ def test_a_swap_file_takes_the_place_of_the_segments_it_covers(tmp_path: Path) -
     assert [Path(file.path).name for file in copy.segments] == [log_name(0), f"{log_name(10)}.swap", log_name(30)]
 
 
-def test_an_empty_swap_file_takes_the_place_of_its_own_segment_only(tmp_path: Path) -> None:
+def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     put(tmp_path / f"{TOPIC}-0" / f"{log_name(0)}.swap")
     put(tmp_path / f"{TOPIC}-0" / log_name(5), segment(5))
@@ -114,7 +114,7 @@ def brokers(tmp_path: Path, **logs: bytes) -> list[PartitionCopy]:
     return find_partitions([str(tmp_path / broker) for broker in logs])
 
 
-def test_of_several_copies_the_highest_leader_epoch_is_read_though_another_goes_further(tmp_path: Path) -> None:
+def test_the_copy_with_the_highest_leader_epoch_is_read_even_if_another_is_longer(tmp_path: Path) -> None:
     copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=segment(0) + segment(1, leader_epoch=4), three=b"")
     choice = choose_copies(copies)
     assert [copy.folder for copy in choice.copies] == [str(tmp_path / "two" / f"{TOPIC}-0")]
@@ -125,7 +125,7 @@ def test_of_several_copies_the_highest_leader_epoch_is_read_though_another_goes_
     assert f"{tmp_path}/one/{TOPIC}-0 (leader epoch 3, ends before offset 4)" in note
 
 
-def test_of_equal_leader_epochs_the_furthest_end_is_read_then_the_first_given(tmp_path: Path) -> None:
+def test_the_longest_copy_of_equal_leader_epochs_is_read_or_else_the_first(tmp_path: Path) -> None:
     copies = brokers(tmp_path, one=segment(0), two=segment(0, 1), three=segment(0, 1))
     assert [copy.folder for copy in choose_copies(copies).copies] == [str(tmp_path / "two" / f"{TOPIC}-0")]
 
@@ -141,7 +141,7 @@ def test_a_folder_given_twice_is_one_copy(tmp_path: Path) -> None:
     assert len(find_partitions([str(tmp_path), f"{tmp_path}/"])) == 1
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FolderNotFound, match="nowhere does not exist"):
         find_partitions([str(tmp_path / "nowhere")])
 
@@ -174,7 +174,7 @@ def test_a_segment_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Pa
             find_partitions([folder])
 
 
-def test_a_link_to_a_segment_or_a_partition_is_followed_and_others_do_not_matter(tmp_path: Path) -> None:
+def test_a_link_to_a_segment_or_a_partition_is_followed_and_other_links_are_ignored(tmp_path: Path) -> None:
     put(tmp_path / "elsewhere" / "1", segment(0))
     put(tmp_path / "logs" / f"{TOPIC}-0" / "keep")
     (tmp_path / "logs" / f"{TOPIC}-0" / log_name(0)).symlink_to(tmp_path / "elsewhere" / "1")
@@ -201,7 +201,7 @@ def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
         find_partitions([str(tmp_path)])
 
 
-def test_a_file_system_that_is_unknown() -> None:
+def test_an_unknown_file_system_is_refused() -> None:
     with pytest.raises(UnreadableFolder, match="nosuch://bucket/logs cannot be listed") as caught:
         find_partitions(["nosuch://bucket/logs"])
     assert isinstance(caught.value, KgroupsError)

@@ -1,4 +1,4 @@
-"""Answers that no broker should give: each ends in time, and in words."""
+"""Answers that no broker should give: each ends in time, with a clear error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["fake_time"]
 EMPTY = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []}
 
 
-def test_a_throttle_time_beyond_all_deadlines_is_not_obeyed(
+def test_a_throttle_time_longer_than_the_timeout_is_refused(
     start: Start, metadata: Metadata, fake_time: FakeTime
 ) -> None:
     broker = start({"Metadata": lambda request: {**metadata(request), "throttle_time_ms": 2**31 - 1}})
@@ -53,7 +53,7 @@ def test_a_broker_that_throttles_for_ever_is_given_up(fake_time: FakeTime) -> No
     assert 1060 <= fake_time.now < 1070
 
 
-def test_a_broker_that_throttles_for_no_time_is_not_asked_without_pause(fake_time: FakeTime) -> None:
+def test_a_broker_with_a_throttle_time_of_zero_is_not_asked_in_a_busy_loop(fake_time: FakeTime) -> None:
     cluster = FakeCluster(LOG, script=[FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")] * 1000)
     with pytest.raises(LeaderLost, match="THROTTLING_QUOTA_EXCEEDED"):
         read(open_log(cluster, 0, 15, timeout_ms=6000))
@@ -71,7 +71,7 @@ def test_another_partition_is_not_taken_for_the_one_asked_for(start: Start) -> N
 
 
 @pytest.mark.parametrize("records", [None, b""])
-def test_a_leader_that_sends_us_elsewhere_is_no_empty_log(records: bytes | None) -> None:
+def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records: bytes | None) -> None:
     topic = FetchResponse.FetchableTopicResponse
     answer = topic.PartitionData(
         partition_index=0,
@@ -132,14 +132,14 @@ def test_a_partition_without_an_answer_has_an_error(fields: dict[str, int], erro
         assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == error
 
 
-def test_a_topic_that_was_asked_for_has_to_be_in_the_answer(start: Start, metadata: Metadata) -> None:
+def test_an_answer_without_the_requested_topic_is_refused(start: Start, metadata: Metadata) -> None:
     broker = start({"Metadata": lambda request: {**metadata(request), "topics": []}})
     with cluster_at(broker) as cluster, pytest.raises(KafkaRefused, match="a broker's answer lacks topic t"):
         cluster.topics(["t"])
 
 
 @pytest.mark.parametrize("host", ["a\0b", "x" * 70 + ".example", "."])
-def test_a_brokers_address_that_is_none(host: str, start: Start, metadata: Metadata) -> None:
+def test_an_invalid_broker_address(host: str, start: Start, metadata: Metadata) -> None:
     def elsewhere(request: Any) -> dict[str, Any]:
         answer = metadata(request)
         answer["brokers"][0].host = host

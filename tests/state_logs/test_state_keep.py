@@ -27,7 +27,7 @@ SEEDS = range(4)
 
 def log_of(topic, seed):
     """A batch a record, a second apart; of share records every other seed has some in the layout of 4.0. One of a type
-    that nobody knows comes three times."""
+    that is unknown comes three times."""
     if topic == SHARE:
         records = [
             (shares.key_bytes(one), shares.value_bytes(one, early=seed % 2 == 1 and n % 3 == 0))
@@ -66,7 +66,7 @@ def both(request):
     return whole, few
 
 
-def test_less_is_left_and_nothing_of_what_is_not_old_goes(both):
+def test_reduction_removes_records_but_none_above_the_horizon(both):
     whole, reduced = both
     for name in STATE_TABLES:
         rows, left = whole.tables.get(name, []), reduced.tables.get(name, [])

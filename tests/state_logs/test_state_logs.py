@@ -1,4 +1,4 @@
-"""Audits of the three logs by Spark: nights, rebuild, kills, both writers; against what brokers' Admin API answered."""
+"""Audits of the three logs by Spark: nights, rebuild, kills, both writers; against answers of brokers' Admin API."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def lag_of(row, ends):
     return share_lag(row["start_offset"], row["delivery_complete_count"], end)
 
 
-def test_the_tables_say_what_the_brokers_admin_api_answered(recorded, whole):
+def test_the_tables_agree_with_the_brokers_admin_api(recorded, whole):
     recording, _ = recorded
     reported = answers()[recording]
     if recording.startswith("share"):
@@ -124,7 +124,7 @@ def test_open_transactions_have_the_names_of_their_producers(recorded, whole):
     for row in [*opened, *rows(whole, "pending_offsets")]:
         assert row["transactional_id"] == names.get(row["producer_id"])
     named = [row for row in opened if row["transactional_id"] is not None]
-    # Nobody commits offsets of share groups in transactions.
+    # Offsets of share groups are never committed in transactions.
     assert (len(opened), len(named)) == {"share-4.4": (0, 0), "transactions-4.4": (7, 7)}[recorded[0]]
 
 
@@ -161,7 +161,7 @@ def test_a_killed_audit_leaves_no_trace(audits, recorded, whole, tmp_path, monke
 
 
 @of_one_recording
-def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(session, recorded, tmp_path):
+def test_other_logs_are_left_out_if_unwanted_or_missing(session, recorded, tmp_path):
     row = audit(session, tmp_path / "lake", recorded[1], include=())
     assert row.state_partitions == ()
     assert not row.rows_added.keys() & set(STATE_LOG_TABLES)
@@ -178,7 +178,7 @@ def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(sessi
 
 @of_one_recording
 @by_each_writer
-def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(audits, recorded, whole, tmp_path, writer):
+def test_old_history_goes_and_the_rest_replays_to_the_same_state(audits, recorded, whole, tmp_path, writer):
     recording, log = recorded
     lake = tmp_path / "lake"
     audit(audits, lake, cut(log, tmp_path / "night", 0.7), writer)

@@ -75,7 +75,7 @@ def of_transactions(offset, *ids_and_values):
 ONGOING = transactions.value(1, [("orders", [0])])
 
 
-def test_what_is_gone_when_a_partition_is_read_again_goes_and_stays_gone_in_a_rebuild():
+def test_entries_gone_when_a_partition_is_read_again_stay_gone_in_a_rebuild():
     nights = StateNights(TRANSACTION)
     nights.audit(of_transactions(0, ("a", ONGOING), ("b", ONGOING)))
     # The tombstone of `a` came and was compacted away before the next night.
@@ -99,7 +99,7 @@ def of_shares(offset, *records):
     return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record)) for record in records])
 
 
-def test_a_share_log_that_begins_behind_what_was_read_is_replayed_without_the_old_state():
+def test_a_share_log_that_begins_after_the_records_read_is_replayed_without_the_old_state():
     first, second = (shares.Record(0, *key, shares.snapshot(start=3)) for key in shares.KEYS[:2])
     nights = StateNights(SHARE)
     nights.audit(of_shares(0, first, second))
@@ -134,7 +134,7 @@ def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
     assert nights.reads[0].progress[0].quarantined.total() == 4
 
 
-def test_a_record_at_which_a_load_fails_stands_in_history_and_is_named_in_quarantine():
+def test_a_record_at_which_a_load_fails_is_in_history_and_named_in_quarantine():
     log = of_transactions(0, ("a", ONGOING), ("a", transactions.value(9, [])))
     nights = StateNights(TRANSACTION)
     nights.audit(log)
@@ -154,7 +154,7 @@ def test_another_releases_rules_make_other_tables_of_the_same_history():
     assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [None]
 
 
-def test_what_the_cluster_said_of_its_settings_holds_until_it_says_something_else():
+def test_the_clusters_settings_hold_until_it_reports_others():
     empty = transactions.value(0, [])
     log = of_transactions(0, ("a", empty))
     nights = StateNights(TRANSACTION, settings=Settings(transactional_id_expiration_ms=500))

@@ -81,7 +81,7 @@ def test_keys_and_statistics_are_columns_and_keys_are_never_null_where_they_can_
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.kind == "history"])
-def test_history_has_statistics_on_what_its_readers_ask_for(name):
+def test_history_has_statistics_on_the_columns_that_its_readers_ask_for(name):
     """Where a row is in a log, of which audit, time, group or transaction it is."""
     where = {"audit_id", "offsets_partition", "state_partition", "log_offset"}
     asked = where | {"log_timestamp", "group_id", "transactional_id"}
@@ -89,7 +89,7 @@ def test_history_has_statistics_on_what_its_readers_ask_for(name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_nothing_inside_arrays_and_maps_is_not_null_because_delta_refuses_it(name):
+def test_everything_inside_arrays_and_maps_is_nullable_because_delta_requires_it(name):
     def check(data_type: DataType) -> None:
         if isinstance(data_type, ArrayType):
             assert data_type.containsNull

@@ -57,7 +57,7 @@ def test_a_task_gives_its_facts_in_lots(monkeypatch: pytest.MonkeyPatch) -> None
     assert lots == [[0, 1, 2], [3, 4, 5], [6, 7]]
 
 
-def test_a_task_keeps_the_facts_of_a_shard_that_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_holds_back_the_facts_of_a_shard_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "LINES_AT_ONCE", 3)
     outputs = [ShardBegins("0"), *map(Fact, range(4)), ShardBegins("1"), *map(Fact, range(4, 8)), ShardLost(), Fact(8)]
     lots = [[payload for _, payload in lines] for lines in written(outputs, {})]

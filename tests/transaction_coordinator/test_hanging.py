@@ -40,19 +40,19 @@ def of(rows, *, last=0, now=NOW, **known):
         (None, Verdict.NOT_KNOWN),
     ],
 )
-def test_what_the_coordinator_lists_decides(rows, expected):
+def test_the_coordinators_list_of_partitions_decides(rows, expected):
     assert of(rows) == expected
     assert expected.is_hanging == (expected in (Verdict.PARTITION_NOT_LISTED, Verdict.PRODUCER_UNKNOWN))
 
 
 @pytest.mark.parametrize("rows", [[], [row(partitions=[])], None])
-def test_a_transaction_is_open_for_too_long_one_millisecond_behind_the_maximum(rows):
+def test_a_transaction_is_open_for_too_long_one_millisecond_after_the_maximum(rows):
     assert of(rows, last=NOW - MAXIMUM) == Verdict.WITHIN_MAXIMUM
     assert of(rows, last=NOW - MAXIMUM - 1) != Verdict.WITHIN_MAXIMUM
     assert of([], last=None) == Verdict.PRODUCER_UNKNOWN  # Kafka's -1
 
 
-def test_a_log_that_was_read_in_part_or_not_as_far_proves_nothing():
+def test_a_log_that_was_read_in_part_or_not_far_enough_proves_nothing():
     assert of([], is_complete=False) == Verdict.NOT_KNOWN
     assert of([row(partitions=[])], is_complete=False) == Verdict.PARTITION_NOT_LISTED
     assert of([row(partitions=[])], last=50, known_until=49) == Verdict.NOT_KNOWN
@@ -81,7 +81,7 @@ def find_hanging(reported, now, maximum_ms):
     }
 
 
-def test_in_the_recordings_those_hang_that_find_hanging_names():
+def test_hanging_transactions_in_recordings_equal_those_of_find_hanging():
     found = 0
     for recording in WITH_TRANSACTIONS:
         reported, listings = answers()[recording], Listings(rows_of(recording))

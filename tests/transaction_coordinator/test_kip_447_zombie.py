@@ -65,7 +65,7 @@ class Story:
 
 
 @pytest.mark.parametrize("version", ["2.5", "3.9", "4.0", "4.4"])
-def test_who_takes_the_partition_over_waits_for_the_end_of_the_zombies_transaction(version):
+def test_the_new_owner_of_the_partition_waits_for_the_end_of_the_zombies_transaction(version):
     story = Story(version)
 
     # Before the story: the group has committed 10.
@@ -106,5 +106,5 @@ def test_who_takes_the_partition_over_waits_for_the_end_of_the_zombies_transacti
     assert story.states == {"a": "CompleteAbort", "b": "CompleteCommit"}
     assert story.transactions.take_events() == []
 
-    # Had a's marker never come and nobody listed it, that would hang: what Kafka's find-hanging is for.
+    # Had a's marker never come and no coordinator listed it, it would hang: what Kafka's find-hanging is for.
     assert story.judged(A, 10_000_000) is Verdict.PARTITION_NOT_LISTED

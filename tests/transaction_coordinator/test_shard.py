@@ -97,7 +97,7 @@ def test_a_history_cut_anywhere_gives_the_whole(seed, version):
     assert list(cut.transactional_id_rows()) == list(whole.transactional_id_rows())
 
 
-def test_a_row_has_the_partitions_once_in_order_and_null_for_what_is_not_set():
+def test_a_row_has_the_partitions_once_in_order_and_null_for_unset_fields():
     shard = shard_of("4.4")
     data = value_bytes(value(1, [("b", [2, 0, 2]), ("a", [1])], nextProducerEpoch=0, clientTransactionVersion=2), 1)
     assert replay(shard, 7, "etl", data) == "ok"
@@ -151,7 +151,7 @@ OPEN = {"transactionStartTimestampMs": 900, "transactionTimeoutMs": 60_000, "pro
         ({}, {"producerEpoch": 4, "transactionStatus": 2}, None),
     ],
 )
-def test_an_abort_by_the_coordinator_is_reported_from_the_producers_own(opened, ended, event):
+def test_an_abort_by_the_coordinator_is_distinguished_from_the_producers_own(opened, ended, event):
     shard = shard_of("4.4", reporting=True)
     assert replay(shard, 0, "etl", value_bytes(value(**OPEN | opened), 1)) == "ok"
     assert replay(shard, 1, "etl", value_bytes(value(**OPEN | {"transactionStatus": 3} | ended), 1), 5) == "ok"

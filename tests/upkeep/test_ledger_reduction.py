@@ -1,4 +1,4 @@
-"""The ledger that `maintain --keep` leaves answers what later audits, readers and rebuilds ask as the whole one did."""
+"""The ledger that `maintain --keep` leaves answers later audits, readers and rebuilds as the whole one did."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def audit(day: int, *entries: dict[str, Any], looked: bool = True, status: str =
 
 @st.composite
 def ledgers(draw: st.DrawFn) -> pa.Table:
-    """Ten nights of three partitions: of some nights nothing is new, offsets are lost, or a partition is read again."""
+    """Ten nights of three partitions: in some nights nothing is new, offsets are lost, or a partition is read again."""
     ends, rows = dict.fromkeys(NUMBERS, 0), []
     for day in range(1, 11):
         if draw(st.integers(0, 5)) == 0:
@@ -137,7 +137,7 @@ def nightly(days: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("days", [20, 400])
-def test_what_is_left_of_old_audits_does_not_grow(days: int) -> None:
+def test_the_remainder_of_old_audits_does_not_grow(days: int) -> None:
     ledger = nightly(days)
     old = old_audits(finished(ledger), to_epoch_ms(at(days - 4)), None)
     left = reduced_ledger(ledger, old, dict.fromkeys(NUMBERS, 10 * (days - 4)))
@@ -149,7 +149,7 @@ def test_what_is_left_of_old_audits_does_not_grow(days: int) -> None:
     ]
 
 
-def test_nothing_above_the_horizon_is_reduced_and_nothing_that_decided_what_is_judged_yet() -> None:
+def test_rows_above_the_horizon_and_audits_whose_decisions_are_still_judged_are_not_reduced() -> None:
     ledger = nightly(9)
     rows = finished(ledger)
     old = old_audits(rows, to_epoch_ms(at(9)), None)
@@ -161,7 +161,7 @@ def test_nothing_above_the_horizon_is_reduced_and_nothing_that_decided_what_is_j
     assert old_audits(rows, to_epoch_ms(at(9)), 3).numbers == {1, 2}
 
 
-def test_old_audits_that_stay_no_longer_say_that_they_looked_but_for_the_last_that_did() -> None:
+def test_only_the_last_old_audit_that_looked_for_findings_still_says_so() -> None:
     nights = [audit(day, entry(0, day, day + 1, 1, day), looked=day < 4) for day in range(1, 7)]
     ledger = rows_of("audits", *(row for night in nights for row in night))
     old = old_audits(finished(ledger), to_epoch_ms(at(6)), None)
@@ -169,11 +169,11 @@ def test_old_audits_that_stay_no_longer_say_that_they_looked_but_for_the_last_th
     left = finished(reduced_ledger(ledger, old, {0: 100})).sort_by("audit_id")
     looked = {row["audit_id"]: "findings" in dict(row["rows_added"]) for row in left.to_pylist()}
     assert looked == {3: True, 4: False, 5: False, 6: False}
-    # An audit that nothing is left of but that it looked.
+    # All that is left of this audit is that it looked.
     assert left["partitions"][0].as_py() == []
 
 
-def test_the_ledger_says_who_removed_an_audit() -> None:
+def test_the_ledger_names_the_run_that_removed_an_audit() -> None:
     notes = [{"audit_id": n, "notes": ["else", removal_note(up_to)]} for n, up_to in ((9, 4), (15, 11))]
     assert removal_of(notes, 3) == Removal(4, 9)
     assert removal_of(notes, 5) == Removal(11, 15)

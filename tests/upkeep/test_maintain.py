@@ -81,7 +81,7 @@ def lake(two_nights, tmp_path):
 
 @pytest.fixture(scope="module")
 def undisturbed(local, two_nights, log, tmp_path_factory):
-    """The tables of a lake that nobody maintained, after the rest of the log."""
+    """The tables of a lake without maintenance, after the rest of the log."""
     lake = tmp_path_factory.mktemp("undisturbed") / "lake"
     shutil.copytree(two_nights / "lake", lake)
     audit(local, lake, log)
@@ -188,7 +188,7 @@ def kept(local, two_nights, tmp_path_factory):
     return Kept(before, after, keep_ms, foreseen, summaries[0], killed, newest)
 
 
-def test_of_a_log_without_times_nothing_is_known_to_be_old(local, tmp_path):
+def test_a_log_without_times_has_no_records_known_to_be_old(local, tmp_path):
     segment = tmp_path / "log" / "__consumer_offsets-0" / f"{0:020d}.log"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(b"".join(message(at, group_key(b"g"), None, magic=0) for at in range(3)))
@@ -225,7 +225,7 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(ses
     assert contents(lake) == before_rebuild
 
 
-def test_a_night_finds_the_files_of_its_state_and_a_replay_of_history_takes_the_others(local, kept):
+def test_nights_and_replays_of_history_find_their_own_checkpoint_files(local, kept):
     lake = Lake.open(local, str(kept.after))
     reasons = {
         file.path: {file.bound(which, "reason") for which in ("minValues", "maxValues")}
@@ -239,7 +239,7 @@ def test_a_night_finds_the_files_of_its_state_and_a_replay_of_history_takes_the_
 
 
 def leave_old_and_young(lake):
-    """Files of tasks that failed in the folder of offset_commits: the old one, and all that lie there now."""
+    """Files of tasks that failed in the folder of offset_commits: the old one, and all that are there now."""
     old, young = (lake / "offset_commits" / f"part-of-a-task-that-failed-{age}.parquet" for age in ("old", "young"))
     for file in (old, young):
         file.write_bytes(b"x" * 1000)
@@ -254,7 +254,7 @@ def changes_of(lake, name):
     return [{action["dataChange"] for action in actions} for actions in newest_actions(lake, name, 2)]
 
 
-def test_dry_and_wet_a_maintenance_leaves_the_same_and_deletes_old_files_alone(session, kept, tmp_path):
+def test_maintenance_does_what_its_dry_run_foresaw_and_deletes_only_old_files(session, kept, tmp_path):
     """In a soak with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
     lake = shutil.copytree(kept.before, tmp_path / "lake")
     old, files = leave_old_and_young(lake)
@@ -275,7 +275,7 @@ def test_dry_and_wet_a_maintenance_leaves_the_same_and_deletes_old_files_alone(s
     assert changes_of(lake, "group_events") == [{False}, {True}]
 
 
-def test_delta_deletes_the_old_file_alone_and_tells_streams_of_one_commit(spark, kept, tmp_path, monkeypatch):
+def test_delta_deletes_only_the_old_file_and_streams_see_one_commit(spark, kept, tmp_path, monkeypatch):
     """The same of two tables by Spark: VACUUM takes it seconds a table."""
     monkeypatch.setattr("kgroups_spark.upkeep.maintain.TABLES", {name: TABLES[name] for name in TWO_TABLES})
     lake = shutil.copytree(kept.before, tmp_path / "lake")
@@ -300,7 +300,7 @@ def test_keep_can_be_repeated_and_one_kept_state_of_each_partition_is_enough(ses
     assert replayed == saved
 
 
-def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(session, kept, chosen, tmp_path):
+def test_maintenance_killed_at_any_commit_loses_nothing_and_the_next_run_completes_it(session, kept, chosen, tmp_path):
     broken = {table for table, operation, _ in kept.killed if operation in ("append", "replace")}
     assert {"checkpoints", "offset_commits", "transaction_markers"} <= broken
     now, history = contents(kept.before, NOW), contents(kept.after, HISTORY)
@@ -312,7 +312,7 @@ def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(session, 
         assert contents(lake, HISTORY) == history, point
 
 
-def test_whatever_was_half_done_an_audit_goes_on_from_there(session, kept, log, undisturbed, tmp_path):
+def test_an_audit_continues_from_any_half_done_maintenance(session, kept, log, undisturbed, tmp_path):
     lake = shutil.copytree(list(kept.killed.values())[-1], tmp_path / "lake")
     audit(session, lake, log)
     assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
@@ -320,7 +320,7 @@ def test_whatever_was_half_done_an_audit_goes_on_from_there(session, kept, log, 
     assert replayed == saved
 
 
-def test_broken_again_and_again_it_is_done_in_the_end(session, lake, log, undisturbed, monkeypatch):
+def test_maintenance_broken_again_and_again_completes_in_the_end(session, lake, log, undisturbed, monkeypatch):
     keep_ms, now, commit = half_of_the_log(lake), contents(lake, NOW), Lake.commit
     left = ["transaction_markers", "offset_commits", "group_traffic"]
 
@@ -378,7 +378,7 @@ def test_a_rebuild_that_was_killed_comes_first(session, lake, monkeypatch):
         maintain(session, lake)
 
 
-def test_what_is_refused(session, lake, tmp_path):
+def test_maintenance_is_refused_without_a_change(session, lake, tmp_path):
     with pytest.raises(UsageError, match="--vacuum below 7d is refused: readers may still use"):
         maintain(session, lake, vacuum_ms=6 * 86_400_000)
     with pytest.raises(UsageError, match="no lake at"):
@@ -393,7 +393,7 @@ def test_what_is_refused(session, lake, tmp_path):
 
 
 @pytest.mark.soak
-def test_by_sparks_writer_answers_stay_too(spark, asked):
+def test_sparks_writer_keeps_the_answers_too(spark, asked):
     lake, (_, newest) = asked
     now, keep_ms = contents(lake, NOW), half_of_the_log(lake)
     summary = maintain(spark, lake, keep_ms=keep_ms, writer="spark")
@@ -447,7 +447,7 @@ def test_ends_of_topics_stay_through_upkeep_and_rebuilds(session, asked):
     assert ends_by(lake) == dict.fromkeys(written, 2)
 
 
-def test_a_table_of_ends_that_somebody_deleted_is_created_again_and_rebuilds_nothing(session, asked, log):
+def test_a_deleted_table_of_ends_is_created_again_without_a_rebuild(session, asked, log):
     lake, _ = asked
     shutil.rmtree(lake / "topic_offsets")
     row = audit(session, lake, log).audit

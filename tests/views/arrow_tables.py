@@ -45,7 +45,7 @@ def _empty_tables() -> dict[str, pa.Table]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The views and functions, which nobody changes. To make them, each of which DuckDB binds, takes a hundred times as
+    """The views and functions, which no test changes. Making them, each of which DuckDB binds, takes a hundred times as
     long as another connection to them."""
     folder = TemporaryDirectory()
     atexit.register(folder.cleanup)

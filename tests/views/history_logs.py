@@ -46,7 +46,7 @@ AHEAD = (2_208_988_800_000, 253_402_300_800_000)
 
 @dataclass(frozen=True, eq=False)
 class HistoryLog:
-    """A log, its audits, and what a replay says. `version`: by which rules."""
+    """A log, its audits, and its replay. `version`: the release whose rules apply."""
 
     files: Files
     version: str

@@ -89,7 +89,7 @@ CASES = (
         Seen("still_there"),
     ),
     Case("what was read before", "expire", 90, (value(50), tombstone(40)), 50, Seen("still_there")),
-    # A record that lay in quarantine and is decoded by the later audit is older than the decision all the same.
+    # A record in quarantine that the later audit decodes is nevertheless older than the decision.
     Case("an old record read late", "expire", 90, (tombstone(60, audit_id=2),), 50, Seen("still_there")),
     Case(
         "an old record read late, then a value",

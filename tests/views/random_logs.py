@@ -1,4 +1,4 @@
-"""Logs of offset commits at random, replayed record by record: what became of each offset that was there at a cut.
+"""Logs of offset commits at random, replayed record by record: the outcome of each offset that was there at a cut.
 
 The referee is the state machine of the coordinator; it knows nothing of the views' rule.
 """

@@ -1,4 +1,4 @@
-"""Logs of groups made by hand, and the rebalances that they tell: each case is an offsets partition of its own."""
+"""Logs of groups made by hand, and the rebalances in them: each case is an offsets partition of its own."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def changed(log: GroupLog, **now: str) -> GroupLog:
 
 
 def waits_for_a(log: GroupLog) -> GroupLog:
-    """Epoch 4, of which a has not heard, while b is there."""
+    """Epoch 4, which b has reached and a has not heard of."""
     two_members(log).at(10).record(5, "g", member("u"), "b").record(3, "g", epoch(4))
     return log.record(6, "g", target(4)).at(11).record(8, "g", current(4), "b")
 

@@ -1,4 +1,4 @@
-"""Logs replayed record by record through the coordinator's state machine: what the views of history should say.
+"""Logs replayed record by record through the coordinator's state machine: what the views of history should have.
 
 Nothing here knows the views' rules, nor the tables of history: records come from the bytes, states from the shard.
 """
@@ -133,7 +133,7 @@ class ReplayedPartition:
         }
 
     def owners_at(self, slot: Slot, place: int) -> set[Owner]:
-        """To whom the slot's partition was assigned there."""
+        """The owners of the slot's partition there."""
         reported = self.owners.get(slot[0], [])
         at = bisect_right([log_offset for log_offset, _, _ in reported], place) - 1
         held = reported[at][2] if at >= 0 else set()

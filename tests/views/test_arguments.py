@@ -50,7 +50,7 @@ def names_inside() -> list[str]:
     return sorted(words | columns | {*TABLES, *VIEWS})
 
 
-# Those with our prefix are nobody else's.
+# No caller's name has our prefix.
 INSIDE = [name for name in names_inside() if not name.startswith("kgroups_")]
 # The other logs, of which one ends before the last moment, and one was compacted before.
 STATE_LOGS = {

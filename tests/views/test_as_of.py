@@ -1,4 +1,4 @@
-"""The functions of what was so as of a moment: for every moment they say what a replay of the log up to it says."""
+"""The functions of the state as of a moment: for every moment they agree with a replay of the log up to it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def as_of_all(log: HistoryLog, name: str, moments: list[int]) -> dict[int, set[t
 
 @pytest.mark.parametrize("name", SOME_LOGS)
 @pytest.mark.parametrize("state", STATES)
-def test_every_moment_is_a_replay_of_the_log_up_to_it(name: str, state: str) -> None:
+def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(name: str, state: str) -> None:
     log = history_log(name)
     moments = log.replayed.moments[:: -(-len(log.replayed.moments) // MOMENTS)]
     said = as_of_all(log, state, moments)
@@ -65,8 +65,8 @@ def test_every_moment_is_a_replay_of_the_log_up_to_it(name: str, state: str) -> 
         assert said[moment] == expected, datetime.fromtimestamp(moment / 1000, UTC)
 
 
-def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(chosen: Chosen) -> None:
-    """The cleaner took tombstones and markers before anybody read them: audits corrected the current tables, and the
+def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone(chosen: Chosen) -> None:
+    """The cleaner took tombstones and markers before an audit read them: audits corrected the current tables, and the
     functions correct the past."""
     corrected: Counter[tuple[str, bool]] = Counter()
     for seed in chosen.some(range(5), 1):
@@ -113,19 +113,19 @@ def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[t
     return [tuple(row.values()) for row in rows_of(views, query)]
 
 
-def test_what_has_been_reduced_is_not_reported() -> None:
+def test_moments_in_reduced_history_are_refused() -> None:
     views = in_duckdb(two_partitions(reason="keep", log_offset=5))
     reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
         with pytest.raises(duckdb.Error, match=reduced):
             committed_as_of(views, at(moment))
         assert committed_as_of(views, at(moment), "offsets_partition = 1") == ([(1, moment)] if moment >= 0 else [])
-    # Its end is the border: what lies below is the state that was saved there.
+    # Its end is the border: the state that was saved there has the records below.
     assert committed_as_of(views, at(4)) == [(0, 4), (1, 4)]
     assert committed_as_of(views, at(99)) == [(0, 9), (1, 9)]
 
 
-def test_a_correction_counts_from_where_the_log_had_been_read_to() -> None:
+def test_a_correction_counts_from_the_offset_up_to_which_the_log_had_been_read() -> None:
     """The payload names the records that the group still has: none."""
     gone = {"reason": "reread", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
     views = in_duckdb(two_partitions(**gone, log_offset=5))

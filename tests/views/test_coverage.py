@@ -1,4 +1,4 @@
-"""View coverage: from where on the history tables hold every record of a partition."""
+"""View coverage: the log offset from which the history tables hold every record of a partition."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ places = st.one_of(st.integers(0, 3 * LOT), st.sampled_from([0, LOT - 1, LOT, LO
 @example(begins_at=0, length=3 * LOT, holes=[(2 * LOT, LOT)])
 @example(begins_at=5, length=2 * LOT, holes=[(2 * LOT - 1, 1)])
 @example(begins_at=0, length=3 * LOT, holes=[(0, LOT + 7)])
-def test_history_is_complete_behind_the_last_hole(begins_at: int, length: int, holes: list[tuple[int, int]]) -> None:
+def test_history_is_complete_after_the_last_hole(begins_at: int, length: int, holes: list[tuple[int, int]]) -> None:
     read_to = begins_at + length
     there = np.ones(length, bool)
     for start, size in holes:
@@ -97,7 +97,7 @@ def covered(quarantine: list[dict[str, Any]]) -> int:
         ([{"reason": "unknown_record_type", "resolved_by": 3}], 5),
     ],
 )
-def test_what_quarantine_holds_is_not_missing_unless_it_is_corrupt(quarantine, expected) -> None:
+def test_quarantined_records_are_not_missing_unless_they_are_corrupt(quarantine, expected) -> None:
     assert covered(quarantine) == expected
 
 

@@ -1,4 +1,4 @@
-"""Heads of SQL files: what they say of a view or function, and that it is so."""
+"""Heads of SQL files: what they say of a view or function, and that it is true."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_head_names_the_columns_of_the_function_with_their_types(views: duckdb
     }
 
 
-def test_a_column_of_a_table_says_what_the_table_says() -> None:
+def test_a_column_taken_from_a_table_has_the_tables_comment() -> None:
     reported = {field.name: comment_of(field) for field in TABLES["committed_offsets"].columns}
     assert list(reported.items()) == [
         (name, comment) for name, comment in described("lag").columns.items() if name in reported
@@ -89,7 +89,7 @@ def test_a_column_that_is_not_there_is_refused() -> None:
         parsed("-- What it is.\n--\n-- nosuch of groups\n\nSELECT 1\n", columns_of, is_function=False)
 
 
-def test_duckdb_does_without_sqlglot() -> None:
+def test_duckdb_views_do_not_import_sqlglot() -> None:
     """Its import is a fifth of what a command costs."""
     asked = "import sys; from kgroups_spark.views import *; [view_sql(name, 'duckdb') for name in (*VIEWS, *FUNCTIONS)]"
     code = f"{asked}; import kgroups_spark.views.duckdb_views; assert 'sqlglot' not in sys.modules"

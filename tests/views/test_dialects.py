@@ -1,4 +1,4 @@
-"""Views of Spark say what those of DuckDB say, column by column: on logs made by hand, and on all recorded ones."""
+"""Views in Spark agree with those in DuckDB, column by column: on logs made by hand, and on all recorded ones."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
 
 
 @pytest.mark.parametrize("name", HANDMADE)
-def test_on_logs_made_by_hand(spark: SparkSession, name: str) -> None:
+def test_dialects_agree_on_logs_made_by_hand(spark: SparkSession, name: str) -> None:
     assert compared(spark, HANDMADE[name](), name).num_rows > 3
 
 
 @pytest.mark.parametrize("name", some_of(2, *(name for name in HANDMADE if name != "stale_offsets")))
-def test_on_recorded_logs(spark: SparkSession, name: str) -> None:
-    """All corpora and the story in one lake, where no committed offset is stale."""
+def test_dialects_agree_on_recorded_logs(spark: SparkSession, name: str) -> None:
+    """All corpora and the story in one lake, which has no stale committed offset."""
     assert compared(spark, recorded.tables_of_all(), name).num_rows > 10
 
 
@@ -58,7 +58,7 @@ def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: Spark
     assert asked(spark, rows[2:]) == []
 
 
-def test_one_broken_old_time_begins_no_history(spark: SparkSession) -> None:
+def test_history_does_not_begin_at_one_broken_old_time(spark: SparkSession) -> None:
     times = [datetime(1970, 1, 1, tzinfo=UTC), *(MOMENT + timedelta(hours=5 * number) for number in range(9)), None]
     records = [{"log_offset": number, "log_timestamp": at} for number, at in enumerate(times)]
     of_logs = [{"log": "__share_group_state"} | record for record in records]

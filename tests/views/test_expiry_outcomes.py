@@ -1,4 +1,4 @@
-"""View expiry_outcomes: what the log has shown outcomes of the previous audit's, in both dialects."""
+"""View expiry_outcomes: the outcomes of the previous audit's decisions that the log has shown, in both dialects."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_row_says_who_decided_what_and_why() -> None:
     }
 
 
-def test_without_an_audit_before_there_is_nothing_to_say() -> None:
+def test_without_a_previous_audit_there_are_no_rows() -> None:
     tables = tables_of(CASES) | {"previous_offset_expiry": arrow_schema("previous_offset_expiry").empty_table()}
     assert rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes") == []
 
 
 @pytest.mark.parametrize("seed", some_of(3, *range(10)))
-def test_random_logs_end_as_the_coordinator_leaves_them(seed: int) -> None:
+def test_outcomes_in_random_logs_equal_those_of_the_coordinator(seed: int) -> None:
     logs = [RandomLog(100 * seed + partition, partition) for partition in range(30)]
     choice = random.Random(seed)
     expire = {(log.partition, slot) for log in logs for slot in log.decided if choice.random() < 0.5}
@@ -74,7 +74,7 @@ def test_random_logs_end_as_the_coordinator_leaves_them(seed: int) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_counts_of_an_audit_are_those_of_the_view(case: Case) -> None:
+def test_the_counts_of_an_audit_equal_those_of_the_view(case: Case) -> None:
     assert counted(tables_of((case,))) == Counter(row["outcome"] for row in expected_rows((case,)))
 
 

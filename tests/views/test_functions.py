@@ -33,7 +33,7 @@ def names(count: int) -> list[str]:
 
 
 def groups_of(named: list[str], partitions: int, **columns: Any) -> dict[str, pa.Table]:
-    """Tables in which each group is where it belongs; partition 0 has been read."""
+    """Tables in which each group is in its own partition; partition 0 has been read."""
     rows = [{"group_id": name, "offsets_partition": offsets_partition(name, partitions), **columns} for name in named]
     read = [{"offsets_partition": 0}]
     return {
@@ -58,7 +58,7 @@ def assert_hashed(views: Any, named: list[str]) -> None:
     ]
 
 
-def test_a_groups_partition_is_that_of_javas_hash() -> None:
+def test_a_groups_partition_follows_from_javas_hash() -> None:
     named = names(2000)
     assert min(map(java_hash, named)) == -(1 << 31)
     assert_hashed(in_duckdb(groups_of(named, 50)), named)
@@ -83,7 +83,7 @@ def test_the_number_of_partitions_is_the_only_one_that_fits() -> None:
     assert [count(even, 6, read) for read in (2, 5)] == [None, 6]
 
 
-def test_a_misplaced_group_says_what_the_number_is_not() -> None:
+def test_a_misplaced_group_excludes_the_numbers_that_it_fits() -> None:
     here = names(100)
     tables = groups_of(here, 50, is_misplaced=False)
     elsewhere = {"group_id": "elsewhere", "offsets_partition": 99 % 50, "is_misplaced": True}
@@ -173,7 +173,7 @@ def said(views: Any, call: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_what_expires_for_any_retention_is_what_the_rules_say(release: str) -> None:
+def test_expiring_offsets_for_any_retention_agree_with_the_rules(release: str) -> None:
     tables = few(release)
     views = in_duckdb(in_tables(tables, release))
     assert said(views, "") == expected(tables, release, R)
@@ -185,7 +185,7 @@ def test_what_expires_for_any_retention_is_what_the_rules_say(release: str) -> N
     assert said(views, f"make_timestamptz({soon * 1000}), INTERVAL 3 DAY") == until
 
 
-def test_what_expires_tells_the_groups_type_and_state() -> None:
+def test_expiring_offsets_have_their_groups_type_and_state() -> None:
     tables = few("4.3.1")
     groups = {(group["offsets_partition"], group["group_id"]): group for group in tables["groups"]}
     for row in rows_of(in_duckdb(in_tables(tables, "4.3.1")), "SELECT * FROM expiring()"):
@@ -194,7 +194,7 @@ def test_what_expires_tells_the_groups_type_and_state() -> None:
 
 
 @pytest.mark.spark
-def test_spark_says_the_same(spark: SparkSession) -> None:
+def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
     named, tables = names(300), few("4.3.1")
     views = InSpark(spark, groups_of(named, 50))
     assert_hashed(views, named)

@@ -32,7 +32,7 @@ def test_every_source_of_a_topic_is_reported_once() -> None:
     ]
 
 
-def test_of_the_story_members_read_what_it_says_they_read() -> None:
+def test_members_in_the_story_read_the_topics_that_it_names() -> None:
     reported: dict[str, set[str]] = {}
     sources: dict[str, set[str]] = {}
     for _, group_id, topic, source in topics(tables_of("story")):

@@ -1,5 +1,5 @@
-"""Views of history and functions of a moment in Spark: they say what they say in DuckDB, and read no more than they
-must; and history that was reduced says the same of what came after."""
+"""Views of history and functions of a moment in Spark: they agree with DuckDB, and read no more than they
+must; and reduced history gives the same for later moments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PARTITIONS_PER_LOG = 100
 
 
 class FilesInSpark(InSpark):
-    """Tables as Parquet files, so that plans tell what is read of them."""
+    """Tables as Parquet files, so that plans show what is read of them."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(spark, {})
@@ -107,12 +107,12 @@ def assert_same(lake: Lake, query: str, duckdb_query: str | None = None) -> None
 
 
 @pytest.mark.parametrize("name", one_of(*HISTORY_VIEWS))
-def test_views_say_the_same_in_both_dialects(lake: Lake, name: str) -> None:
+def test_views_agree_in_both_dialects(lake: Lake, name: str) -> None:
     assert_same(lake, f"SELECT * FROM {name}")
 
 
 @pytest.mark.parametrize("name", one_of(*AS_OF))
-def test_functions_of_a_moment_say_the_same_in_both_dialects(lake: Lake, name: str) -> None:
+def test_functions_of_a_moment_agree_in_both_dialects(lake: Lake, name: str) -> None:
     times = [f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}Z'" for moment in lake.moments] + ["NULL"]
     if name == "log_ends_as_of":
         times.pop()  # nothing ends
@@ -121,7 +121,7 @@ def test_functions_of_a_moment_say_the_same_in_both_dialects(lake: Lake, name: s
 
 
 def test_functions_name_their_columns_as_the_tables_do(lake: Lake) -> None:
-    """And say the same of them, where it is the same."""
+    """The same names in the same order, and `known` after them."""
     for function, table in (
         ("committed_offsets_as_of", "committed_offsets"),
         ("pending_offsets_as_of", "pending_offsets"),
@@ -193,7 +193,7 @@ def test_a_moment_of_one_group_is_read_from_its_partition(lake: Lake, name: str)
     )
 
 
-def test_reduced_history_says_the_same_of_later_moments(lake: Lake) -> None:
+def test_reduced_history_gives_the_same_state_as_of_later_moments(lake: Lake) -> None:
     horizons = halves(lake)
     left = reduced_tables(lake, horizons)
     for name in ("offset_commits", "group_member_versions", "transaction_markers"):

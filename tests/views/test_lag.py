@@ -85,13 +85,13 @@ def lag(view: Any) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in view_rows(view, QUERY)]
 
 
-def test_every_committed_offset_has_a_row_and_what_the_newest_audit_saw() -> None:
+def test_every_committed_offset_has_a_row_with_the_ends_that_the_newest_audit_saw() -> None:
     found = lag(in_duckdb(tables(*SEEN)))
     assert set(found) == LAG
     assert len(found) == len(COMMITTED)
 
 
-def test_without_a_live_audit_the_committed_offsets_stand_alone() -> None:
+def test_without_a_live_audit_committed_offsets_have_no_ends_and_no_lag() -> None:
     found = lag(in_duckdb(tables()))
     assert len(found) == len(COMMITTED)
     assert {row[3:] for row in found} == {(None, None, None, None, None)}
@@ -120,7 +120,7 @@ def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[di
 
 
 @by_each_writer
-def test_what_an_unfinished_audit_saw_does_not_count(
+def test_topic_offsets_of_an_unfinished_audit_do_not_count(
     request: pytest.FixtureRequest, tmp_path: Path, writer: WriterName
 ) -> None:
     session = request.getfixturevalue("local" if writer == "parts" else "spark")

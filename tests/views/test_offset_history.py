@@ -1,4 +1,4 @@
-"""Views of what was: offset_history, partition_owners, transactions and the histories of groups and members."""
+"""Views of the past: offset_history, partition_owners, transactions and the histories of groups and members."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slot(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 @every_log
-def test_every_record_stands_in_history_once_as_it_was(name: str) -> None:
+def test_every_record_is_in_history_once_and_unchanged(name: str) -> None:
     log = history_log(name)
     columns = [
         column for column in log.tables["offset_commits"].column_names if column not in ("outcome", "marker_offset")
@@ -40,7 +40,7 @@ def test_every_record_stands_in_history_once_as_it_was(name: str) -> None:
 
 
 @every_log
-def test_a_transaction_is_reported_by_the_producers_next_marker(name: str) -> None:
+def test_the_producers_next_marker_decides_the_outcome_of_an_offset(name: str) -> None:
     log = history_log(name)
     records = {(p, row.log_offset): row for p, each in log.replayed.partitions.items() for row in each.rows}
     for row in history(log):
@@ -67,7 +67,7 @@ def chain(effects: list[Effect], began: int) -> dict[int, tuple[Any, ...]]:
 
 
 @every_log
-def test_what_took_effect_is_what_a_replay_committed_or_removed(name: str) -> None:
+def test_records_that_took_effect_are_those_that_a_replay_committed_or_removed(name: str) -> None:
     log = history_log(name)
     began = plain(log.audited.newest.started_at)
     for number, partition in log.replayed.partitions.items():
@@ -106,7 +106,7 @@ def test_most_commits_of_these_logs_have_an_owner_and_many_have_none() -> None:
 
 
 @every_log
-def test_spans_of_owners_are_those_of_a_replay(name: str) -> None:
+def test_spans_of_owners_equal_those_of_a_replay(name: str) -> None:
     log = history_log(name)
     said = []
     for row in rows_of(log.views, "SELECT * FROM partition_owners"):
@@ -118,7 +118,7 @@ def test_spans_of_owners_are_those_of_a_replay(name: str) -> None:
 
 
 @every_log
-def test_transactions_are_those_of_a_replay(name: str) -> None:
+def test_transactions_equal_those_of_a_replay(name: str) -> None:
     """Only `__transaction_state` knows their transactional ids, and none of these logs comes with it."""
     log = history_log(name)
     said = [tuple(map(plain, row.values())) for row in rows_of(log.views, "SELECT * FROM transactions")]
@@ -170,20 +170,20 @@ def test_the_first_marker_counts_and_a_repeated_one_does_not() -> None:
     assert reported(value(10, producer_id=7), marker(12, "committed", None), again) == [(10, "committed", 12, 12, True)]
 
 
-def test_what_a_row_knows_itself_is_not_asked_again() -> None:
+def test_an_outcome_in_the_row_itself_counts() -> None:
     """Its marker is found by its place: a range that read both has said so."""
     row = pending(10, outcome="aborted", marker_offset=12)
     assert reported(row, marker(12, "aborted", 10), marker(14, "committed", 10)) == [(10, "aborted", 12, None, False)]
 
 
-def test_of_the_values_that_one_marker_commits_the_last_takes_effect() -> None:
+def test_the_last_of_the_values_that_one_marker_commits_takes_effect() -> None:
     assert reported(pending(10), pending(11), marker(12, "committed", 10)) == [
         (10, "committed", 12, 12, False),
         (11, "committed", 12, 12, True),
     ]
 
 
-def test_a_tombstone_in_a_transaction_takes_effect_whatever_becomes_of_it() -> None:
+def test_a_tombstone_in_a_transaction_takes_effect_whatever_its_outcome() -> None:
     gone = tombstone(11, producer_id=7, producer_epoch=0, is_transactional=True)
     assert reported(value(9), pending(10), gone, marker(12, "committed", 10)) == [
         (9, None, None, 9, True),
@@ -199,15 +199,15 @@ def still_pending(log_offset: int, *held: int) -> Record:
     return Record("checkpoints", columns)
 
 
-def test_what_a_corrected_producer_still_had_pending_is_committed_by_its_marker() -> None:
+def test_offsets_still_pending_at_a_correction_are_committed_by_the_producers_marker() -> None:
     log = (pending(9), pending(10), marker(14, "committed", 9))
     assert reported(*log) == [(9, "committed", 14, 14, False), (10, "committed", 14, 14, True)]
-    # The marker of 9 was gone before it was read: nobody knows what became of it.
+    # The marker of 9 was gone before it was read: its outcome is unknown.
     assert reported(*log, still_pending(12, 10)) == [(9, None, None, None, False), (10, "committed", 14, 14, True)]
     assert reported(*log, still_pending(12)) == [(9, None, None, None, False), (10, None, None, None, False)]
 
 
-def test_a_correction_of_a_producer_says_nothing_of_what_had_ended_before() -> None:
+def test_a_correction_of_a_producer_does_not_affect_earlier_transactions() -> None:
     log = (pending(9), marker(10, "committed", 9), pending(11))
     assert reported(*log, still_pending(15)) == [(9, "committed", 10, 10, True), (11, None, None, None, False)]
 
@@ -221,7 +221,7 @@ def version(log_offset: int, member_id: str, *partitions: int, **columns: Any) -
 
 
 def owners(*records: Record) -> list[tuple[Any, ...]]:
-    """(partition, member, host, from, to, valid_to) of what the versions say."""
+    """(partition, member, host, from, to, valid_to) by the versions."""
     tables = {"group_member_versions": table_rows("group_member_versions", *(record.columns for record in records))}
     columns = "partition, member_id, client_host, log_offset, released_log_offset, valid_to"
     return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM partition_owners"))
@@ -246,7 +246,7 @@ def test_a_member_that_comes_from_elsewhere_begins_a_new_span() -> None:
     ]
 
 
-def test_where_the_end_has_no_time_the_next_known_one_stands_for_it_else_the_last_at_which_it_was_so() -> None:
+def test_an_end_without_a_time_has_the_next_known_time_else_the_last_at_which_it_held() -> None:
     corrected = version(3, "a", log_timestamp=None)
     assert [row[3:] for row in owners(version(1, "a", 0), corrected)] == [(1, 3, at(1))]
     assert [row[3:] for row in owners(version(1, "a", 0), corrected, version(7, "a", 0))] == [
@@ -255,7 +255,7 @@ def test_where_the_end_has_no_time_the_next_known_one_stands_for_it_else_the_las
     ]
 
 
-def test_of_two_members_with_one_partition_the_last_to_get_it_is_reported() -> None:
+def test_the_last_of_two_members_to_get_a_partition_is_its_owner() -> None:
     members = [version(1, "a", 0), version(4, "b", 0), version(8, "b")]
     commits = [value(number) for number in (2, 5, 9)]
     tables = {
@@ -263,11 +263,11 @@ def test_of_two_members_with_one_partition_the_last_to_get_it_is_reported() -> N
         for name in ("offset_commits", "group_member_versions")
     }
     query = "SELECT log_offset, owner_member_id FROM offset_history"
-    # That a has it, too, is not forgotten: it is not known whose it is after b.
+    # That a has it, too, is not forgotten: after b the owner is unknown.
     assert [tuple(row.values()) for row in rows_of(in_duckdb(tables), query)] == [(2, "a"), (5, "b"), (9, None)]
 
 
-def test_a_transaction_begins_once_whatever_quarantine_says_of_its_first_record() -> None:
+def test_a_transaction_has_one_start_whatever_quarantine_says_of_its_first_record() -> None:
     """It may have been decoded later, or be one that a load would fail at: then it is in its own table, too."""
     named = {"log_offset": 10, "log_timestamp": at(10), "producer_id": 7, "reason": "truncated", "record_count": 1}
     query = "SELECT transaction_start_offset, started_timestamp, duration_ms, marker_offset FROM transactions"

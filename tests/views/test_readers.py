@@ -36,7 +36,7 @@ from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
 
 pytestmark = pytest.mark.spark
 
-# The ledger says of an audit that runs that it runs, and what only an audit reads is no reader's. Views are on these
+# The ledger shows a running audit, and tables that only audits read are not for readers. Views are on these
 # tables alone: some of them are enough.
 SEEN = [name for name, table in TABLES.items() if table.kind in ("history", "current")]
 SEEN += ["previous_offset_expiry", "last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag"]
@@ -170,7 +170,7 @@ def texts(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist(maps_as_pydicts="strict")))
 
 
-def test_nobody_ever_sees_half_an_audit(lived_in: LivedIn) -> None:
+def test_no_reader_ever_sees_half_an_audit(lived_in: LivedIn) -> None:
     assert lived_in.wrong == []
     assert lived_in.moments > 40
     assert lived_in.committed >= {"offset_commits", "group_versions", *NOW, "previous_offset_expiry", "audits"}
@@ -221,7 +221,7 @@ def spark_reader(spark: SparkSession, lived_in: LivedIn) -> SparkReader:
 
 
 @pytest.mark.parametrize("name", some_of(2, *WITHOUT_RECORD_VIEWS))
-def test_both_dialects_say_the_same(spark_reader: SparkReader, views: duckdb.DuckDBPyConnection, name: str) -> None:
+def test_both_dialects_agree(spark_reader: SparkReader, views: duckdb.DuckDBPyConnection, name: str) -> None:
     """All are compared where their rules are shown, too; here they read Delta tables."""
     asked = spark_reader.frame(f"SELECT * FROM {name}")
     by_duckdb, by_spark = read_by_duckdb(views, name), asked.toArrow()
@@ -233,7 +233,7 @@ def test_both_dialects_say_the_same(spark_reader: SparkReader, views: duckdb.Duc
     assert comments == {column.name: column.metadata["comment"] for column in asked.schema}
 
 
-def test_an_earlier_audit_is_still_there_to_read(spark: SparkSession, lived_in: LivedIn) -> None:
+def test_an_earlier_audit_can_still_be_read(spark: SparkSession, lived_in: LivedIn) -> None:
     then = LakeAsOfAudit(Lake.open(spark, str(lived_in.path)), 1)
     names = ("offset_commits", "committed_offsets", "previous_offset_expiry")
     ids = {name: {row.audit_id for row in then.read(name).select("audit_id").collect()} for name in names}

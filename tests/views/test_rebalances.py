@@ -99,7 +99,7 @@ def test_a_row_says_who_when_and_where() -> None:
     }
 
 
-def test_of_a_classic_group_it_says_when_all_had_joined() -> None:
+def test_a_classic_rebalance_has_the_time_at_which_all_had_joined() -> None:
     rows = handmade()["all leave"]
     joined = [seconds(row["joined_timestamp"]) for row in rows]
     assert joined == [58, 118, None]
@@ -108,7 +108,7 @@ def test_of_a_classic_group_it_says_when_all_had_joined() -> None:
     assert [row["left_member_ids"] for row in rows] == [[], [], ["a", "b"]]
 
 
-def test_without_members_nothing_is_waited_for() -> None:
+def test_a_rebalance_without_members_takes_no_time() -> None:
     assert [row["duration_ms"] for row in handmade()["the last one leaves"]] == [0, 0]
 
 
@@ -178,7 +178,7 @@ def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log:
 
 
 @some_logs
-def test_members_are_those_that_came_and_went(log: str) -> None:
+def test_members_that_joined_and_left_agree_with_their_versions(log: str) -> None:
     """Members by their versions, at one rebalance and at the next."""
     members = versions(log, "group_member_versions")
     before: dict[tuple[int, str], set[str]] = {}
@@ -222,17 +222,17 @@ DONE = {
 
 
 @pytest.mark.parametrize(("log", "group_id"), DONE)
-def test_causes_are_what_was_done(log: str, group_id: str) -> None:
+def test_causes_agree_with_the_scripts_of_the_recordings(log: str, group_id: str) -> None:
     assert causes(log, group_id) == DONE[log, group_id]
 
 
-def test_a_group_that_a_member_keeps_waiting_is_still_at_it() -> None:
+def test_a_rebalance_that_waits_for_a_member_is_still_running() -> None:
     (row,) = [row for row in recorded("kip848-4.3") if row["outcome"] == "running"]
     assert row["group_id"] == "ledger-1363b6"
     assert ANSWERS["kip848-4.3"]["groups"]["ledger-1363b6"]["state"] == "Reconciling"
 
 
-# By what happened in the story the causes that may be reported of it.
+# The causes that may be reported of each kind of event in the story.
 STORY_CAUSES = {
     "started": {JOINED},
     "visitor": {JOINED, LEFT},
@@ -246,12 +246,12 @@ STORY_CAUSES = {
     "downgraded": {JOINED, LEFT, "group_type_changed"},
     "instance_fenced": {"member_replaced"},
     # Consumers of the classic protocol said that they no longer subscribe to the deleted topic. That one has a new id
-    # their records do not tell.
+    # that their records do not have.
     "reassigned": {"subscription_changed", "topic_metadata_changed", "unknown"},
 }
 
 
-def test_of_the_story_every_rebalance_is_reported_and_none_that_did_not_happen() -> None:
+def test_every_rebalance_of_the_story_is_reported_and_no_other() -> None:
     events = {(e["offsets_partition"], place): e for e in STORY["events"] for place in e["log_offsets"]}
     reported = defaultdict(set)
     for row in recorded("story"):
@@ -259,7 +259,7 @@ def test_of_the_story_every_rebalance_is_reported_and_none_that_did_not_happen()
         assert event["group"] == row["group_id"]
         assert row["cause"] in STORY_CAUSES[event["what"]], (event, row)
         reported[event["scene"]].add(row["cause"])
-    # Nobody joined or left: committed without members, and static members that came back, of which KIP-848 makes none.
+    # None joined or left: committed without members, and static members that came back, of which KIP-848 makes none.
     quiet = {e["scene"] for e in STORY["events"] if e["cause"] == "assign and commit, no members"}
     quiet |= {e["scene"] for e in STORY["events"] if (e["what"], e["group"]) == ("deploy", "payments-monitor-b")}
     scenes = {event["scene"] for event in STORY["events"] if event["what"] in STORY_CAUSES and event["log_offsets"]}

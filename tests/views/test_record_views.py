@@ -67,7 +67,7 @@ def test_every_record_type_has_a_view() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES.values())
-def test_every_row_and_every_field_is_what_the_slow_decoder_reads(
+def test_every_row_and_field_equals_the_slow_decoders(
     by_duckdb: duckdb.DuckDBPyConnection, expected_rows: dict[str, list[Row]], name: str
 ) -> None:
     rows, its = read(by_duckdb, name), expected_rows[name]
@@ -77,7 +77,7 @@ def test_every_row_and_every_field_is_what_the_slow_decoder_reads(
 
 
 @pytest.mark.parametrize("name", NAMES.values())
-def test_both_dialects_say_the_same(by_duckdb: duckdb.DuckDBPyConnection, by_spark: SparkSession, name: str) -> None:
+def test_both_dialects_agree(by_duckdb: duckdb.DuckDBPyConnection, by_spark: SparkSession, name: str) -> None:
     one, other = read(by_duckdb, name), by_spark.table(name).orderBy("log_offset").toArrow()
     assert one.column_names == other.column_names
     # Names and types at every depth: a field that one of them lacks, or has as another type, cannot be cast.
@@ -105,7 +105,7 @@ def test_types_are_those_of_the_message_files(by_duckdb: duckdb.DuckDBPyConnecti
     assert reported["user_endpoint"] == "STRUCT(host VARCHAR, port INTEGER)"
 
 
-def test_a_field_that_two_layouts_have_as_two_types_is_refused() -> None:
+def test_a_field_with_two_types_in_two_layouts_is_refused() -> None:
     layout = {"name": "XValue", "type": "coordinator-value", "validVersions": "0", "flexibleVersions": "0+"}
     one, other = (
         parse_definition(

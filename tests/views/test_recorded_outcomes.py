@@ -1,6 +1,6 @@
-"""Real brokers did what was decided: after each of their expiry checks the view says `removed` of exactly those.
+"""Real brokers did what was decided: after each of their clean-ups the view reports exactly those as `removed`.
 
-The corpus is that of 4.3.1 of tests/expiry/test_recorded_expiry.py: an audit before each check, and one after it.
+The corpus is that of 4.3.1 of tests/expiry/test_recorded_expiry.py: an audit before each clean-up, and one after it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 
 
 @pytest.mark.parametrize("partition", one_of(*segments_of(FILES)))
-def test_each_check_of_a_broker_is_reported(partition: int) -> None:
+def test_offsets_removed_by_each_clean_up_of_a_broker_are_reported(partition: int) -> None:
     restarted_at = ANSWERS["expiry-4.3-before"]["ends"][str(partition)]
     checks = [(begin, behind, removed) for begin, _, behind, removed in tombstone_batches(FILES, partition)]
     checks = [check for check in checks if check[0].next_offset >= restarted_at]

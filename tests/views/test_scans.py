@@ -33,7 +33,7 @@ WITHOUT_GROUPS = {"transaction_markers", "audits", "checkpoints"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables as Parquet files, so that plans tell what is read of them."""
+    """The tables as Parquet files, so that plans show what is read of them."""
     folder = tmp_path_factory.mktemp("tables")
     tables = tables_of("kip848-4.3")
     for name in TABLES:

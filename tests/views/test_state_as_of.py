@@ -1,5 +1,5 @@
-"""Share partitions, their batches and transactional ids as of a moment: for every moment what a replay of the log up to
-it says."""
+"""Share partitions, their batches and transactional ids as of a moment: always those of a replay of the log up to
+it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def as_of_all(views, name, moments):
 
 
 @pytest.mark.parametrize("log", SOME_LOGS)
-def test_every_moment_is_a_replay_of_the_log_up_to_it(log):
+def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(log):
     topic, name = log
     logs = logs_of(topic, name)
     nights = [audited(topic, partition, log) for partition, log in logs.items()]
@@ -136,7 +136,7 @@ def test_every_moment_is_a_replay_of_the_log_up_to_it(log):
         assert in_order(rows_of(views, f"SELECT * FROM {table}_as_of(NULL)")) == in_order(now)
 
 
-def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more():
+def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone():
     """From the log offset on before which it was found."""
     records = shares.history(3, length=40)
     log = with_times(3, [(shares.key_bytes(one), shares.value_bytes(one)) for one in records])
@@ -177,7 +177,7 @@ def at(second):
     return datetime.fromtimestamp(second, UTC)
 
 
-def test_listings_of_the_groups_coordinator_complete_share_partitions():
+def test_listings_of_the_group_coordinator_complete_share_partitions():
     values = [listing([("A", [0, 1])]), listing([("A", [1])], [("A", [0])]), listing((), (), ["A"]), None]
     listings = [
         {"group_id": "g", "record_type": 15, "log_offset": n, "log_timestamp": at(n), "value": value}
@@ -213,8 +213,8 @@ def entry(audit_id, end_offset, records, newest, topic=SHARE):
     return facts | {"partitions": [partition]}
 
 
-def test_what_is_known_of_a_moment_says_each_log_of_its_own():
-    """Share-group state that DeleteRecords took before anybody read it is missing, too."""
+def test_state_known_as_of_a_moment_has_a_row_for_each_log():
+    """Share-group state that DeleteRecords took before an audit read it is missing, too."""
     audits = [entry(1, 10, 6, 20), entry(2, 15, 5, 30), entry(3, 16, 1, 40)]
     rows = [{"log_timestamp": at(second), "log_offset": second} for second in (10, 40)]
     tables = {
@@ -234,7 +234,7 @@ def test_what_is_known_of_a_moment_says_each_log_of_its_own():
 
 
 @pytest.mark.spark
-def test_both_engines_say_the_same(spark, chosen):
+def test_both_engines_agree(spark, chosen):
     nights = [audited(SHARE, 1, share_log(1)), audited(SHARE, 2, share_log(4))]
     nights += [audited(TRANSACTION, 1, transaction_log(2)), audited(TRANSACTION, 2, transaction_log(5))]
     pending = {"producer_id": 5, "log_offset": 3, "committed_offset": 1, "is_transactional": True}

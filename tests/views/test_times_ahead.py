@@ -1,4 +1,4 @@
-"""Records stamped in the future, in the middle of a log: history takes them for records without a time."""
+"""Records stamped in the future, in the middle of a log: history treats them as records without a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("time", one_of(*AHEAD))
-def test_history_is_that_of_a_log_in_which_they_have_no_time(time: int, chosen: Chosen) -> None:
+def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen: Chosen) -> None:
     differed = 0
     for seed in chosen.some(range(20), 1, always=[0]):  # log 0 shows that the times matter: its snapshots have them
         ahead, without = views(seed, time), views(seed, NONE)
@@ -59,7 +59,7 @@ def test_history_is_that_of_a_log_in_which_they_have_no_time(time: int, chosen: 
     assert differed
 
 
-def test_a_time_is_believed_up_to_a_day_after_the_audit_began_or_as_long_as_it_counts() -> None:
+def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time() -> None:
     query = "SELECT believed_until FROM last_audit"
     day = timedelta(days=1)
     for newest, until in ((None, STARTED + day), (STARTED, STARTED + day), (STARTED + 9 * day, STARTED + 9 * day)):
@@ -70,7 +70,7 @@ def test_a_time_is_believed_up_to_a_day_after_the_audit_began_or_as_long_as_it_c
         assert believed_until_ms(newest_ms, to_epoch_ms(STARTED)) == to_epoch_ms(until)
 
 
-def test_a_lake_whose_clock_was_wrong_goes_by_the_log() -> None:
+def test_a_lake_audited_under_a_wrong_clock_believes_the_logs_times() -> None:
     """All of it lies ahead of when the audit began: then its newest time counts, and every time is believed."""
     long_ago = datetime(1969, 1, 1, tzinfo=UTC)
     behind, right = views(0, NONE, long_ago), views(0, NONE)

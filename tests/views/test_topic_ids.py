@@ -36,7 +36,7 @@ def test_ids_in_their_order() -> None:
     ]
 
 
-def test_who_said_so_and_what_was_committed_under_it() -> None:
+def test_each_id_has_its_source_and_its_count_of_committed_offsets() -> None:
     query = "SELECT topic_id, source, seen_in_cluster_at, committed_offset_count FROM topic_ids ORDER BY topic_id"
     assert rows(tables_of_cases(), query) == [
         ("a1", "group_record", None, 2),

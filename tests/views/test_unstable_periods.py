@@ -56,7 +56,7 @@ def test_one_offset(number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", some_of(4, *range(10)))
-def test_random_logs_are_unstable_when_the_coordinator_says_so(seed: int) -> None:
+def test_unstable_periods_of_random_logs_equal_the_coordinators(seed: int) -> None:
     """Record by record through the coordinator's state: an offset is unstable while anything is pending for it."""
     logs = [RandomLog(100 * seed + number, number) for number in range(20)]
     tables = {
@@ -101,18 +101,18 @@ JAVA = sorted(name for name, answer in ANSWERS.items() if "unstable" in answer a
 
 
 @pytest.mark.parametrize("log", JAVA)
-def test_what_is_unstable_still_is_what_the_broker_calls_so(log: str) -> None:
+def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstable(log: str) -> None:
     still = [row for row in recorded(log) if row["ended_by"] is None]
     ours, said = broker_answers.pending_offsets(lambda _: still, ANSWERS[log])
     assert ours == said
 
 
-def test_some_of_them_are() -> None:
+def test_recordings_have_periods_with_every_kind_of_end() -> None:
     assert any(row["ended_by"] is None for row in recorded("transactions-4.3"))
     assert {row["ended_by"] for log in JAVA for row in recorded(log)} == {None, "committed", "aborted", "tombstone"}
 
 
-def test_of_the_story_those_that_were_aborted_or_left_open_are_reported_and_no_others() -> None:
+def test_the_storys_aborted_and_open_transactions_are_reported_and_no_others() -> None:
     reported = {
         (r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"]) for r in recorded("story")
     }

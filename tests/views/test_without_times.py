@@ -1,4 +1,4 @@
-"""Views of history over a log without times (message format 0): `valid_to IS NULL` is what still is."""
+"""Views of history over a log without times (message format 0): `valid_to IS NULL` means still valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 from tests.views.recorded import tables_of
 
 LOGS = ("kip848-4.3", "classic-4.3")
-# Views, and what a row is one state of.
+# Views, and the columns that name what a row is a state of.
 VIEWS = {
     "group_history": "offsets_partition, group_id",
     "group_member_history": "offsets_partition, group_id, member_id",
@@ -40,7 +40,7 @@ def views(request: pytest.FixtureRequest) -> duckdb.DuckDBPyConnection:
     return in_duckdb(tables(request.param))
 
 
-def test_null_is_still(views: duckdb.DuckDBPyConnection) -> None:
+def test_valid_to_is_null_for_the_current_state_alone(views: duckdb.DuckDBPyConnection) -> None:
     for view, keys in VIEWS.items():
         is_newest = f"row_number() OVER (PARTITION BY {keys} ORDER BY log_offset DESC) = 1"
         condition = "took_effect" if view == "offset_history" else "true"
@@ -65,7 +65,7 @@ def test_current_groups_and_offsets_are_those_of_the_tables(views: duckdb.DuckDB
 
 
 @pytest.mark.spark
-def test_spark_says_the_same(spark: SparkSession) -> None:
+def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
     by_spark, by_duckdb = InSpark(spark, tables("kip848-4.3")), in_duckdb(tables("kip848-4.3"))
     for view in VIEWS:
         assert rows_of(by_spark, f"SELECT * FROM {view}") == rows_of(by_duckdb, f"SELECT * FROM {view}") != []

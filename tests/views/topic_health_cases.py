@@ -89,7 +89,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
             traffic(1, 9, 0, 3, audit_id=3),
             # More than a day: the last 24 hours count.
             *(traffic(4, hour, 10 if hour >= 6 else 1000, group_id=group) for hour in range(30) for group in "ab"),
-            # Stamped 20 years later: nobody believes that it is the partition's last hour.
+            # Stamped 20 years later: it is not taken for the partition's last hour.
             traffic(4, 20 * 8766, 1, group_id="a"),
         ),
     }

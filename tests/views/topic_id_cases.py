@@ -47,7 +47,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
             # By the log, in whatever order they were read.
             topic("b2", "twice", 2),
             topic("a1", "twice", 1, "group_record"),
-            # The cluster says what nobody has committed under yet.
+            # The cluster reports an id under which no offset has been committed yet.
             topic("a9", "in cluster", None, "cluster"),
             topic("b8", "in cluster", 3),
             # The log has shown another id since the cluster was asked last, if by a clock that is slow.

@@ -74,7 +74,7 @@ def static_members(lab: Lab) -> Iterator[Expected]:
 
 
 def static_consumers(lab: Lab) -> Iterator[Expected]:
-    """The same of KIP-848: who is away keeps epoch -2; one does not come back in time."""
+    """The same of KIP-848: a member that is away keeps epoch -2; one does not come back in time."""
     slots = lab.topic("static.consumer", 6)
     topics, group, lost = ["static.consumer"], "static-consumer", "static-lost"
     lab.group_setting(group, "consumer.session.timeout.ms", NEVER_MS)

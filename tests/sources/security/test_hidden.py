@@ -40,7 +40,7 @@ def test_a_secret_within_another_is_hidden_with_it():
     assert Secrets(("hush", "hush-hush")).hide("hush-hush, hush!") == f"{HIDDEN}, {HIDDEN}!"
 
 
-def test_a_short_secret_is_hidden_where_it_stands_alone():
+def test_a_short_secret_is_hidden_only_as_a_whole_word():
     assert Secrets(("a",)).hide("a bad password: a, 'a'") == f"{HIDDEN} bad password: {HIDDEN}, '{HIDDEN}'"
 
 
@@ -49,6 +49,6 @@ def test_without_a_secret_a_text_stays_as_it_is(none):
     assert Secrets(none).hide("a b") == "a b"
 
 
-def test_printed_it_names_none():
+def test_the_repr_of_secrets_shows_none():
     assert "hush" not in repr(Secrets(("hush",)))
     assert "hush" not in f"{Secrets(('hush',)) + Secrets(('hush',))}"

@@ -54,5 +54,5 @@ def test_a_broken_text_is_refused_and_not_shown(config, problem):
     assert "cret" not in str(caught.value)
 
 
-def test_printed_it_names_no_option():
+def test_the_repr_of_a_login_module_shows_no_option():
     assert repr(login_module('a.B required password="hush";')) == "LoginModule(class_name='a.B')"

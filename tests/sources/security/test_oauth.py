@@ -37,12 +37,12 @@ def nothing_issued_and_no_proxy(monkeypatch):
 
 
 def endpoint(url, properties=(), options=OPTIONS):
-    """The source as another process has it. At most 10 ms pass between attempts."""
+    """The token source as another process unpickles it. At most 10 ms pass between attempts."""
     quick = {"sasl.login.retry.backoff.ms": "1", "sasl.login.retry.backoff.max.ms": "10"}
     return pickle.loads(pickle.dumps(token_source({**quick, **dict(properties), URL: url}, options, [])))
 
 
-def test_a_token_is_asked_for_as_kafka_asks():
+def test_a_token_is_requested_as_kafkas_client_does():
     token = fresh_jwt()
     with token_server({"access_token": token}) as server:
         assert current_token(endpoint(server.url)) == token
@@ -91,13 +91,13 @@ def test_a_token_that_is_no_jwt_lives_as_long_as_the_answer_says(monkeypatch):
     assert len(server.asked) == 3
 
 
-def test_what_may_pass_is_tried_again():
+def test_transient_http_errors_are_retried():
     with token_server((503, "busy"), (500, "broken"), {"access_token": "t"}) as server:
         assert current_token(endpoint(server.url, {"sasl.login.retry.backoff.max.ms": "10000"})) == "t"
     assert len(server.asked) == 3
 
 
-def test_it_gives_up_when_the_time_for_attempts_is_over(monkeypatch):
+def test_attempts_end_when_their_time_is_over(monkeypatch):
     clock = FakeTime()
     monkeypatch.setattr(token_endpoint, "time", clock)
     with token_server((503, "busy")) as server, pytest.raises(NoToken, match=r"for client me: HTTP 503$"):
@@ -107,7 +107,7 @@ def test_it_gives_up_when_the_time_for_attempts_is_over(monkeypatch):
 
 
 @pytest.mark.parametrize("begins", ["HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", "HTTP/1.1 200 OK\r\nX: ", "H"])
-def test_an_endpoint_that_drips_is_given_up(begins):
+def test_an_endpoint_that_sends_too_slowly_is_given_up(begins):
     times = {"sasl.login.connect.timeout.ms": "300", "sasl.login.read.timeout.ms": "300"}
     given_up = pytest.raises(NoToken, match=r"for client me: no whole answer in 300 ms$")
     with dripping_server(begins.encode()) as url, given_up:
@@ -116,7 +116,7 @@ def test_an_endpoint_that_drips_is_given_up(begins):
 
 @contextmanager
 def dripping_server(begins):
-    """Answers by these bytes, and then by a blank every 50 ms."""
+    """Answers with these bytes, and then with a blank every 50 ms."""
     over = threading.Event()
 
     def drip():
@@ -138,7 +138,7 @@ def dripping_server(begins):
 
 
 @pytest.mark.parametrize("exp", ["1e400", "NaN", "-Infinity", "1" + "0" * 400, '"x"', "null", "[1]", "true"])
-def test_a_time_of_expiry_that_is_none_is_not_believed(exp):
+def test_an_invalid_expiry_time_is_ignored(exp):
     text = "h." + urlsafe_b64encode(f'{{"exp":{exp}}}'.encode()).decode().rstrip("=") + ".s"
     assert tokens.expires_at_s(text) in (None, 1.0)
     with token_server(f'{{"access_token": "t", "expires_in": {exp}}}') as server:
@@ -147,7 +147,7 @@ def test_a_time_of_expiry_that_is_none_is_not_believed(exp):
         assert source.new_token().expires_at_s is None or exp == "true"
 
 
-def test_a_refusal_is_final_and_says_the_servers_words_without_the_secret():
+def test_a_refusal_is_not_retried_and_quotes_the_server_without_the_secret():
     said = {"error": "invalid_client", "error_description": "no client me with\n hu:sh +"}
     with token_server((401, said)) as server, pytest.raises(NoToken) as caught:
         current_token(endpoint(server.url))
@@ -174,7 +174,7 @@ def test_an_answer_without_a_token_is_not_shown(said):
         current_token(endpoint(server.url))
 
 
-def test_nobody_listens_or_answers():
+def test_an_absent_or_silent_endpoint_gives_no_token():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://localhost:{silent.getsockname()[1]}/token"
         timeouts = {"sasl.login.connect.timeout.ms": "50", "sasl.login.read.timeout.ms": "50"}
@@ -195,7 +195,7 @@ def test_the_endpoints_certificate_is_checked_by_options_of_the_login_module():
         assert current_token(endpoint(server.url, {}, {**OPTIONS, **trust})) == "t"
 
 
-def test_a_file_holds_a_token(tmp_path, monkeypatch):
+def test_a_token_file_is_read_again_once_its_token_has_expired(tmp_path, monkeypatch):
     file = tmp_path / "to ken.jwt"
     monkeypatch.setattr(time, "time", lambda: 1000.0)
     first, second = jwt(exp=1100), jwt(exp=1200)
@@ -219,7 +219,7 @@ def test_a_file_without_a_token_is_refused(tmp_path, content):
         endpoint(f"file:{tmp_path}/token")
 
 
-def test_a_token_file_that_is_not_there_is_named():
+def test_a_missing_token_file_is_named():
     with pytest.raises(UsageError, match=r"/no/token cannot be read: No such file"):
         endpoint("file:/no/token")
 
@@ -291,7 +291,7 @@ def test_an_unsecured_token_has_the_claims_of_the_options(monkeypatch):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(properties, options, problem):
+def test_invalid_token_properties_are_refused(properties, options, problem):
     with pytest.raises(UsageError, match=problem) as caught:
         token_source(properties, options, [])
     assert "hu:sh" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""SASL by Kafka's properties, as kafka-python's mechanisms have it."""
+"""SASL from Kafka's properties, as kafka-python's mechanisms use it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MSK = "software.amazon.msk.auth.iam.IAMLoginModule required"
 
 
 def found(mechanism, config=None, **more):
-    """SASL as another process has it."""
+    """SASL as another process unpickles it."""
     properties = {"sasl.mechanism": mechanism, **({"sasl.jaas.config": config} if config else {})}
     return pickle.loads(pickle.dumps(sasl({**properties, **more}, [])[0]))
 
@@ -79,7 +79,7 @@ def test_msk_takes_credentials_of_the_environment():
 
 
 @pytest.mark.parametrize(("mechanism", "package"), [("GSSAPI", "gssapi"), ("AWS_MSK_IAM", "botocore")])
-def test_a_mechanism_whose_package_is_missing_says_how_to_have_it(mechanism, package):
+def test_a_mechanism_whose_package_is_missing_says_how_to_install_it(mechanism, package):
     with pytest.raises(BadClientProperty, match=f"not installed: pip install {package}, here and on every machine"):
         found(mechanism, **{"sasl.kerberos.service.name": "kafka"})
 
@@ -127,14 +127,14 @@ def test_a_mechanism_whose_package_is_missing_says_how_to_have_it(mechanism, pac
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(properties, problem):
+def test_invalid_sasl_properties_are_refused(properties, problem):
     with pytest.raises(BadClientProperty, match=problem) as caught:
         sasl(properties, [])
     assert "hush" not in str(caught.value)
     assert "h=u,sh" not in str(caught.value)
 
 
-def test_a_password_is_hidden_also_within_what_plain_sends():
+def test_a_password_is_hidden_even_in_the_message_that_plain_sends():
     who, in_options = sasl({"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN}, [])
     assert "h=u,sh" not in repr(who)
     sent = b64encode(b"\0a=b,c\0h=u,sh").decode()

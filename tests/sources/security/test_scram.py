@@ -1,4 +1,4 @@
-"""A client that authenticates by SCRAM refuses what a server may not ask of it."""
+"""A client that authenticates with SCRAM refuses messages that a server must not send."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4
         (b"", "it is not such a message of RFC 5802"),
     ],
 )
-def test_what_kafkas_clients_refuse_is_refused(reported: bytes, why: str) -> None:
+def test_messages_that_kafkas_clients_refuse_are_refused(reported: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         require_strong(FIRST, reported)
 

@@ -1,4 +1,4 @@
-"""TLS by Kafka's properties, shown by handshakes."""
+"""TLS from Kafka's properties, tested with handshakes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": TRUSTED}
 
 
 def context(properties):
-    """The context that another process has of them."""
+    """The TLS context of these properties in another process."""
     return pickle.loads(pickle.dumps(tls(properties, []))).context()
 
 
@@ -53,14 +53,14 @@ def test_a_truststore_is_a_file_or_a_text(tmp_path):
         assert shake_hands(context(properties), SERVER).client is None
 
 
-def test_a_truststore_trusts_nothing_else():
+def test_authorities_outside_the_truststore_are_not_trusted():
     other = {**TRUST, "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode()}
     for properties in (other, {}):
         with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer certificate"):
             shake_hands(context(properties), SERVER)
 
 
-def test_all_certificates_of_a_truststore_count():
+def test_all_certificates_of_a_truststore_are_trusted():
     both = {**TRUST, "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode() + TRUSTED}
     assert shake_hands(context(both), SERVER)
 
@@ -94,7 +94,7 @@ def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
         (trustme.CA().issue_cert("localhost"), "localhost", r"ssl\.truststore\.location must have the authority"),
     ],
 )
-def test_what_is_wrong_with_a_certificate_is_reported(server, host, advice):
+def test_a_bad_certificate_is_reported_with_advice(server, host, advice):
     with pytest.raises(ssl.SSLCertVerificationError) as refused:
         shake_hands(context(TRUST), server, host=host)
     said = str(untrusted(("b", 9093), refused.value))
@@ -135,12 +135,12 @@ def test_a_keystore_is_two_texts(tmp_path):
     assert shake_hands(context(properties), SERVER, clients=AUTHORITY).client == "auditor@example.org"
 
 
-def test_without_a_keystore_a_server_that_wants_one_refuses():
+def test_a_server_that_requires_client_certificates_refuses_without_a_keystore():
     with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
         shake_hands(context(TRUST), SERVER, clients=AUTHORITY)
 
 
-def test_the_key_lies_in_a_file_for_a_moment_that_nobody_else_can_open(tmp_path, monkeypatch):
+def test_the_key_is_briefly_in_a_file_that_only_we_can_open(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
     load = ssl.SSLContext.load_cert_chain
@@ -179,7 +179,7 @@ def test_versions_are_those_of_the_properties(properties, version):
     assert (shake_hands(shaken, SERVER).version, notes) == (version, [])
 
 
-def test_a_version_that_is_not_enabled_is_not_spoken():
+def test_a_tls_version_that_is_not_enabled_is_not_used():
     for properties in (
         {"ssl.enabled.protocols": "TLSv1.3"},
         {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
@@ -188,7 +188,7 @@ def test_a_version_that_is_not_enabled_is_not_spoken():
         assert (wanted.minimum_version, wanted.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
 
 
-def test_older_cipher_suites_are_only_those_of_the_list():
+def test_only_listed_cipher_suites_are_used_before_tls_1_3():
     suites = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"
     wanted = context({**TRUST, "ssl.cipher.suites": suites})
     assert {each["name"] for each in wanted.get_ciphers() if not each["name"].startswith("TLS_")} == {
@@ -212,7 +212,7 @@ def test_older_cipher_suites_are_only_those_of_the_list():
         ),
     ],
 )
-def test_what_cannot_be_done_in_full_is_noted(properties, note):
+def test_a_property_that_is_only_partly_supported_is_noted(properties, note):
     notes = []
     tls(properties, notes)
     assert len(notes) == 1
@@ -254,7 +254,7 @@ def test_what_cannot_be_done_in_full_is_noted(properties, note):
         ({"ssl.keystore.certificate.chain": "x"}, "go together: one is missing"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(properties, problem):
+def test_invalid_tls_properties_are_refused(properties, problem):
     with pytest.raises(BadClientProperty, match=problem) as caught:
         tls(properties, [])
     assert "hush" not in str(caught.value)
@@ -279,7 +279,7 @@ def test_keystores_that_cannot_be_used_are_refused(tmp_path):
         assert not any(line in str(caught.value) for line in key.splitlines()[1:])
 
 
-def test_stores_that_cannot_be_read_are_refused_with_what_to_do(tmp_path, monkeypatch):
+def test_unreadable_stores_are_refused_with_advice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my trust.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     (tmp_path / "key.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
@@ -381,12 +381,12 @@ def test_pkcs12_stores_that_cannot_be_used_are_refused(changed, problem):
     assert "hush" not in str(caught.value)
 
 
-def test_a_store_that_is_not_there_is_named():
+def test_a_missing_store_is_named():
     with pytest.raises(UsageError, match=r"^ssl\.truststore\.location /no/such\.pem cannot be read: No such file"):
         tls({"ssl.truststore.type": "PEM", "ssl.truststore.location": "/no/such.pem"}, [])
 
 
-def test_printed_it_names_no_key(tmp_path):
+def test_the_repr_shows_no_key(tmp_path):
     key = private_key(CLIENT, "hush")
     properties = {"ssl.keystore.location": file_with(chain(CLIENT) + key, tmp_path), "ssl.key.password": "hush"}
     wanted = tls(properties, [])

@@ -21,7 +21,7 @@ def jwt(**claims: Any) -> str:
 
 @dataclass
 class TokenServer:
-    """`answers`: (code, body, headers) in order, the last one again and again. `asked`: headers and bodies."""
+    """`answers`: (code, body, headers) in order, the last one repeatedly. `asked`: headers and bodies."""
 
     url: str
     answers: list[tuple[int, Any, dict[str, str]]]
