@@ -50,7 +50,7 @@ def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, ch
         assert_rebuild_says_the_same(nights.audited, nights.how)
         assert nights.audited.record_count() == nights.audited.records_read()  # R1
         corrected.update((c.entry_type, c.is_gone) for c in map(correction_of, corrections(nights.audited)))
-    assert corrected
+    # One log may need no correction.
     kinds = {("group", False), ("group", True), ("producer", True)}
     if chosen.every:
         assert corrected.keys() >= kinds | ({("noted", True)} if release == "4.0.0" else set())
