@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from kgroups_spark.report.page import report_page
 from tests.chosen import Chosen, one_of
@@ -199,7 +199,7 @@ def test_the_name_of_a_group_leads_to_its_part_of_the_page(browser: Browser, pag
         part = it.page.locator("details.group[data-group='team-00.service-00000.consumer']")
         assert part.locator("table:visible").count() == 0
         it.page.locator("#figure-all_groups td a", has_text="team-00.service-00000.consumer").click()
-        assert part.locator("tbody tr:visible").count() == 3
+        expect(part.locator("tbody tr:visible")).to_have_count(3)  # the page opens it once the click is over
         assert it.page.url.endswith("#group-team-00.service-00000.consumer")
     with opened(browser, pages["hostile"]) as it:
         link = it.page.locator("#figure-all_groups td a").first
