@@ -62,6 +62,25 @@ def marks_of(case: str, *cases: str) -> tuple[pytest.MarkDecorator, ...]:
     return () if case == taken else (pytest.mark.soak,)
 
 
+# Tests that take long and have little in common: `make test` runs one of each line, by the seed; the others are part
+# of the soak. A test names its entry in `pytest.mark.in_turn`.
+IN_TURN = (
+    # A job on a cluster with a lake on S3; nights on a cluster whose tasks and executors fail; a lake on S3 by a
+    # process on this machine.
+    ("a job on a cluster", "nights that fail on a cluster", "a lake on S3"),
+    # An audit of brokers that stop, of brokers whose leaders move, of logs that lose their beginning or end.
+    ("brokers that stop", "leaders that move", "logs that change"),
+    # Each of them starts Spark, or has it rewrite files that an audit wrote.
+    ("secrets", "files that others wrote", "upkeep by Delta"),
+)
+
+
+def is_its_turn(what: str) -> bool:
+    """Whether `make test` runs this one of its line."""
+    (line,) = (each for each in IN_TURN if what in each)
+    return not marks_of(what, *line)
+
+
 class Chosen:
     """The choices of one test: the same for the same seed and the same test."""
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark import attempts
 from kgroups_spark.session import spark_session
 from tests import one_session
-from tests.chosen import VARIABLE, Chosen, Laws, seed
+from tests.chosen import VARIABLE, Chosen, Laws, is_its_turn, seed
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
 from tests.spark_classes import with_shared_classes
@@ -76,8 +76,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts long files first, and marks tests: `spark` with the session, `processes` for those of PROCESSES (both are
-    left out of `make test-fast`), `law` for those of hypothesis. Tests with the marker `soak` run only with `-m soak`.
-    """
+    left out of `make test-fast`), `law` for those of hypothesis, `soak` for those whose turn it is not. Tests with the
+    marker `soak` run only with `-m soak`."""
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
@@ -89,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("spark")
         if item.path in processes:
             item.add_marker("processes")
+        if not all(is_its_turn(*mark.args) for mark in item.iter_markers("in_turn")):
+            item.add_marker("soak")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("law")
     # Spark's writer needs Spark.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chosen import VARIABLE, Chosen
+from tests.chosen import IN_TURN, VARIABLE, Chosen, is_its_turn
 
 CASES = list(range(100))
 
@@ -45,3 +45,13 @@ def test_a_share_of_cases_that_come_one_by_one_is_taken():
     assert 5 < sum(taken) < 40
     every = Chosen("a test", every=True)
     assert all(every.takes(0.2) for _ in CASES)
+
+
+def test_make_test_runs_one_test_of_each_line_in_turn(monkeypatch):
+    for line in IN_TURN:
+        taken = set()
+        for number in range(30):
+            monkeypatch.setenv(VARIABLE, str(number))
+            (this,) = filter(is_its_turn, line)
+            taken.add(this)
+        assert taken == {*line}

@@ -147,6 +147,7 @@ def test_decisions_over_a_lake_equal_those_of_the_twin(
     assert decided(lake, writer) == (in_order(offsets), in_order(groups))
 
 
+@pytest.mark.in_turn("files that others wrote")
 def test_files_that_others_wrote_are_read(
     spark: SparkSession, tmp_path: Path, tables: tuple[dict[str, Rows], set[tuple[int, str]]]
 ) -> None:

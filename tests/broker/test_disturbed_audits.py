@@ -18,7 +18,7 @@ from tests.chosen import by_each_writer
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.protocol.local_spark import LocalSpark
 
-pytestmark = pytest.mark.usefixtures("commands_have_the_session")
+pytestmark = [pytest.mark.usefixtures("commands_have_the_session"), pytest.mark.in_turn("brokers that stop")]
 
 # How long an audit waits for brokers that are gone: longer than a running one may take on a busy machine.
 IMPATIENT = {"default.api.timeout.ms": "4000"}

@@ -25,6 +25,7 @@ from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
+pytestmark = pytest.mark.in_turn("logs that change")
 by_session = pytest.mark.usefixtures("commands_have_the_session")
 
 # Retention looks at the log as soon as it is set to; by default every five minutes.

@@ -26,6 +26,8 @@ from tests.nights.lakes import rows
 from tests.protocol.local_spark import LocalSpark
 from tests.sources.security.handshakes import chain, private_key
 
+pytestmark = pytest.mark.in_turn("secrets")
+
 REPOSITORY = Path(__file__).parents[2]
 MODULES = "org.apache.kafka.common.security"
 # With what has to be escaped here and there.

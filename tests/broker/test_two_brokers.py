@@ -24,6 +24,8 @@ from tests.chosen import by_each_writer
 from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.protocol.local_spark import LocalSpark
 
+pytestmark = pytest.mark.in_turn("leaders that move")
+
 # Node ids by partition, the preferred leader first. One partition is on the second broker alone.
 REPLICAS = [[1, 2], [2, 1], [1, 2], [2]]
 MOVING, ALONE = 1, 3

@@ -17,10 +17,10 @@ from pyarrow.fs import copy_files
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import Chosen, marks_of
+from tests.chosen import Chosen, is_its_turn
 from tests.platforms.jars import spark_jars
 from tests.platforms.object_store import ObjectStore, object_store
-from tests.platforms.standalone import SUBMITTED, Cluster, standalone_cluster
+from tests.platforms.standalone import Cluster, standalone_cluster
 from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 
@@ -80,7 +80,7 @@ def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(
     scope="session",
     params=[
-        *([] if marks_of("disturbed nights", *SUBMITTED) else [("auto",)]),
+        *([("auto",)] if is_its_turn("a lake on S3") else []),
         pytest.param(("auto", "spark"), marks=pytest.mark.soak),
     ],
     ids="+".join,

@@ -22,9 +22,6 @@ from tests.spark_classes import with_shared_classes
 ROOT = Path(__file__).parents[2]
 # Spark runs a second copy of a task on another node only.
 NODES = ("127.0.0.1", "127.0.0.2")
-# `make test` takes one of them, by the seed: a job on the cluster whose lake is on S3; or nights on the cluster in
-# which tasks and executors fail, and beside them a lake on S3 by a process on this machine.
-SUBMITTED = ("a job", "disturbed nights")
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.session import PER_SESSION
-from tests.chosen import marks_of
+from tests.chosen import is_its_turn
 from tests.nights.lakes import contents, copy_until, rows
 from tests.platforms.data_files import data_files
-from tests.platforms.standalone import SUBMITTED
 
 ROOT = Path(__file__).parents[2]
 NIGHTS = (0.4, 1.0)
@@ -59,16 +58,16 @@ ONE_JOB = (Job(1.0, "s3a", "auto"),)
 TWO_JOBS = (Job(0.4, "s3a", "auto"), Job(1.0, "s3", "spark"))
 
 
-def if_taken(what, *params):
-    """The params, if `make test` takes this of SUBMITTED; else none: the soak's own params do the same and more, in the
-    same folders."""
-    return [] if marks_of(what, *SUBMITTED) else [*params]
+def in_its_turn(what, *params):
+    """The params, if it is its turn in `make test`; else none: the soak's own params do the same and more, in the same
+    folders."""
+    return [*params] if is_its_turn(what) else []
 
 
 @pytest.fixture(
     scope="session",
     params=[
-        *if_taken("a job", pytest.param(ONE_JOB, id="auto")),
+        *in_its_turn("a job on a cluster", pytest.param(ONE_JOB, id="auto")),
         pytest.param(TWO_JOBS, id="auto, then spark", marks=pytest.mark.soak),
     ],
 )
@@ -102,7 +101,7 @@ def nights(cluster, store, shared, jobs, begun):
 @pytest.fixture(
     scope="session",
     params=[
-        *if_taken("disturbed nights", ("parts",)),
+        *in_its_turn("nights that fail on a cluster", ("parts",)),
         pytest.param(("parts", "spark"), marks=pytest.mark.soak),
     ],
     ids="+".join,

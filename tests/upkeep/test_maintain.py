@@ -275,6 +275,7 @@ def test_maintenance_does_what_its_dry_run_foresaw_and_deletes_only_old_files(se
     assert changes_of(lake, "group_events") == [{False}, {True}]
 
 
+@pytest.mark.in_turn("upkeep by Delta")
 def test_delta_deletes_only_the_old_file_and_streams_see_one_commit(spark, kept, tmp_path, monkeypatch):
     """The same of two tables by Spark: VACUUM takes it seconds a table."""
     monkeypatch.setattr("kgroups_spark.upkeep.maintain.TABLES", {name: TABLES[name] for name in TWO_TABLES})
