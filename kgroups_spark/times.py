@@ -24,7 +24,10 @@ def parse_time(text: str) -> int:
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return to_epoch_ms(moment)
+    try:
+        return to_epoch_ms(moment.astimezone(UTC))
+    except OverflowError as error:
+        raise ValueError(f"invalid time {text!r}: it is not in the years 1 to 9999 of UTC") from error
 
 
 def _epoch_ms(text: str, number: int) -> int:

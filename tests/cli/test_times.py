@@ -48,6 +48,12 @@ def test_microseconds_are_refused():
         parse_time("1794810600000000")
 
 
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+00:01", "9999-12-31T23:59-00:01"])
+def test_a_time_whose_zone_moves_it_out_of_the_years_1_to_9999_is_refused(text):
+    with pytest.raises(ValueError, match="is not in the years 1 to 9999 of UTC"):
+        parse_time(text)
+
+
 def test_times_are_printed_to_the_millisecond_in_utc():
     in_berlin = datetime(2026, 11, 16, 7, 30, 0, 5_999, tzinfo=timezone(timedelta(hours=1)))
     assert format_time(in_berlin) == "2026-11-16T06:30:00.005Z"
