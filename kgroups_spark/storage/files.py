@@ -276,6 +276,6 @@ def path_in(folder: str, name: str) -> str:
 
 
 def folder_of(path: str) -> str:
-    """The folder of a file, by the file's path or URI."""
+    """The folder of a file or folder, by its path or URI."""
     place, question_mark, options = path.partition("?") if "://" in path else (path, "", "")
-    return f"{place.rpartition('/')[0]}{question_mark}{options}"
+    return f"{place.rstrip('/').rpartition('/')[0]}{question_mark}{options}"

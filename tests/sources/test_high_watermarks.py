@@ -92,6 +92,17 @@ def test_the_first_audit_ends_at_the_high_watermark(tmp_path: Path) -> None:
         assert (partition.new.end_offset, len(partition.new.pieces)) == (8, 2)
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_the_high_watermark_counts_if_a_partitions_folder_is_given_with_a_slash_at_its_end(
+    tmp_path: Path, scheme: str
+) -> None:
+    broker = Broker(tmp_path)
+    write_checkpoint(tmp_path, 8)
+    (partition,) = plan_audit(segment_logs([f"{scheme}{broker.log}/"]), None).partitions
+    assert partition.new is not None
+    assert partition.new.end_offset == 8
+
+
 def test_nothing_is_read_if_nothing_is_committed(tmp_path: Path) -> None:
     Broker(tmp_path)
     write_checkpoint(tmp_path, 0)
