@@ -135,7 +135,7 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
         is_cut = options.min_partitions > len(copies)
         runs = _runs(copy, start, end, share if is_cut else copy.size)
         borders = [start, *(run[0].base_offset for run in runs[1:]), None]
-        for run, (first, end_offset) in zip(runs, pairwise(borders), strict=True):
+        for run, (first, end_offset) in zip(runs, pairwise(borders), strict=False):
             pieces = [SegmentPiece(segment.path, 0, segment.size, segment) for segment in run]
             span = Span(copy.topic, copy.partition, pieces, first or 0, end_offset, run[-1].is_last)
             ranges.append(SegmentRange(span, end))

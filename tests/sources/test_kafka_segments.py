@@ -160,6 +160,14 @@ def test_a_log_that_begins_with_or_consists_of_an_empty_segment(tmp_path: Path, 
     assert offsets(tmp_path, minPartitions=least) == [(1, 10)]
 
 
+def test_a_partition_without_segments_in_the_range_has_no_records(tmp_path: Path) -> None:
+    put(tmp_path, "t", 0, batch(0, [(b"k", b"v")]))
+    (tmp_path / "t-1").mkdir()
+    assert [row["offset"] for row in read({"path": str(tmp_path), "subscribe": "t"})] == [0]
+    nothing = {"path": str(tmp_path), "subscribe": "t", "endingOffsets": '{"t": {"0": 0, "1": 0}}'}
+    assert read(nothing) == []
+
+
 def test_segments_outside_the_offsets_are_not_opened(tmp_path: Path) -> None:
     (first, _) = plan(two_partitions(tmp_path), startingOffsets='{"t": {"0": 12}}', endingOffsets='{"t": {"0": 20}}')
     assert [Path(piece.path).name for piece in first.span.pieces] == [f"{10:020}.log"]
