@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -271,8 +272,8 @@ def _distinct(names: Iterable[str]) -> list[str]:
     """The names, made distinct: two columns of the same name would become one in a dict."""
     found: list[str] = []
     for name in names:
-        number = sum(name == other.rpartition("_")[0] or name == other for other in found)
-        found.append(f"{name}_{number}" if name in found else name)
+        others = (f"{name}_{number}" for number in itertools.count(1))
+        found.append(next(each for each in itertools.chain([name], others) if each not in found))
     return found
 
 

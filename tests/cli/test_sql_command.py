@@ -99,6 +99,11 @@ def test_values_of_every_kind(lake: str, capsys: Captured) -> None:
     }  # fmt: skip
 
 
+def test_columns_of_one_name_get_names_that_no_other_column_has(lake: str, capsys: Captured) -> None:
+    assert main(["sql", "--lake", lake, "SELECT 1 AS a_2, 2 AS a, 3 AS a, 4 AS a_1", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"a_2": 1, "a": 2, "a_1": 3, "a_1_1": 4}
+
+
 def test_several_statements_from_a_file_and_from_stdin(
     lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
