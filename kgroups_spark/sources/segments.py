@@ -28,6 +28,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from kgroups_spark.client.properties_file import parse_properties
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.records.bounds import LARGEST_SPAN, Bounds
 from kgroups_spark.records.columns import BatchColumns
@@ -155,7 +156,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it has {_some_names(entries)}")
-    cluster_id = _property(entries, "meta.properties", "cluster.id", "=")
+    cluster_id = _property(entries, "meta.properties", "cluster.id")
     copies = [_list_partition(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
     return _with_committed(copies, folder)
 
@@ -193,7 +194,7 @@ def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | N
             segments = _live_segments(entries)
         except SegmentChanged:
             continue
-        topic_id = _property(entries, "partition.metadata", "topic_id", ":")
+        topic_id = _property(entries, "partition.metadata", "topic_id")
         return PartitionCopy(topic, partition, folder, segments, topic_id, cluster_id)
     raise AssertionError("_waits ends with an error")
 
@@ -379,14 +380,11 @@ def _check_one_cluster(copies: Sequence[PartitionCopy]) -> None:
             raise MixedClusters(f"the folders are not of one log: {what.replace('_', ' ')} {found}")
 
 
-def _property(entries: Sequence[Entry], file_name: str, key: str, separator: str) -> str | None:
-    """The value of `key` in a small properties file among the entries, or None."""
+def _property(entries: Sequence[Entry], file_name: str, key: str) -> str | None:
+    """The value of `key` in a small properties file among the entries, or None. Java escapes `=` and `:` in values."""
     for entry in entries:
         if entry.name == file_name:
-            for line in read_text(entry.path).splitlines():
-                name, _, value = line.partition(separator)
-                if name.strip() == key:
-                    return value.strip() or None
+            return parse_properties(read_text(entry.path)).get(key, "").strip() or None
     return None
 
 

@@ -53,6 +53,13 @@ def test_the_partitions_of_a_log_directory(tmp_path: Path) -> None:
     assert twelve.segments[1].size == len(segment(2))
 
 
+def test_a_cluster_id_is_read_as_java_writes_it(tmp_path: Path) -> None:
+    put(tmp_path / "meta.properties", "#\n#Wed Nov 25 23:26:51 UTC 2026\ncluster.id=ciWo7IWazngRchmPES6q5A\\=\\=\n")
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert copy.cluster_id == "ciWo7IWazngRchmPES6q5A=="
+
+
 def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-5" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path / f"{TOPIC}-5")])
