@@ -25,13 +25,14 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class StateShardWork:
-    """The work of an audit on one partition. `starts_again`: the log now begins after the last offset read, because
-    DeleteRecords removed records that newer snapshots replace; keys that it no longer has are dropped."""
+    """The work of an audit on one partition. `starts_again`: the offset at which the log now begins, if that is
+    after the last one read, because DeleteRecords removed records that newer snapshots replace; keys that it no longer
+    has are dropped."""
 
     topic: str
     partition: int
     ranges: tuple[LogRange, ...] = ()
-    starts_again: bool = False
+    starts_again: int | None = None
 
     @property
     def place(self) -> Place:
@@ -62,8 +63,8 @@ def read_and_replay(
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
-    if work.starts_again:
-        shard.start_again(work.ranges[0].start_offset)
+    if work.starts_again is not None:
+        shard.start_again(work.starts_again)
     records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
     is_kept = any(each.is_reread for each in work.ranges)
 

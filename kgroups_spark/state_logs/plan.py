@@ -140,8 +140,8 @@ def _is_deleted_from(topic: str) -> bool:
     return COORDINATOR_LOGS[topic].clean_up_policy == "delete"
 
 
-def _starts_again(topic: str, plan: PartitionPlan) -> bool:
-    return _is_deleted_from(topic) and plan.lost_from is not None
+def _starts_again(topic: str, plan: PartitionPlan) -> int | None:
+    return plan.lost_to if _is_deleted_from(topic) else None
 
 
 def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:

@@ -10,6 +10,7 @@ import pytest
 
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.state_logs.replay import Settings
+from tests.nights.nights_here import How, audit
 from tests.nights.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
 from tests.records.build import batch
@@ -110,6 +111,17 @@ def test_a_share_log_that_begins_after_the_records_read_is_replayed_without_the_
     before, state = nights.now(), nights.state
     nights.rebuild()
     assert (nights.now(), nights.state) == (before, state)
+
+
+def test_a_share_log_that_begins_after_the_records_read_and_has_none_yet_has_no_share_partitions():
+    others, share = f"__consumer_offsets-0/{0:020d}.log", "__share_group_state-1"
+    first = of_shares(0, shares.Record(0, *shares.KEYS[0], shares.snapshot(start=3)))
+    audited = audit({others: batch(0, [(b"k", b"v")]), f"{share}/{0:020d}.log": first})
+    assert len(audited.rows("share_partitions")) == 1
+    audited.night({others: batch(0, [(b"k", b"v")] * 2), f"{share}/{7:020d}.log": b""}, How())
+    assert audited.rows("share_partitions") == []
+    assert [entry.end_offset for entry in audited.newest.state_partitions] == [7]
+    assert audited.rebuilt().rows("share_partitions") == []
 
 
 def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
