@@ -20,6 +20,7 @@ from kgroups_spark.data_sources.read_options import (
     ending_offsets,
     number,
     require_known,
+    require_subscribed,
     starting_offsets,
     topics_of,
     truth,
@@ -254,15 +255,6 @@ def _require_no_shown_secret(options: Mapping[str, str]) -> None:
             raise BadOption(f"{name} is a secret that Spark can show: give it in a file, by the option commandConfig")
 
 
-def _require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int], int]) -> None:
-    if not topics:
-        raise BadOption("subscribe names no topic")
-    if others := sorted({topic for each in offsets for topic, _ in each} - set(topics)):
-        raise BadOption(
-            f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
-        )
-
-
 def parse_options(options: Mapping[str, str]) -> Options:
     """The parsed options. Raises BadOption for unknown names and impossible values, and the errors of
     client_properties."""
@@ -281,7 +273,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
     topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
     starts = starting_offsets(given.get("startingoffsets", "earliest"))
     ends = ending_offsets(given.get("endingoffsets", "latest"))
-    _require_subscribed(topics, starts, ends)
+    require_subscribed(topics, starts, ends)
     return Options(
         client=client_properties(bootstrap_servers, properties),
         topics=topics,

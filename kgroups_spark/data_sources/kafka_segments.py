@@ -16,6 +16,7 @@ from kgroups_spark.data_sources.read_options import (
     ending_offsets,
     number,
     require_known,
+    require_subscribed,
     starting_offsets,
     topics_of,
     truth,
@@ -162,11 +163,15 @@ def parse_options(options: Mapping[str, str]) -> Options:
     given = {name.lower(): value for name, value in options.items()}
     known = ("path", "paths", "subscribe", "startingOffsets", "endingOffsets", "minPartitions", "failOnDataLoss")
     require_known("kafka-segments", options, known)
+    topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
+    starts = starting_offsets(given.get("startingoffsets", "earliest"))
+    ends = ending_offsets(given.get("endingoffsets", "latest"))
+    require_subscribed(topics, starts, ends)
     return Options(
         folders=_folders(given.get("path"), given.get("paths")),
-        topics=topics_of(given.get("subscribe", OFFSETS_TOPIC)),
-        starting_offsets=starting_offsets(given.get("startingoffsets", "earliest")),
-        ending_offsets=ending_offsets(given.get("endingoffsets", "latest")),
+        topics=topics,
+        starting_offsets=starts,
+        ending_offsets=ends,
         min_partitions=number("minPartitions", given.get("minpartitions", "0")),
         fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
     )

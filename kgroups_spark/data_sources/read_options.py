@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean
@@ -26,6 +26,16 @@ def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> No
 def topics_of(subscribe: str) -> tuple[str, ...]:
     """Topics, separated by commas, each once."""
     return tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
+
+
+def require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int], int]) -> None:
+    """Raises BadOption if there is no topic, or if offsets are given for another one."""
+    if not topics:
+        raise BadOption("subscribe names no topic")
+    if others := sorted({topic for each in offsets for topic, _ in each} - set(topics)):
+        raise BadOption(
+            f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
+        )
 
 
 def starting_offsets(text: str) -> dict[tuple[str, int], int]:

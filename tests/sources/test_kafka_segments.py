@@ -191,6 +191,11 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
         ({"path": "x", "startingOffsets": "latest"}, 'startingOffsets is "earliest" or JSON'),
         ({"path": "x", "endingOffsets": '{"t": 4}'}, 'endingOffsets is "latest" or JSON'),
         ({"path": "x", "startingOffsets": '{"t": {"0": -1}}'}, "offset -1; 0 or more, or -2 for earliest"),
+        (
+            {"path": "x", "startingOffsets": '{"__consumer_offset": {"0": 5}}'},
+            "__consumer_offset, which subscribe does",
+        ),
+        ({"path": "x", "subscribe": " , "}, "subscribe names no topic"),
         ({"path": "x", "minPartitions": "many"}, "minPartitions is a number, not 'many'"),
         ({"path": "x", "failOnDataLoss": "no"}, "failOnDataLoss is true or false, not 'no'"),
         ({"paths": "x,y"}, "paths is a JSON list of folders, not 'x,y'"),
