@@ -23,9 +23,10 @@ SUMMARY = "compact small files, vacuum, and reduce old history"
 DESCRIPTION = """\
 Keeps a lake small and fast. It runs between audits, under the same claim. Answers stay the same.
   1. If --keep is given, older history is reduced as by Kafka's log cleaner: the last record of each key stays, even a
-  tombstone, and values of aborted transactions are removed. The state before it is saved first, so that a rebuild still
-  gives the same tables. 2. Small files are compacted and sorted by group, so that a query for one group reads a small
-  part of them. 3. Files that no version within --vacuum needs are deleted.
+     tombstone, and values of aborted transactions are removed. The state before it is saved first, so that a rebuild
+     still gives the same tables.
+  2. Small files are compacted and sorted by group, so that a query for one group reads a small part of them.
+  3. Files that no version within --vacuum needs are deleted.
 A killed run loses nothing; the next one does the rest."""
 EXAMPLES = """\
 examples:

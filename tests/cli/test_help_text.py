@@ -64,6 +64,14 @@ def test_no_help_is_wider_than_80_columns(monkeypatch: pytest.MonkeyPatch) -> No
     assert wide == []
 
 
+def test_each_point_of_a_list_begins_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = helps()["maintain"].splitlines()
+    points = [line for line in lines if re.search(r"\b\d\. [A-Z]", line)]
+    assert [line[:5] for line in points] == ["  1. ", "  2. ", "  3. "]
+    assert lines[lines.index(points[0]) + 1].startswith("     ")
+
+
 def test_no_word_of_the_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     before = {name: text.split() for name, text in helps().items()}
