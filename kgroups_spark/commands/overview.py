@@ -15,7 +15,7 @@ from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import GROUP_STATES, GROUP_TYPES
-from kgroups_spark.terminal.output import table_cell
+from kgroups_spark.terminal.output import table_cell, wrapped
 from kgroups_spark.terminal.style import Style
 from kgroups_spark.terminal.text_table import NULL, TextTable
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
@@ -42,13 +42,13 @@ def overview_lines(overview: Overview, *, program: str, lake: str, width: int | 
     """The screen, section by section with a blank line between them. `program`: the command that starts kgroups
     here."""
     sections = [
-        _title(overview, style),
+        _title(overview, width, style),
         _groups(overview, width, style),
         _expiring(overview, width, style),
         _moves(overview, width, style),
         _pending(overview, width, style),
         _findings_and_losses(overview, width, style),
-        _next_commands(overview, program, shell_word(lake), style),
+        _next_commands(overview, program, shell_word(lake), width, style),
     ]
     lines: list[str] = []
     for section in sections:
@@ -57,7 +57,7 @@ def overview_lines(overview: Overview, *, program: str, lake: str, width: int | 
     return lines
 
 
-def _title(overview: Overview, style: Style) -> list[str]:
+def _title(overview: Overview, width: int | None, style: Style) -> list[str]:
     audit = overview.audit
     records = sum(partition["records"] for partition in audit["partitions"] if partition.get("topic") is None)
     span = ""
@@ -68,13 +68,16 @@ def _title(overview: Overview, style: Style) -> list[str]:
         )
         span = f", {oldest} to {newest} UTC"
     read = f"this audit read {counted(records, 'record')}" if records else "nothing new to read"
-    return [
-        style.heading(f"__consumer_offsets: {counted(len(overview.groups), 'group')}, "
-                      f"{counted(len(overview.expiry), 'committed offset')}{span}"),
-        style.quiet(f"audit {audit['audit_id']}: {read}; judged as of {table_cell(audit['as_of'])} UTC, "
-                    f"retention {format_duration(audit['retention_ms'])} ({audit['retention_source']}), "
-                    f"rules of Kafka {audit['release_version']}"),
-    ]  # fmt: skip
+    contents = (
+        f"__consumer_offsets: {counted(len(overview.groups), 'group')}, "
+        f"{counted(len(overview.expiry), 'committed offset')}{span}"
+    )
+    basis = (
+        f"audit {audit['audit_id']}: {read}; judged as of {table_cell(audit['as_of'])} UTC, "
+        f"retention {format_duration(audit['retention_ms'])} ({audit['retention_source']}), "
+        f"rules of Kafka {audit['release_version']}"
+    )
+    return [*map(style.heading, wrapped(contents, width)), *map(style.quiet, wrapped(basis, width))]
 
 
 def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
@@ -102,8 +105,8 @@ def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
     kept = [row for row in overview.expiry if row["expires_at"] is None and row["expires_at_if_empty"] is not None]
     if kept:
         last = max(row["expires_at_if_empty"] for row in kept)
-        more = counted(len(kept), "more offset")
-        lines.append(style.quiet(f"{more} would expire by {table_cell(last)} if every group became Empty now"))
+        more = f"{counted(len(kept), 'more offset')} would expire by {table_cell(last)} if every group became Empty now"
+        lines += map(style.quiet, wrapped(more, width))
     return lines
 
 
@@ -151,7 +154,8 @@ def _findings_and_losses(overview: Overview, width: int | None, style: Style) ->
                 f"{partition['lost_to'] - 1} were compacted away before they could be read"
             )
     odd += audit["notes"]
-    lines = [style.warning(f"  {line}") for line in odd]
+    room = None if width is None else width - 2
+    lines = [style.warning(f"  {line}") for text in odd for line in wrapped(text, room)]
     table = TextTable(["SEVERITY", "FINDING", "GROUP", "SINCE (UTC)"])
     findings = sorted(overview.findings, key=lambda row: SEVERITIES.index(row["severity"]))
     for row in findings[:_ROWS_A_SECTION]:
@@ -163,7 +167,7 @@ def _findings_and_losses(overview: Overview, width: int | None, style: Style) ->
     return [style.heading("No findings, and every record could be used")]
 
 
-def _next_commands(overview: Overview, program: str, lake: str, style: Style) -> list[str]:
+def _next_commands(overview: Overview, program: str, lake: str, width: int | None, style: Style) -> list[str]:
     commands = [
         (f"{program} report --lake {lake} --output report.html", "all of it with plots, to open in a browser"),
         *_of_the_last_move(overview, program, lake),
@@ -173,10 +177,12 @@ def _next_commands(overview: Overview, program: str, lake: str, style: Style) ->
         (f"{program} pending --lake {lake} --hanging", "and how to end what hangs"),
     ]
     widest = max(len(command) for command, _ in commands)
-    return [
-        style.heading("Next"),
-        *(f"  {command:<{widest}}   {style.quiet('# ' + remark)}" for command, remark in commands),
-    ]
+    beside = all(width is None or len(f"  {'':{widest}}   # {remark}") <= width for _, remark in commands)
+    lines = [style.heading("Next")]
+    for command, text in commands:
+        remark = style.quiet(f"# {text}")
+        lines += [f"  {command:<{widest}}   {remark}"] if beside else [f"  {command}", f"      {remark}"]
+    return lines
 
 
 def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple[str, str]]:

@@ -211,15 +211,17 @@ def say(text: str) -> None:
     """Prints a line for a person on stderr, so that stdout has only rows. Control characters, including line feeds, are
     spelled out. On a terminal a sentence breaks between words; an indented line, such as a command to copy, does
     not."""
-    for line in _lines_for(sys.stderr, printable(text)):
+    text, width = printable(text), terminal_width(sys.stderr) if sys.stderr.isatty() else None
+    for line in [text] if text.startswith(" ") else wrapped(text, width):
         sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
-def _lines_for(out: TextIO, text: str) -> list[str]:
-    if text.startswith(" ") or not out.isatty() or display_width(text) <= terminal_width(out):
+def wrapped(text: str, width: int | None) -> list[str]:
+    """The text in lines of this width, broken between words; later lines are indented. None: in one line."""
+    if width is None or display_width(text) <= width:
         return [text]
-    first, *others = filled(words(text), terminal_width(out) - len(_GOES_ON))
+    first, *others = filled(words(text), width - len(_GOES_ON))
     return [first, *(_GOES_ON + line for line in others)]
 
 

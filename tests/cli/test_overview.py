@@ -80,6 +80,13 @@ def test_the_screen_shows_groups_expiry_transactions_findings_and_what_to_type()
     ]
 
 
+def test_no_line_of_the_screen_is_wider_than_a_terminal_of_80_columns():
+    lines = screen(80, audit=AUDIT | {"notes": ["partition 7 is missing: " + "no folder has it, " * 4]})
+    assert [line for line in lines if len(line) > 80] == []
+    report = lines.index("  kgroups report --lake ./lake --output report.html")
+    assert lines[report + 1] == "      # all of it with plots, to open in a browser"
+
+
 FINDING = {"severity": "notice", "finding": "mixed_commits", "group_id": "orders", "since": None}
 
 
