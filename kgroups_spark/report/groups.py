@@ -108,15 +108,17 @@ def _facts(known: Row | None) -> str:
 
 
 def _change(row: Row) -> str | None:
-    """`Stable → Empty`, `9 → 4`, the member or their number, or the cause; for several partitions only the cause."""
+    """`Stable → Empty`, `9 → 4`, the member, or the cause. For several events at once their cause or their number."""
     if row["member_id"] is not None:
         return str(row["member_id"]) if row["events"] == 1 else counted(row["events"], "member")
     cause = CAUSES.get(row["cause"], row["cause"])
+    if row["events"] > 1:
+        return cause or counted(row["events"], "change")
     before, after = (
         row[f"offset_{side}"] if row[f"offset_{side}"] is not None else row[f"value_{side}"]
         for side in ("before", "after")
     )
-    if row["events"] > 1 or before is None or after is None:
+    if before is None or after is None:
         return cause
     return f"{before} → {after}" + (f" ({cause})" if cause else "")
 

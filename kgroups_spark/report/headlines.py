@@ -80,9 +80,9 @@ def _moved(answers: Answers) -> list[Headline]:
     if not rows:
         return []
     groups = len({row["group_id"] for row in rows})
-    again = sum(row["read_again"] for row in rows)
-    were = "was" if groups == 1 else "were"
-    text = f"{counted(groups, 'group')} {were} rewound in the last 7 days, by up to {counted(again, 'record')}"
+    records = counted(sum(row["read_again"] for row in rows), "record")
+    were, read = ("was", "reads") if groups == 1 else ("were", "read")
+    text = f"{counted(groups, 'group')} {were} rewound in the last 7 days and {read} up to {records} again"
     return [Headline(f"{text}: {_names(rows)}.", "moves", True)]
 
 

@@ -308,7 +308,7 @@ def test_urgent_facts_come_first_in_words() -> None:
     assert headlines(reader) == [
         "1 group loses 2 offsets within 7 days: a. 1 of those offsets is due now.",
         "1 transaction likely hangs, with offsets of p.",
-        "1 group was rewound in the last 7 days, by up to 5 records: r.",
+        "1 group was rewound in the last 7 days and reads up to 5 records again: r.",
         "2 warnings found: ghost_member, hanging_transaction.",
         "3 records could not be used.",
         "1 offset of 1 group would be lost at once if the last member left: c.",
@@ -342,10 +342,12 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
             event_row("member_joined", "a b", member_id="m-1", log_offset=3, event_index=1),
             event_row("offset_rewound", "a b", **owned, offset_before=9, offset_after=4, cause="unknown", log_offset=5),
             event_row("group_removed", "gone", cause="expired", value_before="Empty"),
+            event_row("state_changed", "moody", value_before="Stable", value_after="Reconciling", log_offset=6),
+            event_row("state_changed", "moody", value_before="Reconciling", value_after="Stable", log_offset=7),
         ],
     )
     parts = group_parts(page_of(lake))
-    assert [*parts] == ["group-a%20b", "group-gone", "group-quiet"]
+    assert [*parts] == ["group-a%20b", "group-gone", "group-moody", "group-quiet"]
     assert Reader(parts["group-a%20b"]).of("td") == [
         *("t", "0", "1,234", "2026-11-15 06:30:00", "client-7", "/10.0.0.7", "2026-11-15 06:30:00"),
         *("t", "1", "5", "2026-11-15 06:30:00", "–", "–", "–"),
@@ -356,6 +358,7 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
     assert "classic, Stable, 1 member, 2 offsets" in parts["group-a%20b"]
     assert Reader(parts["group-gone"]).of("td") == ["2026-11-15 06:30:00", "group removed", "–", "–", "expired"]
     assert "is gone" in parts["group-gone"]
+    assert Reader(parts["group-moody"]).of("td") == ["2026-11-15 06:30:00", "state changed", "–", "–", "2 changes"]
     assert "td" not in Reader(parts["group-quiet"]).elements
 
 
