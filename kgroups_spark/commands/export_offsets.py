@@ -299,7 +299,8 @@ def _nothing(
     of_topic = " of these topics" if arguments.topic else ""
     when = reader.known_as_of() if as_of is None else f"as of {format_time_for_people(as_of)} UTC"
     negation = "a" if groups is None else "no"
-    advice = "" if groups is None else f": kgroups describe --group {shell_word(groups[0])} shows what it had, and when"
+    describe = f"kgroups describe --lake {shell_word(reader.location)} --group"
+    advice = "" if groups is None else f": {describe} {shell_word(groups[0])} shows what it had, and when"
     return f"{who} {has} {negation} committed offset{of_topic} ({when}){advice}; nothing was written"
 
 

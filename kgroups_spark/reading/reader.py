@@ -40,7 +40,7 @@ NO_QUERY = (
 )
 
 
-NAMES_ARE_LISTED = "kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one"
+NAMES_ARE_LISTED = "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one"
 
 
 # In each dialect a text, a quoted name, a comment, a cast, or a parameter. Only a parameter has a capturing group.

@@ -155,7 +155,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
         return _with_committed([_list_partition(folder, topic, int(itself[1]), None)], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
-        raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it has {_some_names(entries)}")
+        raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id")
     copies = [_list_partition(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
     return _with_committed(copies, folder)
@@ -388,8 +388,8 @@ def _property(entries: Sequence[Entry], file_name: str, key: str) -> str | None:
     return None
 
 
-def _some_names(entries: Sequence[Entry]) -> str:
+def _contents(entries: Sequence[Entry]) -> str:
     names = sorted(entry.name for entry in entries)
     if not names:
-        return "nothing"
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        return "is empty"
+    return f"has {', '.join(names[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")

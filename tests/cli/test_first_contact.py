@@ -63,7 +63,9 @@ def test_an_unknown_table_points_to_the_list_of_tables(lake: str, capsys: pytest
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("kgroups: Catalog Error: Table with name gruops does not exist!\n")
-    assert err.endswith("kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one\n")
+    assert err.endswith(
+        "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one\n"
+    )
 
 
 def test_reading_without_any_engine_suggests_the_smaller_extra(

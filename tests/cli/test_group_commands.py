@@ -555,7 +555,7 @@ def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
     code, _, err = kgroups(f"export-offsets --group newsletter-2024 --output {file}")
     assert code == 1
     assert "group 'newsletter-2024' has no committed offset" in err
-    assert "kgroups describe --group newsletter-2024" in err
+    assert ": kgroups describe --lake " in err and " --group newsletter-2024 shows what it had" in err
     assert not file.exists()
 
 

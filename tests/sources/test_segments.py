@@ -200,7 +200,7 @@ def test_a_partition_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: 
 
 
 def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
-    with pytest.raises(NoPartitions, match=r"no folder named __consumer_offsets-<partition>; it has nothing"):
+    with pytest.raises(NoPartitions, match=r"no folder named __consumer_offsets-<partition>; it is empty"):
         find_partitions([str(tmp_path)])
     for name in "abcdefg":
         put(tmp_path / name, b"")
