@@ -21,7 +21,8 @@ from typing import Any
 from kgroups_spark.records.bounds import NO_EPOCH, Bounds
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.headers import MARK_BYTES, BatchMark
-from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, RAW_BYTES, read_segment
+from kgroups_spark.records.scan import RAW_BYTES
+from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, read_segment
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import (

@@ -29,7 +29,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import PartWriter
-from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
+from kgroups_spark.records.scan import SMALLEST_CHUNK, Window
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
@@ -224,7 +224,7 @@ def patched(how: How) -> Iterator[None]:
     """Patches settings without an option: chunks, the least bytes of a range and records of a task, and the clock."""
     with ExitStack() as stack:
         if how.chunk_bytes is not None:
-            stack.enter_context(mock.patch("kgroups_spark.records.segment.Window", _windows_of(how.chunk_bytes)))
+            stack.enter_context(mock.patch("kgroups_spark.records.scan.Window", _windows_of(how.chunk_bytes)))
         if how.in_ranges:
             stack.enter_context(mock.patch("kgroups_spark.decoding.ranges.SMALLEST_CUT_BYTES", 1))
             stack.enter_context(mock.patch("kgroups_spark.audit.work.cut", lambda whole, _: cut(whole, MANY_SLOTS)))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from crc32c import crc32c
 
-from kgroups_spark.records import batches, damage, segment
+from kgroups_spark.records import batches, damage, scan, segment
 from kgroups_spark.records.batches import MOST_RECORDS
 from kgroups_spark.records.checksums import DIRECT, Checksums
 from kgroups_spark.records.columns import CorruptBatch
@@ -85,7 +85,7 @@ HOSTILE = [
 @contextmanager
 def counted_work(work: dict[str, int]) -> Iterator[None]:
     """Bytes searched, headers walked over, bytes moved and given to a new buffer."""
-    plausible, walk, to_front = damage._plausible, segment.walk, Window._to_front
+    plausible, walk, to_front = damage._plausible, scan.walk, Window._to_front
 
     def searching(data: np.ndarray, low: int, high: int, above: int) -> list[int]:
         work["searched"] = work.get("searched", 0) + high - low
@@ -102,7 +102,7 @@ def counted_work(work: dict[str, int]) -> Iterator[None]:
 
     with (
         mock.patch.object(damage, "_plausible", searching),
-        mock.patch.object(segment, "walk", walking),
+        mock.patch.object(scan, "walk", walking),
         mock.patch.object(Window, "_to_front", moving),
     ):
         yield
@@ -114,7 +114,7 @@ def work_of(log: bytes) -> dict[str, int]:
         reader = read_segment(io.BytesIO(log))
         for _ in reader:
             pass
-    return {**work, "summed": reader._sums.summed}
+    return {**work, "summed": reader._scan._sums.summed}
 
 
 @pytest.mark.parametrize("make", HOSTILE, ids=lambda make: make.__name__)
