@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kgroups_spark.cluster.answers import TopicMetadata
 from kgroups_spark.cluster.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
-from kgroups_spark.cluster.cluster import Cluster, ClusterUnreachable, TopicMetadata
+from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.configs import Configs, describe_configs, groups_with_configs
+from kgroups_spark.cluster.errors import ClusterUnreachable
 from kgroups_spark.counts import counted
 from kgroups_spark.state_logs.replay import Settings
 

@@ -60,7 +60,7 @@ def _newest_appended(work: AuditWork) -> int | None:
     if work.source is None or cluster is None:
         return None
     # Imported here, like all code for a cluster, because kafka-python is slow to import.
-    from kgroups_spark.cluster.cluster import ClusterUnreachable
+    from kgroups_spark.cluster.errors import ClusterUnreachable
     from kgroups_spark.cluster.live_log import LiveLog, times_appended
     from kgroups_spark.sources.partition_log import LeaderLost
 

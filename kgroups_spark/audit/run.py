@@ -174,7 +174,7 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
         topic_offsets_notes,
         topic_offsets_table,
     )
-    from kgroups_spark.cluster.cluster import ClusterUnreachable
+    from kgroups_spark.cluster.errors import ClusterUnreachable
 
     committed = committed_partitions(work.lake)
     work.progress(f"asking for the ends of {counted(len({topic for topic, _ in committed}), 'topic')}")

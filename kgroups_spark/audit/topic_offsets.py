@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, OffsetAnswer, TopicMetadata
+from kgroups_spark.cluster.answers import OffsetAnswer, TopicMetadata
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import UNKNOWN_TOPIC
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.lake import Lake

@@ -6,31 +6,24 @@ or a leader change, is retried until time is up; any other failure is an error w
 
 from __future__ import annotations
 
-import base64
 import math
 import random
 import socket
 import time
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
-
-from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from kgroups_spark.client.properties import ClientProperties
 from kgroups_spark.cluster.answers import (
     FetchAnswer,
     OffsetAnswer,
-    PartitionMetadata,
     TopicMetadata,
     fetch_answer,
     newer,
     no_offset,
     no_records,
     offset_answer,
-    topic_id_text,
     topic_metadata,
 )
 from kgroups_spark.cluster.connection import (
@@ -43,30 +36,12 @@ from kgroups_spark.cluster.connection import (
 from kgroups_spark.cluster.errors import (
     PASSING,
     UNKNOWN_TOPIC,
-    AuthenticationFailed,
     ClusterUnreachable,
     KafkaRefused,
-    NotAuthorized,
-    WrongProtocol,
 )
 from kgroups_spark.cluster.patience import LEAST_TIME, LONGEST_PAUSE, SHORTEST_PAUSE, Patience
+from kgroups_spark.cluster.requests import fetch_request, list_offsets_request, metadata_request
 from kgroups_spark.errors import KgroupsError
-
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "AuthenticationFailed",
-    "Cluster",
-    "ClusterUnreachable",
-    "FetchAnswer",
-    "KafkaRefused",
-    "NotAuthorized",
-    "OffsetAnswer",
-    "PartitionMetadata",
-    "TopicMetadata",
-    "WrongProtocol",
-    "topic_id_text",
-]
 
 EARLIEST, LATEST = -2, -1
 
@@ -76,10 +51,6 @@ CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
 METADATA_AGE_MS = 300_000
 # For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
-# The first version of Fetch with topic ids, not names (KIP-516): a topic created again is then another one.
-FETCH_BY_ID = 13
-# Older versions return messages converted to the formats before 0.11, or create topics on request.
-OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
 # Before 2.4 the metadata may have stale leader epochs (KAFKA-9212).
 METADATA_WITH_SOUND_EPOCHS = 9
 
@@ -181,26 +152,15 @@ class Cluster:
             return no_records(known.error or "UNKNOWN_TOPIC_OR_PARTITION")
         if metadata.leader is None or metadata.leader not in self._nodes:
             return no_records("LEADER_NOT_AVAILABLE")
-        wanted = FetchRequest.FetchTopic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=metadata.leader_epoch,
-            fetch_offset=offset,
-            last_fetched_epoch=-1 if last_epoch is None else last_epoch,
-            log_start_offset=-1,
-            partition_max_bytes=max_bytes,
-        )
-        request = FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
+        request = fetch_request(
+            topic,
+            topic_id,
+            partition,
+            offset,
+            leader_epoch=metadata.leader_epoch,
+            last_epoch=last_epoch,
             max_bytes=max_bytes,
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            session_id=0,  # no session: requests are independent
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=topic, topic_id=_uuid(topic_id), partitions=[wanted])],
-            forgotten_topics_data=[],
-            rack_id="",  # brokers then name no replica nearby (KIP-392)
-            min_version=OLDEST_FETCH,
-            max_version=None if topic_id else FETCH_BY_ID - 1,
+            max_wait_ms=max_wait_ms,
         )
         try:
             timeout = min(self._request_timeout, max(self.timeout_ms / 1000, LEAST_TIME))
@@ -254,11 +214,9 @@ class Cluster:
 
     def _metadata(self, names: Sequence[str] | None, *, timeout_ms: float | None = None) -> Any:
         """Metadata of topics, with the brokers, which are kept; None: of all topics."""
-        wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         patience = self._patience(timeout_ms)
         while True:
-            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=OLDEST_METADATA)
-            response = self.send(request, timeout_ms=patience.left_ms)
+            response = self.send(metadata_request(names), timeout_ms=patience.left_ms)
             # A broker that has just started may know of none, itself included.
             if response.brokers:
                 break
@@ -288,28 +246,11 @@ class Cluster:
     def _offsets_of_leader(
         self, leader: int, partitions: dict[str, list[int]], at: int
     ) -> dict[tuple[str, int], OffsetAnswer]:
-        one = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
-        wanted = [
-            ListOffsetsRequest.ListOffsetsTopic(
-                name=name,
-                partitions=[
-                    one(
-                        partition_index=number,
-                        current_leader_epoch=self._topics[name].partitions[number].leader_epoch,
-                        timestamp=at,
-                    )
-                    for number in numbers
-                ],
-            )
+        epochs = {
+            name: {number: self._topics[name].partitions[number].leader_epoch for number in numbers}
             for name, numbers in partitions.items()
-        ]
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            topics=wanted,
-            timeout_ms=int(1000 * self._request_timeout),
-            min_version=OLDEST_LIST_OFFSETS,
-        )
+        }
+        request = list_offsets_request(epochs, at, timeout_ms=int(1000 * self._request_timeout))
         try:
             connection = self._connection(self._nodes[leader], self._request_timeout)
             response = self._ask(connection, request, self._request_timeout)
@@ -396,10 +337,6 @@ def canonical_addresses(address: Address) -> list[Address]:
     except socket.gaierror:
         return [address]
     return [(socket.getfqdn(str(place[0])), address[1]) for *_, place in found]
-
-
-def _uuid(topic_id: str | None) -> uuid.UUID | None:
-    return None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
 
 
 def _place(address: Address) -> str:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 
-from kgroups_spark.cluster.cluster import Cluster, KafkaRefused
-from kgroups_spark.cluster.errors import error_name
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.errors import KafkaRefused, error_name
 
 Kind = Literal["topic", "broker", "group"]
 

@@ -10,7 +10,8 @@ import io
 import time
 from dataclasses import dataclass
 
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, FetchAnswer
+from kgroups_spark.cluster.answers import FetchAnswer
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import (
     PASSING,
     UNKNOWN_TOPIC,

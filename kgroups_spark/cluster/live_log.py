@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kgroups_spark.client.properties import ClientProperties
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, TopicMetadata
+from kgroups_spark.cluster.answers import TopicMetadata
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import ClusterUnreachable, not_authorized
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
 from kgroups_spark.errors import KgroupsError, UsageError

@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.cluster import live_log
-from kgroups_spark.cluster.cluster import ClusterUnreachable
+from kgroups_spark.cluster.errors import ClusterUnreachable
 from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress

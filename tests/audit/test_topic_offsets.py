@@ -9,7 +9,8 @@ import pytest
 
 from kgroups_spark.audit import topic_offsets as module
 from kgroups_spark.audit.topic_offsets import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, TopicMetadata
+from kgroups_spark.cluster.answers import TopicMetadata
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.nights.fake_brokers import FakeBrokers, topic
 

@@ -24,7 +24,8 @@ from confluent_kafka.admin import (
 from kgroups_spark.client.properties import client_properties, read_properties_file
 from kgroups_spark.client.security import tokens
 from kgroups_spark.client.security.tokens import NoToken
-from kgroups_spark.cluster.cluster import AuthenticationFailed, Cluster, ClusterUnreachable, WrongProtocol
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable, WrongProtocol
 from tests.broker.brokers import Brokers, Security
 from tests.sources.security.handshakes import chain, private_key
 from tests.sources.security.token_server import fresh_jwt, token_server

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer
 from kgroups_spark.cluster.errors import NotAuthorized
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs

@@ -16,7 +16,7 @@ import pytest
 
 from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.cluster import fetch
-from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener, live_logs
 from kgroups_spark.decoding import commit_rows

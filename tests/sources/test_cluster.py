@@ -12,20 +12,10 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.client.properties import client_properties
-from kgroups_spark.cluster.cluster import (
-    EARLIEST,
-    LATEST,
-    AuthenticationFailed,
-    Cluster,
-    ClusterUnreachable,
-    FetchAnswer,
-    KafkaRefused,
-    OffsetAnswer,
-    PartitionMetadata,
-    WrongProtocol,
-    topic_id_text,
-)
+from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer, PartitionMetadata, topic_id_text
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.connection import BrokerConnection
+from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable, KafkaRefused, WrongProtocol
 from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.sources.fake_cluster import FakeTime, fake_time
 from tests.sources.metadata_answers import Metadata, Start, cluster_at

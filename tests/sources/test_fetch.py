@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kgroups_spark.cluster import fetch
-from kgroups_spark.cluster.cluster import FetchAnswer
+from kgroups_spark.cluster.answers import FetchAnswer
 from kgroups_spark.cluster.errors import KafkaRefused, NotAuthorized
 from kgroups_spark.cluster.fetch import (
     LogStartMoved,

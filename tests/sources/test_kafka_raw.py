@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cluster.cluster import PartitionMetadata, TopicMetadata
+from kgroups_spark.cluster.answers import PartitionMetadata, TopicMetadata
 from kgroups_spark.cluster.fetch import LogStartMoved
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
 from kgroups_spark.data_sources import kafka_raw

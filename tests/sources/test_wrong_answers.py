@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
-from kgroups_spark.cluster.answers import fetch_answer
-from kgroups_spark.cluster.cluster import EARLIEST, ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol
+from kgroups_spark.cluster.answers import FetchAnswer, fetch_answer
+from kgroups_spark.cluster.cluster import EARLIEST
+from kgroups_spark.cluster.errors import ClusterUnreachable, KafkaRefused, WrongProtocol
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
 from tests.sources.fetched_logs import LOG, open_log, read

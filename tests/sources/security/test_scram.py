@@ -9,7 +9,8 @@ import pytest
 
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.client.security.scram import LEAST_ITERATIONS, require_strong
-from kgroups_spark.cluster.cluster import AuthenticationFailed, Cluster
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.errors import AuthenticationFailed
 from tests.sources.fake_broker import FakeBroker
 
 FIRST = b"n,,n=ali,r=abc"
