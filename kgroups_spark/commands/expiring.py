@@ -125,10 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     asked = Asked.of(arguments, reader)
     found = Found()
-    if arguments.offsets:
-        rows: Iterable[Row] = found.offsets_of(offset_rows(reader, asked))
-    else:
-        rows = found.groups_of(group_rows(reader, asked))
+    rows: Iterable[Row] = found.among(offset_rows(reader, asked) if arguments.offsets else group_rows(reader, asked))
     columns: Sequence[Column] = OFFSET_COLUMNS if arguments.offsets else GROUP_COLUMNS
     stored = [column for column in columns if column.name != "expires_in"]  # for the screen only
     if form is not None:
@@ -154,9 +151,9 @@ class Asked:
     """The question in the options. `retention_ms` None: the audit's; `until_ms` None: no limit. Epoch ms and ms."""
 
     as_of_ms: int
-    until_ms: int | None
-    if_empty: bool
-    retention_ms: int | None
+    until_ms: int | None = None
+    if_empty: bool = False
+    retention_ms: int | None = None
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, reader: LakeReader) -> Asked:
@@ -173,15 +170,10 @@ class Found:
     offsets: int = 0
     groups: set[tuple[int, str]] = field(default_factory=set)
 
-    def offsets_of(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def among(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, of offsets or of groups, counted as they pass."""
         for row in rows:
-            self.offsets += 1
-            self.groups.add((row["offsets_partition"], row["group_id"]))
-            yield row
-
-    def groups_of(self, rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
-            self.offsets += row["offset_count"]
+            self.offsets += row.get("offset_count", 1)
             self.groups.add((row["offsets_partition"], row["group_id"]))
             yield row
 
@@ -196,12 +188,11 @@ def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
     """A row for each offset, the soonest first. The engine returns only offsets that expire as asked."""
     if asked.retention_ms is not None:
         # Sorted here, because the moments differ from those in the lake.
-        lots = (offsets for offsets in decided_again(reader, asked))
-        yield from sorted(itertools.chain.from_iterable(lots), key=_soonest_first)
+        yield from sorted(itertools.chain.from_iterable(decided_again(reader, asked)), key=_soonest_first)
         return
     query = f"{_decisions(asked)} ORDER BY moment, group_id, topic, partition"
     for row in reader.stream(query, _parameters(asked)):
-        (offset,) = expiring_offsets([row], as_of_ms=asked.as_of_ms, until_ms=asked.until_ms, if_empty=asked.if_empty)
+        (offset,) = expiring_offsets([row], asked)
         yield offset
 
 
@@ -275,7 +266,7 @@ def decided_again(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
         offsets = _with_groups(_with_moment(clean_up.of_offsets(tables), asked), tables["groups"])
         for start in range(0, offsets.num_rows, ROWS_AT_ONCE):
             rows = to_rows(offsets.slice(start, ROWS_AT_ONCE))
-            yield expiring_offsets(rows, as_of_ms=asked.as_of_ms, until_ms=asked.until_ms, if_empty=asked.if_empty)
+            yield expiring_offsets(rows, asked)
 
 
 def _with_moment(offsets: pa.Table, asked: Asked) -> pa.Table:
@@ -295,19 +286,16 @@ def _with_groups(offsets: pa.Table, groups: pa.Table) -> pa.Table:
     return offsets.append_column("group_type", found["group_type"]).append_column("state", found["state"])
 
 
-def expiring_offsets(
-    decisions: Iterable[dict[str, Any]], *, as_of_ms: int, until_ms: int | None, if_empty: bool
-) -> list[dict[str, Any]]:
-    """The offsets that have a moment of expiry up to `until_ms` (epoch ms; None: no limit), the soonest first;
-    `expires_in` is its distance from the as-of time. With `if_empty`, moment and reason are those of the group without
-    members."""
+def expiring_offsets(decisions: Iterable[Row], asked: Asked) -> list[Row]:
+    """The offsets that expire as asked, the soonest first. `expires_in` counts from the as-of time. If asked as if the
+    groups were empty, moment and reason are those of the group without members."""
     rows = []
     for decision in decisions:
-        row = _as_if_empty(decision, as_of_ms) if if_empty else decision
+        row = _as_if_empty(decision, asked.as_of_ms) if asked.if_empty else decision
         moment = row["expires_at"]
-        if moment is None or (until_ms is not None and to_epoch_ms(moment) > until_ms):
+        if moment is None or (asked.until_ms is not None and to_epoch_ms(moment) > asked.until_ms):
             continue
-        rows.append(row | {"expires_in": expires_in(to_epoch_ms(moment) - as_of_ms)})
+        rows.append(row | {"expires_in": expires_in(to_epoch_ms(moment) - asked.as_of_ms)})
     return sorted(rows, key=_soonest_first)
 
 
@@ -315,7 +303,7 @@ def _soonest_first(row: Row) -> tuple[Any, ...]:
     return row["expires_at"], row["group_id"], row["topic"], row["partition"]
 
 
-def _as_if_empty(decision: dict[str, Any], as_of_ms: int) -> dict[str, Any]:
+def _as_if_empty(decision: Row, as_of_ms: int) -> Row:
     moment = decision["expires_at_if_empty"]
     if moment is None or moment == decision["expires_at"]:
         return decision
@@ -332,10 +320,10 @@ def expires_in(duration_ms: int) -> str:
     return "now" if duration_ms <= 0 else format_duration(duration_ms)
 
 
-def expiring_groups(offsets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def expiring_groups(offsets: Iterable[Row]) -> list[Row]:
     """A row for each group, from its offsets in order: the first one's moment and reason, and the number of offsets. If
     several reasons apply at that moment, the first by name."""
-    groups: dict[tuple[int, str], dict[str, Any]] = {}
+    groups: dict[tuple[int, str], Row] = {}
     for row in offsets:
         group = groups.setdefault((row["offsets_partition"], row["group_id"]), row | {"offset_count": 0})
         if _first_moment(row) < _first_moment(group):

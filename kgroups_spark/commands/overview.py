@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
+from kgroups_spark.commands.expiring import Asked, expiring_groups, expiring_offsets
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_word
@@ -92,8 +92,8 @@ def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
 
 
 def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
-    as_of_ms = to_epoch_ms(overview.audit["as_of"])
-    groups = expiring_groups(expiring_offsets(overview.expiry, as_of_ms=as_of_ms, until_ms=None, if_empty=False))
+    asked = Asked(to_epoch_ms(overview.audit["as_of"]))
+    groups = expiring_groups(expiring_offsets(overview.expiry, asked))
     table = TextTable(["GROUP", "TYPE", "STATE", "#OFFSETS", "EXPIRES-AT (UTC)", "IN", "WHY"])
     for row in groups[:_ROWS_A_SECTION]:
         cells = [row[name] for name in ("group_id", "group_type", "state", "offset_count", "expires_at", "expires_in")]

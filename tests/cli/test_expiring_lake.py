@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
+from kgroups_spark.commands.expiring import Asked, expiring_groups, expiring_offsets
 from kgroups_spark.durations import parse_duration
 from kgroups_spark.reading import reader as reading
 from kgroups_spark.tables.schemas import arrow_schema
@@ -129,5 +129,5 @@ def in_python(options: list[str], current: dict[str, list[Row]]) -> list[Row]:
     until_ms = None
     if "--within" in options:
         until_ms = NOW + parse_duration(options[options.index("--within") + 1])
-    offsets = expiring_offsets(rows, as_of_ms=NOW, until_ms=until_ms, if_empty="--if-empty" in options)
+    offsets = expiring_offsets(rows, Asked(NOW, until_ms=until_ms, if_empty="--if-empty" in options))
     return offsets if "--offsets" in options else expiring_groups(offsets)

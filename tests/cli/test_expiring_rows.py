@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kgroups_spark.commands.expiring import GROUP_COLUMNS, OFFSET_COLUMNS, expiring_groups, expiring_offsets
+from kgroups_spark.commands.expiring import GROUP_COLUMNS, OFFSET_COLUMNS, Asked, expiring_groups, expiring_offsets
 from kgroups_spark.tables.current import GROUPS, OFFSET_EXPIRY
 from kgroups_spark.times import to_epoch_ms
 
@@ -36,7 +36,7 @@ ALL = [ACTIVE, LATE, SOON, SOON_TOO, DUE]
 
 def found(until=None, if_empty=False):
     until_ms = None if until is None else to_epoch_ms(until)
-    rows = expiring_offsets(ALL, as_of_ms=AS_OF_MS, until_ms=until_ms, if_empty=if_empty)
+    rows = expiring_offsets(ALL, Asked(AS_OF_MS, until_ms=until_ms, if_empty=if_empty))
     return [(row["group_id"], row["partition"], row["expires_in"]) for row in rows]
 
 
@@ -61,12 +61,12 @@ def test_if_empty_uses_the_expiry_of_the_group_without_members():
 )
 def test_if_empty_gives_the_reason_of_the_group_without_members(if_empty, reason, verdict):
     row = decision("active", if_empty=if_empty, reason="group_active")
-    [found_row] = expiring_offsets([row], as_of_ms=AS_OF_MS, until_ms=None, if_empty=True)
+    [found_row] = expiring_offsets([row], Asked(AS_OF_MS, if_empty=True))
     assert (found_row["expires_at"], found_row["reason"], found_row["decision"]) == (if_empty, reason, verdict)
 
 
 def test_a_group_is_one_row_with_its_soonest_expiry_and_its_offset_count():
-    offsets = expiring_offsets(ALL, as_of_ms=AS_OF_MS, until_ms=None, if_empty=False)
+    offsets = expiring_offsets(ALL, Asked(AS_OF_MS))
     rows = [
         (row["group_id"], row["offset_count"], row["reason"], row["expires_at"]) for row in expiring_groups(offsets)
     ]
@@ -79,7 +79,7 @@ def test_a_group_is_one_row_with_its_soonest_expiry_and_its_offset_count():
 
 def test_a_group_in_two_partitions_is_two_rows():
     twice = [SOON, SOON | {"offsets_partition": 4}]
-    offsets = expiring_offsets(twice, as_of_ms=AS_OF_MS, until_ms=None, if_empty=False)
+    offsets = expiring_offsets(twice, Asked(AS_OF_MS))
     assert [row["offsets_partition"] for row in expiring_groups(offsets)] == [3, 4]
 
 
