@@ -128,9 +128,11 @@ def plan_audit(
     logs are not the lake's.
     """
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
-    if last is not None and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
+    # Older versions recorded ids from meta.properties with Java's backslashes, which no id has itself.
+    before = (last.cluster_id or "").replace("\\", "") if last else ""
+    if before and cluster_ids and before not in cluster_ids:
         raise AnotherLog(
-            f"this is another log: the lake holds cluster {last.cluster_id}, what was given is of cluster "
+            f"this is another log: the lake holds cluster {before}, what was given is of cluster "
             f"{min(cluster_ids)}; use a new lake"
         )
     known = known_corrupt or {}
@@ -144,7 +146,7 @@ def plan_audit(
         )
         for log in logs
     ]
-    cluster_id = next(iter(cluster_ids), last.cluster_id if last else None)
+    cluster_id = next(iter(cluster_ids), before or None)
     notes = [
         f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they "
         f"were read: the log starts at {p.log_start_offset} now"
