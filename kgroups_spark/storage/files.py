@@ -269,7 +269,7 @@ PYARROWS_SCHEME = {"wasbs": "abfss"}
 def path_in(folder: str, name: str) -> str:
     """The path of a name in a folder. A URI may end with options of its file system:
     s3://bucket/logs?region=eu-west-1."""
-    if "://" not in folder:
+    if "://" not in folder and not folder.startswith("file:/"):
         return str(Path(folder).expanduser().absolute() / name)
     place, question_mark, options = folder.partition("?")
     return f"{place.rstrip('/')}/{name}{question_mark}{options}"

@@ -73,6 +73,12 @@ def test_a_uri_gives_uris(tmp_path: Path) -> None:
     assert last_batch(copy).last_offset.tolist() == [4]
 
 
+def test_a_uri_with_one_slash_is_as_one_with_three(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
+    (copy,) = find_partitions([f"file:{tmp_path}"])
+    assert last_batch(copy).last_offset.tolist() == [4]
+
+
 def test_another_topic(tmp_path: Path) -> None:
     put(tmp_path / "__share_group_state-1" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path)], "__share_group_state")
