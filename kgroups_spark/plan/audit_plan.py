@@ -301,7 +301,7 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
         return
     found = log.headers_at(before.last_batch_offset)
     _require_not_rewritten(log, before, found)
-    _require_same_borders(log, before.last_batch_offset, before.end_offset, found)
+    _require_same_borders(log, (before.last_batch_offset, before.end_offset), found)
     crc = found.crc[found.base_offset == before.last_batch_offset]
     if len(crc) and int(crc[0]) != before.last_batch_crc and is_untouched(found, before):
         raise AnotherLog(
@@ -326,17 +326,17 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
     return replace(before, last_leader_epoch=epoch)
 
 
-def _require_same_borders(log: PartitionLog, last_batch_offset: int, end_offset: int, found: BatchColumns) -> None:
+def _require_same_borders(log: PartitionLog, borders: Sequence[int], found: BatchColumns) -> None:
     """Raises MaybeCutBack if a batch goes on across the start or the end of the last one that was read. The cleaner
     keeps a batch's first and last offset; old messages that became a batch have no leader epoch."""
-    border = np.where(found.base_offset < last_batch_offset, last_batch_offset, end_offset)
-    is_across = (found.base_offset <= last_batch_offset) & (found.last_offset >= border) & (found.leader_epoch >= 0)
-    for row in np.flatnonzero(is_across).tolist():
-        raise MaybeCutBack(
-            f"this is another log, or one that was cut back and written again: {log.where} has a batch from offset "
-            f"{int(found.base_offset[row])} to {int(found.last_offset[row])}, across the end of one that the lake has "
-            f"read (offset {int(border[row])}); use a new lake"
-        )
+    for border in borders:
+        is_across = (found.base_offset < border) & (found.last_offset >= border) & (found.leader_epoch >= 0)
+        for row in np.flatnonzero(is_across).tolist():
+            raise MaybeCutBack(
+                f"this is another log, or one that was cut back and written again: {log.where} has a batch from "
+                f"offset {int(found.base_offset[row])} to {int(found.last_offset[row])}, where one that the lake has "
+                f"read ends before offset {border}; use a new lake"
+            )
 
 
 def _require_not_rewritten(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
