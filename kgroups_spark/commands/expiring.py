@@ -32,7 +32,7 @@ from kgroups_spark.terminal.options import (
 )
 from kgroups_spark.terminal.output import Column, say, write_rows
 from kgroups_spark.terminal.output_file import require_place, write_file
-from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
+from kgroups_spark.times import LAST_MS, format_time_for_people, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]
 
@@ -180,7 +180,7 @@ class Found:
 
 def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
     if arguments.within is not None:
-        return as_of_ms + int(arguments.within)
+        return min(as_of_ms + int(arguments.within), LAST_MS)
     return None if arguments.until is None else int(arguments.until)
 
 

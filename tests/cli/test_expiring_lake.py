@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from kgroups_spark.durations import parse_duration
 from kgroups_spark.reading import reader as reading
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.terminal.output import plain_value
-from kgroups_spark.times import to_datetime
+from kgroups_spark.times import LAST_MS, to_datetime
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import twin_cases
@@ -131,3 +132,12 @@ def in_python(options: list[str], current: dict[str, list[Row]]) -> list[Row]:
         until_ms = NOW + parse_duration(options[options.index("--within") + 1])
     offsets = expiring_offsets(rows, Asked(NOW, until_ms=until_ms, if_empty="--if-empty" in options))
     return offsets if "--offsets" in options else expiring_groups(offsets)
+
+
+@pytest.mark.parametrize("options", ["", "--retention 8d"])
+def test_a_duration_after_an_audit_of_the_last_day_ends_with_the_year_9999(
+    tmp_path: Path, options: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = write_lake(tmp_path / "lake", {"audits": ledger({"as_of": to_datetime(LAST_MS)})})
+    assert main(["expiring", "--lake", lake, "--within", "7d", *options.split()]) == 0
+    assert "will expire by 9999-12-31 23:59:59 UTC" in capsys.readouterr().err
