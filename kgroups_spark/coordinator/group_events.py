@@ -71,10 +71,6 @@ EVENTS = (
 )
 
 
-# In the order of facts_of.
-_CHANGES = ("group_type_changed", "state_changed", "generation_changed")
-
-
 class GroupEvent(NamedTuple):
     """A row of `group_events` without audit_id and offsets_partition. Times are in ms, None if the record has none."""
 

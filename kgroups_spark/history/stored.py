@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -54,13 +54,13 @@ class Stored:
         """The lake's tables as the tasks of a writer reach them, with a sink's history."""
         return cls(writer.lake, writer.name == "parts", [*parts], [*packed])
 
-    def tables(self, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
-        """The newest versions of tables of history, with the columns that a replay takes."""
-        return {name: self._history(name, None) for name in names}
+    def tables(self) -> dict[str, StoredTable]:
+        """The newest versions of the tables of history, with the columns that a replay takes."""
+        return {name: self._history(name, None) for name in HISTORY}
 
-    def tables_as_of(self, then: LakeAsOfAudit, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
+    def tables_as_of(self, then: LakeAsOfAudit) -> dict[str, StoredTable]:
         """The same as an audit left them."""
-        return {name: self._history(name, then.version(name)) for name in names}
+        return {name: self._history(name, then.version(name)) for name in HISTORY}
 
     def _history(self, name: str, version: int | None) -> StoredTable:
         return self.table(name, name, _columns(name), version, OF_HISTORY.get(name, ()))

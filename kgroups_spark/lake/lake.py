@@ -303,9 +303,9 @@ def never_null(field: StructField) -> Column:
     return F.coalesce(field.name, zero.cast(field.dataType)).alias(field.name, metadata=field.metadata)
 
 
-def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:
+def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
     """The answers of the calls, in order. Threads help because small commits mostly wait. Raises the error of the first
     call, in that order, that failed."""
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(call) for call in calls]
         return [call.result() for call in running]

@@ -40,13 +40,12 @@ def topic_partitions_value(text: str) -> TopicPartitions:
     return TopicPartitions(topic, tuple(map(int, words)))
 
 
-def add_group_options(parser: argparse.ArgumentParser, *, all_groups: bool = True) -> None:
+def add_group_options(parser: argparse.ArgumentParser) -> None:
     """`--group`, which may be repeated, and `--all-groups`."""
     parser.add_argument(
         "--group", action="append", default=[], metavar="G", help="the group; may be given several times"
     )
-    if all_groups:
-        parser.add_argument("--all-groups", action="store_true", help="every group that exists")
+    parser.add_argument("--all-groups", action="store_true", help="every group that exists")
 
 
 def add_topic_option(parser: argparse.ArgumentParser) -> None:
@@ -64,12 +63,10 @@ def add_topic_option(parser: argparse.ArgumentParser) -> None:
 def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     """The named groups, each once; None: all. Raises UsageError."""
     groups = list(dict.fromkeys(arguments.group))
-    wants_all = getattr(arguments, "all_groups", False)
-    if bool(groups) == wants_all:
-        both = "both --group and --all-groups" if wants_all else "no group"
-        choice = "--group G, or --all-groups" if hasattr(arguments, "all_groups") else "--group G"
-        raise UsageError(f"{both} given: {choice} (kgroups groups lists them)")
-    return None if wants_all else groups
+    if bool(groups) == arguments.all_groups:
+        given = "both --group and --all-groups" if groups else "no group"
+        raise UsageError(f"{given} given: --group G, or --all-groups (kgroups groups lists them)")
+    return None if arguments.all_groups else groups
 
 
 def of_groups(groups: Iterable[str] | None) -> Condition:

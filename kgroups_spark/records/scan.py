@@ -68,13 +68,10 @@ def _before_long_damage(is_good: NDArray[np.bool_], take: int) -> int:
 class SegmentScan:
     """Reads once, forward. At the end, `stopped` is the reason, and `position` the first byte that is not finished."""
 
-    def __init__(
-        self, file: BinaryFile, position: int, end: int | None, bounds: Bounds, chunk_bytes: int, verify: bool
-    ) -> None:
+    def __init__(self, file: BinaryFile, position: int, end: int | None, bounds: Bounds, chunk_bytes: int) -> None:
         self.stopped: str | None = None  # "end", "partial batch", "zeros" or "unconfirmed"; None while reading
         self.why_unconfirmed: str | None = None  # the reason why the last batch is held back
         self._bounds = bounds
-        self._verify = verify
         self._last_offset = bounds.floor - 1
         self._raw = b""  # the first bytes of the damage through which the search goes
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
@@ -155,10 +152,7 @@ class SegmentScan:
     def _judge(self, run: Run) -> NDArray[np.bool_]:
         """For each batch, whether it has a known magic, the right CRC and an offset in order."""
         batches = run.batches
-        if self._verify:
-            is_good = self._sums.match(run.edges, batches)
-        else:
-            is_good = (batches.magic == 2) & (batches.size >= HEADER_BYTES) | (batches.magic >> 1 == 0)
+        is_good = self._sums.match(run.edges, batches)
         if self._bounds.below is not None:
             is_good &= batches.last_offset < self._bounds.below
         good = np.flatnonzero(is_good)

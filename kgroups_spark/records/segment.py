@@ -39,17 +39,15 @@ def read_segment(
     end_offset: int | None = None,
     bounds: Bounds = ANYWHERE,
     chunk_bytes: int = CHUNK_BYTES,
-    verify: bool = True,
 ) -> SegmentReader:
     """The records of a segment from byte `position` (a batch border) to byte `end`, in chunks, and its corrupt
     batches, in log order.
 
     Records below from_offset are left out, as are corrupt batches wholly below it. Reading ends before the first sound
-    batch that is not wholly below end_offset. `bounds`: where its batches can be. `verify=False` skips the CRC. The
-    data of each RecordColumns is valid until the next is requested. A half-written or zero-filled tail ends the
-    reading: see `stopped`.
+    batch that is not wholly below end_offset. `bounds`: where its batches can be. The data of each RecordColumns
+    is valid until the next is requested. A half-written or zero-filled tail ends the reading: see `stopped`.
     """
-    scan = SegmentScan(file, position, end, bounds, chunk_bytes, verify)
+    scan = SegmentScan(file, position, end, bounds, chunk_bytes)
     return SegmentReader(scan, from_offset, end_offset, bounds.floor - 1)
 
 
@@ -60,11 +58,10 @@ def scan_batches(
     end: int | None = None,
     bounds: Bounds = ANYWHERE,
     chunk_bytes: int = CHUNK_BYTES,
-    verify: bool = True,
 ) -> BatchColumns:
     """Headers of all sound batches, without their records. Compressed messages of magic 0 and 1 are not decompressed:
     their base offset and count are those of their last message."""
-    scan = SegmentScan(file, position, end, bounds, chunk_bytes, verify)
+    scan = SegmentScan(file, position, end, bounds, chunk_bytes)
     return BatchColumns.concat([run.batches for run in scan.runs() if isinstance(run, Run)])
 
 
