@@ -75,7 +75,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         before = claim.before
         make_again(claim.fence, gone)
-        clear_up(lake, claim)
+        clear_up(claim)
         plan = plan_audit(
             source.logs,
             before,

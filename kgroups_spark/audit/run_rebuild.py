@@ -107,7 +107,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
-        clear_up(lake, claim)
+        clear_up(claim)
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
         return _rebuild(options, lake, claim, writer, [note for note in (why, claim.migrated) if note])
 

@@ -85,7 +85,7 @@ class NamesOfShard:
         naming = rows.filter(pc.field("record_type").isin([*TOPIC_FIELDS]) & pc.field("value").is_valid())
         columns = (naming.column("record_type"), naming.column("value"), milliseconds(naming.column("log_timestamp")))
         for record_type, text, seen in zip(*(column.to_pylist() for column in columns), strict=True):
-            self.topics.add_value(record_type, value_from_json(record_type, text), -1 if seen is None else seen)
+            self.topics.add_value(record_type, value_from_json(text), -1 if seen is None else seen)
 
 
 def names_of_shards(reported: Iterable[dict[str, Any]]) -> HistoryNames:

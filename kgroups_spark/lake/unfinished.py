@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence, first_change_of, until_nobody_interferes
-from kgroups_spark.lake.lake import Lake, in_parallel
+from kgroups_spark.lake.lake import in_parallel
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID, UPKEEP_APP_ID
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.layout import WORK_FOLDER
 from kgroups_spark.tables.schemas import TABLES
 
 
-def clear_up(lake: Lake, claim: Claim) -> list[str]:
-    """Restores the lake of the last finished audit under a new claim; returns the names of tables that had more rows.
+def clear_up(claim: Claim) -> list[str]:
+    """Restores history as the last finished audit left it; returns the names of tables that had more rows.
 
     Current tables may still have rows of an unfinished audit: the audit that clears up rewrites them.
     """

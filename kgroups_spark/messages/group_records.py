@@ -98,10 +98,10 @@ class JsonRecord(NamedTuple):
 
     @property
     def value(self) -> dict[str, Any] | None:
-        return None if self.text is None else value_from_json(self.record_type, self.text)
+        return None if self.text is None else value_from_json(self.text)
 
 
-def value_from_json(record_type: int, text: str) -> dict[str, Any]:
+def value_from_json(text: str) -> dict[str, Any]:
     """The value from its value_json(), for any record type."""
     value: dict[str, Any] = orjson.loads(text)
     return value

@@ -127,7 +127,7 @@ def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
             raise KgroupsError(
                 f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
             )
-        clear_up(lake, claim)
+        clear_up(claim)
         _restore_current_tables(writer, claim)
     return writer
 

@@ -59,7 +59,7 @@ def clear(session, lake):
     """Claims the lake and clears up, as an audit does first, and stops there, as a killed one does."""
     opened = Lake.open(session, str(lake))
     with Claim.take(opened) as claim:
-        clear_up(opened, claim)
+        clear_up(claim)
 
 
 def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(session, nights, killed):
@@ -205,7 +205,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
                 elsewhere.setattr("kgroups_spark.lake.owner.this_host", lambda: "elsewhere")
                 opened = Lake.open(session, str(lake))
                 with Claim.take(opened, take_over=True) as claim:
-                    clear_up(opened, claim)
+                    clear_up(claim)
 
     with (
         pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"),

@@ -406,10 +406,10 @@ def test_a_claim_whose_row_was_overwritten_is_lost(lake, tmp_path):
 def test_the_next_audit_marks_unfinished_ones_as_abandoned(lake):
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
-            clear_up(lake, claim)
+            clear_up(claim)
             raise ZeroDivisionError
     with Claim.take(lake) as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
         assert claim.unfinished == (1, 2)
         rows = [(row.audit_id, row.status, row.notes) for row in Ledger(lake).rows()]
         assert rows == [

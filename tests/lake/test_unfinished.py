@@ -79,7 +79,7 @@ def test_an_audit_that_was_given_up_can_no_longer_write_a_table(spark, lake, nam
     given_up = replace(failed_audit(lake), name=name)
     append(lake, 1, "group_records")
     with Claim.take(lake) as claim:
-        assert clear_up(lake, claim) == ["group_records"]
+        assert clear_up(claim) == ["group_records"]
         rows = spark.createDataFrame(rows_of("offset_commits", {"audit_id": 1}))
         with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
             given_up.append("offset_commits", rows)
@@ -95,7 +95,7 @@ def test_work_files_of_killed_audits_are_removed(lake, tmp_path):
     (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x").mkdir(parents=True)
     (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x" / "range.arrow").touch()
     with Claim.take(lake) as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
     assert list((tmp_path / "our läke" / WORK_FOLDER).iterdir()) == []
 
 

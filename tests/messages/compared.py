@@ -43,7 +43,7 @@ def group_record(decoder, key, value):
         assert found.value is None and found.value_json() is None and found.value_version is None
         return out | {"outcome": "tombstone", "exact": not found.keeps_raw}
     text = found.value_json()
-    assert value_from_json(found.record_type, text) == found.value
+    assert value_from_json(text) == found.value
     assert orjson.dumps(found.value).decode() == text
     out |= {"version": found.value_version, "outcome": "ok", "value": found.value, "layout": found.layout}
     return out | {"exact": not found.keeps_raw}

@@ -31,7 +31,7 @@ ODD = 7
 def audit(lake: Lake, end: int) -> int:
     """Reads the log up to `end`; returns the number of the audit, or 0 if another one had read more."""
     with Claim.take(lake, take_over=True) as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
         start = read_by(claim.before)
         if end <= start:
             return 0
@@ -46,7 +46,7 @@ def audit(lake: Lake, end: int) -> int:
 def rebuild(lake: Lake) -> int:
     """Decodes quarantine again, and marks its rows as resolved."""
     with Claim.take(lake, take_over=True) as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
         assert claim.before is not None
         writer = _writer(lake, claim, REBUILD_APP_ID)
         rows = LakeAsOfAudit(lake, claim.before.audit_id).rows("quarantine").to_pylist()
@@ -60,7 +60,7 @@ def rebuild(lake: Lake) -> int:
 def maintain(lake: Lake) -> int:
     """Compacts files."""
     with Claim.take(lake, take_over=True) as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
         assert claim.before is not None
         writer = _writer(lake, claim)
         restore_files(writer, "groups", LakeAsOfAudit(lake, claim.before.audit_id).version("groups"))

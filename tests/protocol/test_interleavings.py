@@ -184,9 +184,9 @@ def test_an_audit_that_stalls_while_marking_another_as_abandoned_marks_it_once(t
 
     monkeypatch.setattr(Lake, "commit", watched)
     with Claim.take(lake, take_over=True) as claim, pytest.raises(ClaimLost):
-        clear_up(lake, claim)
+        clear_up(claim)
     with later[0] as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
     abandoned = [row.audit_id for row in Ledger(lake).rows() if row.status == ABANDONED]
     assert abandoned == [2, 3]
 

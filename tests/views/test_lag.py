@@ -110,7 +110,7 @@ def test_both_dialects_agree_on_every_column(spark: SparkSession, topic_offsets:
 def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[dict[str, Any]]) -> None:
     """An audit that writes these tables, and finishes or is given up."""
     with Claim.take(lake, take_over=True) as claim:
-        clear_up(lake, claim)
+        clear_up(claim)
         its = LakeWriter(lake, claim.audit_id, writer, claim.check)
         for name, rows in given.items():
             numbered = rows_of(name, *({**row, "audit_id": claim.audit_id} for row in rows))
