@@ -63,9 +63,10 @@ def add_topic_option(parser: argparse.ArgumentParser) -> None:
 def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     """The named groups, each once; None: all. Raises UsageError."""
     groups = list(dict.fromkeys(arguments.group))
-    if bool(groups) == arguments.all_groups:
-        given = "both --group and --all-groups" if groups else "no group"
-        raise UsageError(f"{given} given: --group G, or --all-groups (kgroups groups lists them)")
+    if groups and arguments.all_groups:
+        raise UsageError("--group and --all-groups are two choices: give one of them")
+    if not groups and not arguments.all_groups:
+        raise UsageError("no group given: --group G, or --all-groups (kgroups groups lists them)")
     return None if arguments.all_groups else groups
 
 

@@ -98,7 +98,7 @@ BAD_USAGE = [
     ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: invalid time '5h': use "),
     ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
     ("audit --lake ./new --segments nothing", "kgroups: nothing does not exist"),
-    ("audit --lake ./new --segments .", "kgroups: . has no folder named __consumer_offsets-<partition>; it has "),
+    ("audit --lake ./new --segments .", "kgroups: . has no folder named __consumer_offsets-<partition>; it is empty"),
     (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups: no folder __consumer_offsets-8 in "),
     ("dump", "kgroups: the following arguments are required: FILE|DIR"),
     ("dump nothing", "kgroups: nothing does not exist"),
@@ -116,6 +116,11 @@ BAD_USAGE = [
 BAD_USAGE += [
     ("help expirng", "kgroups: unknown command expirng; did you mean expiring?"),
     ("help groups more", "kgroups: unknown argument more"),
+    ("describe --lake ./new", "kgroups: no group given: --group G, or --all-groups (kgroups groups lists them)"),
+    (
+        "history --lake ./new --group a --all-groups",
+        "kgroups: --group and --all-groups are two choices: give one of them",
+    ),
     (
         "audit --lake ./new --segments foo://x",
         "kgroups: --segments foo://x: no file system is known for foo://; use s3, s3a, s3n, file, hdfs, ",
