@@ -47,6 +47,8 @@ from kgroups_spark.storage.files import (
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
+# The largest partition and the largest offset that Kafka can have.
+LARGEST_PARTITION, LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
 
 class NoPartitions(UsageError):
@@ -152,13 +154,26 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(\d+)")
     entries = list_folder(folder)
     if itself := name.fullmatch(folder.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]):
-        return _with_committed([_list_partition(folder, topic, int(itself[1]), None)], folder_of(folder))
+        return _with_committed(
+            [_list_partition(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)], folder_of(folder)
+        )
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id")
-    copies = [_list_partition(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
+    copies = [
+        _list_partition(entry.path, topic, _number(entry.path, match[1], LARGEST_PARTITION), cluster_id)
+        for entry, match in matches
+    ]
     return _with_committed(copies, folder)
+
+
+def _number(path: str, digits: str, largest: int) -> int:
+    """The number in the name of a folder or a file. Raises UsageError for one that Kafka cannot have."""
+    number = int(digits)
+    if number > largest:
+        raise UsageError(f"{path} is not Kafka's: the number in its name is larger than {largest}")
+    return number
 
 
 def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
@@ -240,7 +255,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
                 raise UnreadableSegment(f"{entry.path} is no file: a folder, or a link to what is not there")
-            segment = SegmentFile(entry.path, int(match[1]), entry.size, entry.version)
+            segment = SegmentFile(entry.path, _number(entry.path, match[1], LARGEST_OFFSET), entry.size, entry.version)
             if match[2]:
                 swaps.append(segment)
             else:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sources.segments import (
     MixedClusters,
     NoPartitions,
@@ -58,6 +58,15 @@ def test_a_cluster_id_is_read_as_java_writes_it(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path)])
     assert copy.cluster_id == "ciWo7IWazngRchmPES6q5A=="
+
+
+@pytest.mark.parametrize("name", [f"{TOPIC}-2147483648/{0:020d}.log", f"{TOPIC}-0/{1 << 63:020d}.log"])
+def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
+    put(tmp_path / name, segment(0))
+    folders = [str(tmp_path), str((tmp_path / name).parent)]
+    for folder in folders:
+        with pytest.raises(UsageError, match=r"is not Kafka's: the number in its name is larger than \d+$"):
+            find_partitions([folder])
 
 
 def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
