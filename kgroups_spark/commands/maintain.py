@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.open_lake import require_lake, require_lake_path
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
@@ -17,6 +16,7 @@ from kgroups_spark.terminal.options import (
 )
 from kgroups_spark.terminal.output import say_lines
 from kgroups_spark.terminal.progress import work_reported
+from kgroups_spark.upkeep.options import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
 
 NAME = "maintain"
 SUMMARY = "compact small files, vacuum, and reduce old history"
@@ -36,8 +36,6 @@ examples:
 
 --keep counts back from the newest time in the log. Kafka cannot give reduced history back."""
 
-SEVEN_DAYS_MS = 7 * 86_400_000
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups maintain`."""
@@ -52,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--vacuum",
         dest="vacuum_ms",
         type=positive_duration_value,
-        default=SEVEN_DAYS_MS,
+        default=LEAST_VACUUM_MS,
         metavar="D",
         help="delete files that no version of the last D needs (default: 7d, the minimum)",
     )
@@ -74,15 +72,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs maintenance; prints its summary to stderr, as there are no rows."""
     location = lake_location(arguments)
-    if arguments.vacuum_ms < SEVEN_DAYS_MS:
-        raise UsageError(
-            "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
-            "files of the last finished one until it finishes"
-        )
+    require_vacuum_allowed(arguments.vacuum_ms)
     require_lake_path(location)
     require_lake(location)
     spark = start_spark(NAME, location)
-    from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+    from kgroups_spark.upkeep.maintain import run_maintain
 
     with work_reported("maintenance failed; run it again") as progress:
         summary = run_maintain(spark, options_of(MaintainOptions, arguments, lake=location, progress=progress))

@@ -9,17 +9,16 @@ the next one completes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.known_times import known_times
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
@@ -37,25 +36,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.upkeep.keep import new_horizons, reduction, save_states
 from kgroups_spark.upkeep.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
-
-DAY_MS = 86_400_000
-# Delta's own limit. Younger files may still be needed: by a running query, by time travel, or as the last finished
-# audit's tables while another audit rewrites the current tables.
-LEAST_VACUUM_MS = 7 * DAY_MS
-
-
-@dataclass(frozen=True)
-class MaintainOptions:
-    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: history is not reduced."""
-
-    lake: str
-    optimize: bool = True
-    vacuum_ms: int = LEAST_VACUUM_MS
-    keep_ms: int | None = None
-    dry_run: bool = False
-    writer: str = "auto"
-    take_over: bool = False
-    progress: Callable[[str], None] = silent
+from kgroups_spark.upkeep.options import MaintainOptions, require_vacuum_allowed
 
 
 @dataclass
@@ -96,11 +77,7 @@ class MaintainSummary:
 def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSummary:
     """Runs the maintenance in the options, under a claim. Raises KgroupsError, UsageError. A killed run can be
     repeated."""
-    if options.vacuum_ms < LEAST_VACUUM_MS:
-        raise UsageError(
-            "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
-            "files of the last finished one until it finishes"
-        )
+    require_vacuum_allowed(options.vacuum_ms)
     lake = Lake.open(spark, options.lake)
     if options.dry_run:
         return _foreseen(lake, options)

@@ -17,7 +17,8 @@ from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views

@@ -11,7 +11,8 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.history.known_times import newest_in_history
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from tests.findings.logs import HOUR, Log
 from tests.nights.cleaned_nights import write_folder
 from tests.nights.lakes import rows

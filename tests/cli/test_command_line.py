@@ -16,7 +16,7 @@ from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.interruption import Terminated
 from kgroups_spark.terminal.options import options_of
-from kgroups_spark.upkeep.maintain import MaintainOptions
+from kgroups_spark.upkeep.options import MaintainOptions
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),

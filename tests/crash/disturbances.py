@@ -21,7 +21,8 @@ from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.lake.last_finished import FINISHED, STATUSES
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from tests.crash.brokers_log import BrokersLog
 from tests.crash.commit_points import (
     AFTER,

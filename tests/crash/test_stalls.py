@@ -15,7 +15,8 @@ import pytest
 
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.claim import ClaimLost
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from tests.crash.commit_points import (
     BEFORE,
     CommitPoint,

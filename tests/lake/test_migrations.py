@@ -28,7 +28,8 @@ from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.state_logs.keep import states_reduced_to
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views

@@ -16,7 +16,8 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.share_coordinator.listed import share_lag
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from tests.chosen import by_each_writer, one_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from kgroups_spark.upkeep.maintain import run_maintain
+from kgroups_spark.upkeep.options import MaintainOptions
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.lake.table_rows import rows_of

@@ -28,8 +28,9 @@ from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.upkeep.maintain import LEAST_VACUUM_MS, NO_TIMES, MaintainOptions, MaintainSummary, run_maintain
+from kgroups_spark.upkeep.maintain import NO_TIMES, MaintainSummary, run_maintain
 from kgroups_spark.upkeep.optimize import vacuumable
+from kgroups_spark.upkeep.options import LEAST_VACUUM_MS, MaintainOptions
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
