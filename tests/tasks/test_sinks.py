@@ -18,6 +18,8 @@ from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.runner import numbers
+from kgroups_spark.tables.internal import NIGHT, REREAD
+from kgroups_spark.tables.schemas import CHECKPOINTS
 from kgroups_spark.tasks import sinks
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.replay_stage import shards_in
@@ -101,3 +103,25 @@ def test_rows_of_a_second_run_over_a_changed_log_are_refused(spark: SparkSession
         log.write_text("compacted")
         with pytest.raises(KgroupsError, match="a task had to run twice, and the log had changed in between"):
             sink.require_read_once()
+
+
+@pytest.mark.spark
+def test_the_states_of_a_night_in_one_task_go_into_other_files_than_corrections(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake.create(spark, str(tmp_path / "lake"))
+    writes = LakeWriter(lake, 1, "spark", lambda: None)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
+        for _ in batches:
+            for reason in (NIGHT, REREAD):
+                yield CHECKPOINTS, rows_of(CHECKPOINTS, {"audit_id": 1, "reason": reason})
+
+    with sink_of(writes, for_replay=False) as sink:
+        sink.run(numbers(1), work)
+        sink.replace(writes, CHECKPOINTS)
+    reasons = [
+        [file.bound(which, "reason") for which in ("minValues", "maxValues")]
+        for file in lake.table(CHECKPOINTS).files()
+    ]
+    assert sorted(reasons) == [[NIGHT, NIGHT], [REREAD, REREAD]]
