@@ -50,7 +50,13 @@ from kgroups_spark.tables.rows import no_rows
 ALL_GROUPS = (GroupRange(),)
 # Records after which the replay of groups must know whether a group has offsets.
 TURNS = pa.schema(
-    [("log_offset", pa.int64()), ("log_timestamp", pa.int64()), ("group_id", TEXT), ("is_tombstone", pa.bool_())]
+    [
+        ("log_offset", pa.int64()),
+        ("log_timestamp", pa.int64()),
+        ("offset_delta", pa.int32()),  # after the base offset of its batch; null: not known
+        ("group_id", TEXT),
+        ("is_tombstone", pa.bool_()),
+    ]
 )
 HOLDINGS = pa.schema(
     [("group_id", TEXT), ("since", pa.int64()), ("has_committed", pa.bool_()), ("has_pending", pa.bool_())]
@@ -283,7 +289,7 @@ def _first_values(folded: FoldedRange, group_ends: Sequence[tuple[str, int]]) ->
 
 def _turn_rows(folded: FoldedRange, row: I64) -> pa.Table:
     is_tombstone = pa.array(folded.fold.commits.is_tombstone[row])
-    return folded.records.select(TURNS.names[:-1]).take(pa.array(row)).append_column(TURNS.field(3), is_tombstone)
+    return folded.records.select(TURNS.names[:-1]).take(pa.array(row)).append_column(TURNS.field(-1), is_tombstone)
 
 
 def _holding_rows(commits: Commits, found: Holdings) -> pa.Table:

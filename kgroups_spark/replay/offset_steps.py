@@ -6,7 +6,7 @@ Values create groups, tombstones remove offsets, and in the Scala coordinator a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +64,8 @@ def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets:
 
 
 def _value_steps(turns: pa.Table) -> Iterator[ValueStep]:
-    return map(ValueStep, *_columns(turns.filter(pc.invert(turns.column("is_tombstone")))))
+    values = turns.filter(pc.invert(turns.column("is_tombstone")))
+    return map(ValueStep, *(values.column(name).to_pylist() for name in ValueStep._fields))
 
 
 def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
@@ -72,19 +73,23 @@ def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
     transaction."""
     turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
     is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
-    for log_offset, log_timestamp, group_id in zip(*_columns(turns.filter(pc.invert(is_plain))), strict=True):
-        yield TombstoneStep(log_offset, log_timestamp, group_id, batch_offset=None, removed=None, takes_last=True)
+    turns = _with_batches(turns.filter(pc.invert(is_plain)))
+    for row in turns.to_pylist():
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
+        yield TombstoneStep(*place, removed=None, takes_last=True)
 
 
-def _columns(turns: pa.Table) -> list[list[Any]]:
-    return [turns.column(name).to_pylist() for name in ("log_offset", "log_timestamp", "group_id")]
+def _with_batches(rows: pa.Table) -> pa.Table:
+    """The rows with the base offsets of their batches; null: not known."""
+    return rows.append_column("batch_offset", pc.subtract(rows.column("log_offset"), rows.column("offset_delta")))
 
 
 def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Iterator[TombstoneStep]:
-    rows = tombstones.select(
+    rows = _with_batches(tombstones).select(
         [
             "log_offset",
             "log_timestamp",
+            "batch_offset",
             "group_id",
             "topic",
             "partition",
@@ -96,8 +101,6 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
             "is_reported",
         ]
     )
-    batches = pc.subtract(tombstones.column("log_offset"), tombstones.column("offset_delta"))
-    rows = rows.append_column("batch_offset", batches)
     for row in rows.to_pylist():
         removed = None
         if row["is_reported"]:

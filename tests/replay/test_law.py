@@ -27,6 +27,7 @@ from tests.coordinator.replay_row import ReplayRow, replay
 from tests.offsets.log_tables import history_tables
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import AS_OF, RELEASES, night
+from tests.twin.offset_metadata import OffsetAndMetadata
 from tests.twin.shard import Shard
 from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
 
@@ -99,6 +100,26 @@ def test_columns_and_groups_equal_objects(chosen):
                 assert_same(replayed(log, version)[0], of_objects(log, version))
             except AssertionError as error:
                 raise AssertionError(f"release {version}, seed {seed}") from error
+
+
+def test_a_tombstone_of_the_last_pending_offset_is_an_act_of_its_own_batch():
+    """Also if the batch before it has the same time (Scala coordinator)."""
+
+    def record(log_offset, topic, commit=None, **of_transaction):
+        facts = {"record_type": 1, "group_id": "a", "topic": topic, "partition": 0, "batch_offset": log_offset}
+        return ReplayRow(log_offset, 1_700_000_000_000, "offset_commit", commit=commit, **facts, **of_transaction)
+
+    in_transaction = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+    never_due = OffsetAndMetadata(1, None, "", 1_700_000_000_000, 1 << 50, None, 1)
+    log = [
+        record(0, "u", never_due),
+        record(1, "t", OffsetAndMetadata(5, None, "", 1_600_000_000_000, None, None, 0), **in_transaction),
+        record(2, "u"),
+        record(3, "t", **in_transaction),
+    ]
+    found, _ = replayed(log, "2.8")
+    assert_same(found, of_objects(log, "2.8"))
+    assert [(row["event"], row["cause"]) for row in found["group_events"]][-1] == ("group_removed", "expired")
 
 
 def test_a_replayed_shard_is_freed_without_the_cycle_collector(chosen):
