@@ -118,7 +118,8 @@ def test_a_share_log_that_begins_after_the_records_read_and_has_none_yet_has_no_
     first = of_shares(0, shares.Record(0, *shares.KEYS[0], shares.snapshot(start=3)))
     audited = audit({others: batch(0, [(b"k", b"v")]), f"{share}/{0:020d}.log": first})
     assert len(audited.rows("share_partitions")) == 1
-    audited.night({others: batch(0, [(b"k", b"v")] * 2), f"{share}/{7:020d}.log": b""}, How())
+    more = batch(0, [(b"k", b"v")]) + batch(1, [(b"k", b"v")])
+    audited.night({others: more, f"{share}/{7:020d}.log": b""}, How())
     assert audited.rows("share_partitions") == []
     assert [entry.end_offset for entry in audited.newest.state_partitions] == [7]
     assert audited.rebuilt().rows("share_partitions") == []
