@@ -129,10 +129,10 @@ def plan_audit(
     """
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
     # Older versions recorded ids from meta.properties with Java's backslashes, which no id has itself.
-    before = (last.cluster_id or "").replace("\\", "") if last else ""
-    if before and cluster_ids and before not in cluster_ids:
+    lakes_cluster = (last.cluster_id or "").replace("\\", "") if last else ""
+    if lakes_cluster and cluster_ids and lakes_cluster not in cluster_ids:
         raise AnotherLog(
-            f"this is another log: the lake holds cluster {before}, what was given is of cluster "
+            f"this is another log: the lake holds cluster {lakes_cluster}, what was given is of cluster "
             f"{min(cluster_ids)}; use a new lake"
         )
     known = known_corrupt or {}
@@ -146,7 +146,7 @@ def plan_audit(
         )
         for log in logs
     ]
-    cluster_id = next(iter(cluster_ids), before or None)
+    cluster_id = next(iter(cluster_ids), lakes_cluster or None)
     notes = [
         f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they "
         f"were read: the log starts at {p.log_start_offset} now"
@@ -285,7 +285,7 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     """Raises AnotherLog if the log ends before the offset read last, has lower leader epochs, was rewritten from some
-    offset on, or has another last batch."""
+    offset on, has a batch across the borders of the last one, or has another last batch."""
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
         raise MaybeCutBack(
             f"this is another log, or one that was cut back: {log.where} ends at offset "
@@ -327,8 +327,8 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
 
 
 def _require_same_borders(log: PartitionLog, borders: Sequence[int], found: BatchColumns) -> None:
-    """Raises MaybeCutBack if a batch goes on across the start or the end of the last one that was read. The cleaner
-    keeps a batch's first and last offset; old messages that became a batch have no leader epoch."""
+    """Raises MaybeCutBack if a batch lies across the start or the end of the last one that was read. The cleaner keeps
+    a batch's first and last offset; old messages that became a batch have no leader epoch."""
     for border in borders:
         is_across = (found.base_offset < border) & (found.last_offset >= border) & (found.leader_epoch >= 0)
         for row in np.flatnonzero(is_across).tolist():

@@ -154,9 +154,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(\d+)")
     entries = list_folder(folder)
     if itself := name.fullmatch(folder.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]):
-        return _with_committed(
-            [_list_partition(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)], folder_of(folder)
-        )
+        return [list_partition(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)]
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")

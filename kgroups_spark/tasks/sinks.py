@@ -295,7 +295,8 @@ class RowsSink:
         rows = reduce(DataFrame.unionByName, [unpacked(frame, name) for frame in frames])
         if name != CHECKPOINTS:
             return rows
-        # Separate files for a night's state, so that their statistics identify them.
+        # Separate files for a night's state, so that their statistics identify them (PER_SESSION keeps the union's
+        # partitions apart).
         return rows.where(F.col("reason") == NIGHT).unionByName(rows.where(F.col("reason") != NIGHT))
 
 
