@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from itertools import pairwise
 
 import pytest
@@ -50,19 +51,18 @@ def test_keep_first_adds_the_batch_that_holds_the_start() -> None:
     assert fetched(FakeCluster(LOG), 10, 14, keep_first=True) == LOG[3]
 
 
-@pytest.mark.parametrize("border", range(1, len(b"".join(LOG)) + 1))
-def test_answers_may_end_at_any_byte(border: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "RESPONSE_BYTES", border)
-    assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG)
-    assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4])
+def test_answers_may_end_at_any_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    for border in range(1, len(b"".join(LOG)) + 1):
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", border)
+        assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG), border
+        assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4]), border
 
 
-@pytest.mark.parametrize("cut", range(17))
-@pytest.mark.parametrize("second", range(17))
-def test_ranges_cut_anywhere_give_each_batch_once(cut: int, second: int) -> None:
-    edges = sorted({0, cut, second, 15})
-    parts = [fetched(FakeCluster(LOG), start, end) for start, end in pairwise(edges) if end <= 15]
-    assert b"".join(parts) == b"".join(LOG)
+def test_ranges_cut_anywhere_give_each_batch_once() -> None:
+    for cut, second in itertools.product(range(17), repeat=2):
+        edges = sorted({0, cut, second, 15})
+        parts = [fetched(FakeCluster(LOG), start, end) for start, end in pairwise(edges) if end <= 15]
+        assert b"".join(parts) == b"".join(LOG), edges
 
 
 def wrapped(first: int, last: int, magic: int) -> bytes:
@@ -347,12 +347,18 @@ class TestDamage:
     def flipped(damaged: bytes, at: int) -> bytes:
         return damaged[:at] + bytes([damaged[at] ^ 0x55]) + damaged[at + 1 :]
 
-    @pytest.mark.parametrize("at", range(len(LOG[2])))
     @pytest.mark.parametrize("size", [1, 200, 1 << 20])
-    def test_of_a_batch_in_the_middle(self, at: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_a_batch_in_the_middle(self, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
-        log = [*LOG[:2], self.flipped(LOG[2], at), *LOG[3:]]
-        whole = b"".join(log)
+        for at in range(len(LOG[2])):
+            log = [*LOG[:2], self.flipped(LOG[2], at), *LOG[3:]]
+            cluster = self.damaged(log)
+            assert fetched(cluster, 0, 15) == b"".join(log), at
+            assert fetched(cluster, 0, 14) == b"".join(log[:4]), at
+
+    @staticmethod
+    def damaged(log: list[bytes]) -> FakeCluster:
+        """A cluster with LOG, one batch of which is damaged."""
 
         class DamagedCluster(FakeCluster):
             @staticmethod
@@ -365,8 +371,7 @@ class TestDamage:
             def end(self) -> int:
                 return 15
 
-        assert fetched(DamagedCluster(log), 0, 15) == whole
-        assert fetched(DamagedCluster(log), 0, 14) == b"".join(log[:4])
+        return DamagedCluster(log)
 
     @pytest.mark.parametrize(
         ("base", "size"),
