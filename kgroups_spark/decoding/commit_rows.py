@@ -17,7 +17,7 @@ from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.messages.slices import ranks
 from kgroups_spark.offsets.numbers import LARGEST_KEY, Markers
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import constant, timestamps
+from kgroups_spark.tables.rows import constant, out_of_range, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Rows in one sorted part. This bounds a worker's memory; larger parts are no faster to read.
@@ -123,7 +123,9 @@ def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.A
     """raw_key and raw_value of the rows whose columns do not have all of the record; null for other rows."""
     keys: list[bytes | None] = [None] * len(commits.rows)
     values: list[bytes | None] = [None] * len(commits.rows)
-    odd = commits.keeps_raw
+    # A client may choose its times: microseconds, say, or "never expire". Expiry needs them as they are.
+    has_odd_time = out_of_range(commits.commit_timestamp) | out_of_range(commits.expire_timestamp)
+    odd = commits.keeps_raw | has_odd_time
     for row in np.nonzero(odd)[0].tolist():
         keys[row], values[row] = records.key(int(commits.rows[row])), records.value(int(commits.rows[row]))
     if not odd.any():

@@ -57,11 +57,17 @@ def nearest_timestamps(ms: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
 
 def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> pa.Array:
     """TIMESTAMPs of epoch ms; null if `none`, or if the time is out of range."""
-    missing = (ms < FIRST_MS) | (ms > LAST_MS)
+    missing = out_of_range(ms)
     if none is not None:
         missing |= none
     micros = np.where(missing, 0, ms) * 1000
     return pa.array(micros, mask=missing if missing.any() else None).cast(MICROSECONDS)
+
+
+def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which epoch ms no TIMESTAMP column holds."""
+    is_out: NDArray[np.bool_] = (ms < FIRST_MS) | (ms > LAST_MS)
+    return is_out
 
 
 def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:

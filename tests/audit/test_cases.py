@@ -222,6 +222,28 @@ def test_t61_a_topic_id_counts_only_in_its_tag() -> None:
     }
 
 
+def test_a_time_beyond_the_year_9999_counts_as_one_that_is_far_away() -> None:
+    # A client may count in microseconds, or ask for a retention without an end.
+    times = {"micros": (T0 * 1000, -1), "forever": (T0, 2**63 - 1), "past": (-(2**62), -1), "gone": (T0, -(2**62))}
+    records = [
+        (offset_key(topic=topic), struct.pack(">hq", 1, 5) + text("") + struct.pack(">qq", *both))
+        for topic, both in times.items()
+    ]
+    audited = audit({f"__consumer_offsets-0/{0:020d}.log": batch(0, records)}, How(as_of=T0 + 30 * 86_400_000))
+    for each in (audited, audited.rebuilt(How(as_of=T0 + 30 * 86_400_000))):
+        assert {row["topic"]: row["reason"] for row in each.rows("offset_expiry")} == {
+            "micros": "within_retention",
+            "forever": "before_expire_timestamp",
+            "past": "retention_passed",
+            "gone": "expire_timestamp_passed",
+        }
+        years = {
+            row["topic"]: (row["commit_timestamp"].year, row["expire_timestamp"] and row["expire_timestamp"].year)
+            for row in each.rows("committed_offsets")
+        }
+        assert years == {"micros": (9999, None), "forever": (2023, 9999), "past": (1, None), "gone": (2023, 1)}
+
+
 @pytest.mark.parametrize("number", range(1, 62), ids=lambda n: f"T{n}")
 def test_every_case_of_the_semantics_has_a_test_named_for_it(number: int) -> None:
     named = re.compile(rf"def test_t0?{number}_|^\s*(\w+\()?\"T{number}\b", re.MULTILINE)
