@@ -25,7 +25,7 @@ RULES: dict[str, str] = {
     "simple_groups_follow_offsets": "a group without metadata exists in Scala as long as it has offsets, in Java from "
     "its first offset to a tombstone of the group (T29, T30)",
     "empty_group_keeps_protocol_type": "up to 0.11 an Empty group forgets its protocol type",
-    "parses_subscriptions": "members' subscriptions are read since 2.4",
+    "damaged_subscription_fails": "a member's subscription that cannot be read may end a load from 2.4 to 4.3",
     "replaces_group_before_parsing": "Java puts a group in place before it reads members' subscriptions",
     "unset_rebalance_timeout_is_session_timeout": "a rebalance timeout of -1 becomes the session timeout: in Java "
     "always, in Scala in values of version 0 (T8)",

@@ -180,12 +180,12 @@ class Groups:
                 self.groups[group_id] = ClassicGroup(self.release, group_id)
             return
         check_members(group_id, value)
-        if self.release.parses_subscriptions and not self.release.replaces_group_before_parsing:
+        if self.release.damaged_subscription_fails and not self.release.replaces_group_before_parsing:
             check_subscriptions(value)
         group = ClassicGroup(self.release, group_id, value, value_version or 0)
         group.log_offset = log_offset
         self.groups[group_id] = group
-        if self.release.parses_subscriptions and self.release.replaces_group_before_parsing:
+        if self.release.damaged_subscription_fails and self.release.replaces_group_before_parsing:
             check_subscriptions(value)
 
     def _create_simple_group(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:

@@ -18,7 +18,7 @@ from kgroups_spark.nearest import did_you_mean
 NEWEST = "4.4"
 # To be increased if a rule here or in the state machine changes, or if more records can be decoded. States of another
 # version are rebuilt, together with versions and quarantine.
-RULES_VERSION = 3
+RULES_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class Release:
 
     # Classic groups.
     empty_group_keeps_protocol_type: bool = True
-    # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group.
-    parses_subscriptions: bool = True
+    # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group. Up to
+    # 4.3 some exceptions are not caught, since 4.4 all are.
+    damaged_subscription_fails: bool = True
     replaces_group_before_parsing: bool = True
     # T8: version 0 has no rebalance timeout. Java uses the session timeout wherever it is -1, Scala only in version 0.
     unset_rebalance_timeout_is_session_timeout: bool = True
@@ -114,8 +115,15 @@ STREAMS = frozenset({17, 19, 20, 21, 22, 23})
 TYPES_43 = OFFSET_AND_CLASSIC | CONSUMER | SHARE | REGULAR_EXPRESSION | STREAMS
 MEMBER_TYPES = frozenset({5, 8, 10, 14, 19, 22})
 
-V44 = Release("4.4", "java", TYPES_43, creates_group=TYPES_43, creates_member=MEMBER_TYPES)
-V43 = replace(V44, name="4.3", unset_topology_epoch=0)
+V44 = Release(
+    "4.4",
+    "java",
+    TYPES_43,
+    creates_group=TYPES_43,
+    creates_member=MEMBER_TYPES,
+    damaged_subscription_fails=False,
+)
+V43 = replace(V44, name="4.3", unset_topology_epoch=0, damaged_subscription_fails=True)
 V42 = replace(V43, name="4.2", fresh_epoch=0, has_assignment_epochs=False, checks_assignment_metadata=False)
 V42_0 = replace(V42, name="4.2.0", simple_group_becomes=frozenset({"consumer"}))  # KAFKA-20254 came with 4.2.1
 V41 = replace(
@@ -186,8 +194,8 @@ V34_0 = replace(
     offset_commit_version=3,
     group_metadata_version=3,
 )
-V22 = replace(V34_0, name="2.2", group_metadata_version=2, parses_subscriptions=False)
-V23 = replace(V34_0, name="2.3", parses_subscriptions=False)
+V22 = replace(V34_0, name="2.2", group_metadata_version=2, damaged_subscription_fails=False)
+V23 = replace(V34_0, name="2.3", damaged_subscription_fails=False)
 V20 = replace(V22, name="2.0", legacy_offset_commit_version=1, offset_commit_version=1, group_metadata_version=1)
 V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)
 V010_0 = replace(V011, name="0.10.0", group_metadata_version=0)

@@ -70,6 +70,8 @@ def test_t15_a_subscription_cut_inside_a_string_fails_the_load(blob):
     # Java has put the group in place by then, Scala has not.
     assert (java.states(), scala.states()) == ({"g": "classic Stable"}, {})
     assert Log("2.3").record(2, value).failed == {}  # subscriptions are read since 2.4
+    newest = Log("4.4").record(2, value)  # which catches every exception
+    assert (newest.failed, newest.members()["m1"].subscribed_topics) == ({}, None)
 
 
 def test_t16_the_version_of_a_subscription_does_not_matter():
