@@ -115,6 +115,8 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
     def _replay_topology(self, value: Value | None) -> None:
         if value is not None:
             unique(value["subtopologies"], "subtopologyId", bool)
+            if value["epoch"] < 0:
+                raise ReplayFailure("Topology epoch must be non-negative.")
         self.topology = value
         self.changed()
 

@@ -57,6 +57,13 @@ def test_t40_a_streams_group_is_ready_when_its_topology_is_validated():
     assert streams(Log()).record(22, streams_current(2, state=2), "m").states() == {"g": "streams Reconciling"}
 
 
+@pytest.mark.parametrize("version", ["4.1", "4.2", "4.3", "4.4"])
+def test_a_negative_topology_epoch_fails_the_load_and_leaves_the_topology(version):
+    log = Log(version).record(23, topology(1)).record(23, topology(-1))
+    assert log.failed == {1: "Topology epoch must be non-negative."}
+    assert log.group().topology.startswith('{"epoch":1,')
+
+
 @pytest.mark.parametrize(("version", "state"), [("4.3", "Reconciling"), ("4.4", "NotReady")])
 def test_without_its_metadata_record_a_streams_group_has_validated_topology_0_before_4_4(version, state):
     log = Log(version).record(19, streams_member(), "m").record(23, topology(0))
