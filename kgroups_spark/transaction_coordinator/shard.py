@@ -30,6 +30,7 @@ import orjson
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import none_if_unset
 from kgroups_spark.coordinator.state_entries import StateRow
+from kgroups_spark.times import LAST_MS
 from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow, TransactionEvent
 from kgroups_spark.transaction_coordinator.rules import TRANSACTIONAL_ID_EXPIRATION_MS, TransactionRules
 
@@ -201,12 +202,13 @@ class TransactionCoordinatorShard:
 
 
 def expires_at(state: str, last_update_timestamp: int, expiration_ms: int) -> int | None:
-    """The first millisecond at which a clean-up (once an hour by default) removes the id; None: not in this state.
+    """The first millisecond at which a clean-up (once an hour by default) removes the id, the year 9999 at the latest;
+    None: not in this state.
 
     The rule is the same from 0.11 to 4.4 (TransactionStateManager.shouldExpire, 4.3): a state without an open
     transaction, and `last update <= now - transactional.id.expiration.ms`.
     """
-    return last_update_timestamp + expiration_ms if state in EXPIRING_STATES else None
+    return min(last_update_timestamp + expiration_ms, LAST_MS) if state in EXPIRING_STATES else None
 
 
 def _event(before: TransactionalId, after: TransactionalId) -> str | None:

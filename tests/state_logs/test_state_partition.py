@@ -96,6 +96,15 @@ def test_entries_gone_when_a_partition_is_read_again_stay_gone_in_a_rebuild():
     assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"a", "b", "c", "d"}
 
 
+def test_an_id_with_a_time_far_beyond_all_others_is_audited_like_any():
+    value = transactions.value(0, transactionLastUpdateTimestampMs=2**63 - 1, transactionStartTimestampMs=-(2**63))
+    nights = StateNights(TRANSACTION)
+    nights.audit(of_transactions(0, ("a", value)))
+    (row,) = nights.tables["transactional_ids"]
+    times = [row[name] for name in ("start_timestamp", "last_update_timestamp", "expires_at")]
+    assert [time.year for time in times] == [1, 9999, 9999]
+
+
 def of_shares(offset, *records):
     return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record)) for record in records])
 
