@@ -74,18 +74,18 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self._from_offset = from_offset
         self._end_offset = end_offset
         self._decoded_to = decoded_to
-        self._is_past_end = False
+        self._past_end_at: int | None = None  # the position of the first batch that ends at or after end_offset
         self._items = self._read()
 
     @property
     def position(self) -> int:
         """The position in the file of the first byte that is not finished."""
-        return self._scan.position
+        return self._scan.position if self._past_end_at is None else self._past_end_at
 
     @property
     def stopped(self) -> str | None:
         """`end`, `partial batch`, `zeros`, `end offset` or `unconfirmed`; None while reading."""
-        return "end offset" if self._is_past_end else self._scan.stopped
+        return "end offset" if self._past_end_at is not None else self._scan.stopped
 
     @property
     def why_unconfirmed(self) -> str | None:
@@ -100,7 +100,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             if isinstance(run, Run):
                 start = int(np.searchsorted(run.batches.last_offset, self._from_offset))
                 yield from self._decode(run[start : self._below_end(run)])
-                if self._is_past_end:
+                if self._past_end_at is not None:
                     return
             elif self._end_offset is not None and run.base_offset is not None and run.base_offset >= self._end_offset:
                 continue
@@ -113,7 +113,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             return len(run)
         count = int(np.searchsorted(run.batches.last_offset, self._end_offset))
         if count < len(run):
-            self._is_past_end = True
+            self._past_end_at = int(run.batches.position[count])
         return count
 
     def _decode(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:

@@ -49,6 +49,18 @@ def test_records_below_the_offset_asked_for_are_left_out(path: Path) -> None:
 
 
 @LOGS
+@pytest.mark.parametrize("chunk_bytes", [300, 1 << 24])
+def test_reading_stops_before_the_batch_that_ends_above_the_end_asked_for(path: Path, chunk_bytes: int) -> None:
+    """The position counts the bytes that were read: a ledger had none for a partition below its high watermark."""
+    data = path.read_bytes()
+    batches = scan_batches(io.BytesIO(data))
+    for position, last_offset in zip(batches.position.tolist(), batches.last_offset.tolist(), strict=True):
+        rows, _, reader = read_all(data, end_offset=last_offset, chunk_bytes=chunk_bytes)
+        assert rows == read_log(data[:position])
+        assert (reader.stopped, reader.position) == ("end offset", position)
+
+
+@LOGS
 def test_scanned_headers_are_those_of_the_batches_read(path: Path) -> None:
     data = path.read_bytes()
     parts = [part.batches for part in read_segment(io.BytesIO(data)) if isinstance(part, RecordColumns)]
