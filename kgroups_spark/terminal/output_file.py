@@ -10,6 +10,8 @@ from pathlib import Path
 
 from kgroups_spark.errors import KgroupsError, UsageError
 
+_DEVICES = Path("/dev")
+
 
 def require_place(output: str, example: str) -> None:
     """Raises UsageError, before any work, if no file can be written there; `example` is a file's name. A URI is checked
@@ -19,6 +21,10 @@ def require_place(output: str, example: str) -> None:
     path = Path(output)
     if path.is_dir():
         raise UsageError(f"--output {output} is a folder; name a file in it: {path / example}")
+    if _is_no_plain_file(path):
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"--output {output} cannot be written to")
+        return
     if not path.parent.is_dir():
         raise UsageError(f"--output {output}: no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK):
@@ -50,7 +56,16 @@ def _write_by_pyarrow(output: str, content: bytes) -> None:
         file.write(content)
 
 
+def _is_no_plain_file(output: Path) -> bool:
+    """Whether it is a pipe, a device or the like, which another file must not replace: root would delete /dev/null.
+    /dev/stdout is a link, maybe to a plain file."""
+    return output.exists() and (not output.is_file() or output.is_relative_to(_DEVICES))
+
+
 def _write_local(output: Path, content: bytes) -> None:
+    if _is_no_plain_file(output):
+        output.write_bytes(content)
+        return
     # The name cannot be guessed, and an existing file or link of that name is refused.
     part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
     file = part.open("xb")

@@ -79,6 +79,36 @@ def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:
         write_file("gopher://host/x", b"new")
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path, is_link: bool) -> None:
+    """As /dev/stdout and /dev/null, which root could replace by a file."""
+    pipe = output = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if is_link:
+        output = tmp_path / "link"
+        output.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        require_place(str(output), "x")
+        write_file(str(output), b"new")
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
+    assert (pipe.is_fifo(), output.is_symlink()) == (True, is_link)
+
+
+def test_a_link_among_the_devices_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /dev/stdout, where stdout is a file."""
+    monkeypatch.setattr("kgroups_spark.terminal.output_file._DEVICES", tmp_path / "dev")
+    (tmp_path / "dev").mkdir()
+    stdout, target = tmp_path / "dev" / "stdout", tmp_path / "page.html"
+    target.write_bytes(b"older and longer")
+    stdout.symlink_to(target)
+    require_place(str(stdout), "x")
+    write_file(str(stdout), b"new")
+    assert (stdout.is_symlink(), target.read_bytes()) == (True, b"new")
+
+
 def test_an_unusable_output_path_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
         require_place(str(tmp_path), "x.csv")
