@@ -1,4 +1,5 @@
-"""`kgroups` as a process: Ctrl-C is handled before the commands are loaded, which takes a moment."""
+"""`kgroups` as a process: closed streams are replaced, and Ctrl-C is handled, before the commands are loaded, which
+takes a moment."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from kgroups_spark.interruption import exit_code, interruptible
 
 def entry_point() -> None:
     """The console script."""
+    open_closed_streams()
     with interruptible():
         try:
             from kgroups_spark import cli
@@ -19,3 +21,15 @@ def entry_point() -> None:
             sys.stderr.flush()
             os._exit(exit_code(signal.SIGINT))
         cli.entry_point()
+
+
+def open_closed_streams() -> None:
+    """Opens the null device for each of stdin, stdout and stderr that the caller closed (`>&-`), which are None in
+    Python. The next file would get the stream's number otherwise, and lines that a library writes to stderr."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115

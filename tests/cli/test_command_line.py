@@ -366,6 +366,21 @@ def test_a_closed_stdout_exits_0():
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(closed):
+    """Python has no stream for them, and the next file that is opened would get their number."""
+    script = f"exec {sys.executable} -m kgroups_spark dump {SEGMENTS / '__consumer_offsets-0'} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr, done.stdout == "") == (0, "", ">&-" in closed.split(" "))
+
+
 def test_reading_segments_needs_no_spark():
     code = (
         "import sys; from kgroups_spark.cli import main; main(['dump', sys.argv[1]]);"
