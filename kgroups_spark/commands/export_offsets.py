@@ -298,6 +298,8 @@ def _nothing(
     has = "has" if groups is None or len(groups) == 1 else "have"
     of_topic = " of these topics" if arguments.topic else ""
     when = reader.known_as_of() if as_of is None else f"as of {format_time_for_people(as_of)} UTC"
+    if next(_committed_offsets(reader, groups, arguments, as_of), None) is not None:
+        return f"Kafka's tool takes none of the offsets ({when}); nothing was written"
     negation = "a" if groups is None else "no"
     describe = f"kgroups describe --lake {shell_word(reader.location)} --group"
     advice = "" if groups is None else f": {describe} {shell_word(groups[0])} shows what it had, and when"

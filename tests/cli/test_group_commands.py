@@ -559,6 +559,19 @@ def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
     assert not file.exists()
 
 
+def test_an_offset_that_cannot_be_exported_is_not_called_missing(kgroups: Any) -> None:
+    place = {"log_offset": 0, "record_type": 1, "value_version": 3, **PLACE}
+    row = committed(3, -1, to_datetime(1))
+    versions = [group(3, log_offset=0, **PLACE)]
+    reader = reader_of(group_versions=versions, committed_offsets=[row], offset_commits=[row | place])
+    code, out, err = kgroups("export-offsets --group g", reader)
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "left out: group 'g', t-0: Kafka's tool takes no negative offset (-1)",
+        "kgroups: Kafka's tool takes none of the offsets (audit 1, as of 1970-01-01 00:00:10 UTC); nothing was written",
+    ]
+
+
 def test_json_has_the_promised_columns(rows: Any) -> None:
     for options, names in (
         ("", describe_rows.OFFSET_COLUMNS),
