@@ -51,6 +51,12 @@ def shell_word(text: str) -> str:
     return f"$'{escaped}'"
 
 
+def shell_option(name: str, value: str) -> str:
+    """An option of kgroups with a value, as words of a shell's command line: a value that begins with a dash needs the
+    form with `=`, or it would be taken for an option."""
+    return f"{name}{'=' if value.startswith('-') else ' '}{shell_word(value)}"
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 

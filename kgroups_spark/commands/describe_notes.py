@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.escapes import shell_word
+from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.reading.group_description import DEAD, Description
 from kgroups_spark.reading.reader import LakeReader
@@ -72,8 +72,8 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
     if removal.offsets_as_of is None or not description.offsets:
         return [*lines, "History has no committed offsets of it."]
     moment = format_time(removal.offsets_as_of)
-    group = shell_word(description.group_id)
-    command = f"kgroups export-offsets --lake {shell_word(reader.location)} --group {group} --as-of {moment}"
+    group = shell_option("--group", description.group_id)
+    command = f"kgroups export-offsets --lake {shell_word(reader.location)} {group} --as-of {moment}"
     lines += [f"To restore its last offsets: {command} --output offsets.csv"]
     if not arguments.state:
         what = "its last members" if arguments.members else "what it had"

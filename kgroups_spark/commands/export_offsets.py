@@ -24,7 +24,7 @@ import pyarrow as pa
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import printable, shell_word
+from kgroups_spark.escapes import printable, shell_option, shell_word
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.reading.group_options import (
     add_group_options,
@@ -301,8 +301,8 @@ def _nothing(
     if next(_committed_offsets(reader, groups, arguments, as_of), None) is not None:
         return f"Kafka's tool takes none of the offsets ({when}); nothing was written"
     negation = "a" if groups is None else "no"
-    describe = f"kgroups describe --lake {shell_word(reader.location)} --group"
-    advice = "" if groups is None else f": {describe} {shell_word(groups[0])} shows what it had, and when"
+    describe = f"kgroups describe --lake {shell_word(reader.location)}"
+    advice = "" if groups is None else f": {describe} {shell_option('--group', groups[0])} shows what it had, and when"
     return f"{who} {has} {negation} committed offset{of_topic} ({when}){advice}; nothing was written"
 
 

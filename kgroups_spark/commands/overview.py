@@ -10,7 +10,7 @@ from typing import Any
 from kgroups_spark.commands.expiring import Asked, expiring_groups, expiring_offsets
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.escapes import shell_word
+from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
 from kgroups_spark.terminal.display import words
@@ -189,9 +189,8 @@ def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple
     """The history command for the group whose offsets moved last."""
     if not overview.moves:
         return []
-    return [
-        (f"{program} history --lake {lake} --group {shell_word(overview.moves[0]['group_id'])}", "what happened to it")
-    ]
+    group = shell_option("--group", overview.moves[0]["group_id"])
+    return [(f"{program} history --lake {lake} {group}", "what happened to it")]
 
 
 def _a_week_before(overview: Overview) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.escapes import shell_option
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, group_of, per_group
-from kgroups_spark.findings.finding import Finding, at, quoted
+from kgroups_spark.findings.finding import Finding, at
 
 # Six checks of offsets.retention.check.interval.ms (default 600,000): no broker is that late.
 OVERDUE_MS = 3_600_000
@@ -31,8 +32,8 @@ def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
             f"committed more than the retention of {format_duration(evidence.retention_ms)} "
             f"ago{'' if committed is None else f', the oldest at {at(committed)}'}. Its members keep them. When the "
             "last one leaves, they expire at the next check: unlike a classic group, this one has no grace period. "
-            "Before a shutdown, let it commit every partition once, keep a copy (kgroups export-offsets --group "
-            f"{quoted(row['group_id'])}), or raise offsets.retention.minutes",
+            "Before a shutdown, let it commit every partition once, keep a copy (kgroups export-offsets "
+            f"{shell_option('--group', row['group_id'])}), or raise offsets.retention.minutes",
             None if committed is None else committed,
         )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from kgroups_spark.escapes import shell_word
 from kgroups_spark.times import format_time_for_people
 
 Severity = Literal["error", "warning", "notice"]
@@ -95,4 +95,4 @@ def tool(name: str, arguments: str) -> str:
 
 def quoted(name: str) -> str:
     """A name quoted for a shell."""
-    return shlex.quote(name)
+    return shell_word(name)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.escapes import shell_option
 from kgroups_spark.findings.evidence import Evidence, Row, listed
 from kgroups_spark.findings.finding import Finding, at, quoted, tool
 
@@ -32,8 +33,8 @@ def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
             "group_in_wrong_partition",
             f"{group_id} is in partition {row['offsets_partition']} of __consumer_offsets, but its name hashes to "
             "another: most likely the topic's partition count was raised. Clients look for its coordinator there, so "
-            f"none can fetch these offsets. Move them: kgroups export-offsets --group {quoted(group_id)} --output "
-            "offsets.csv, then "
+            f"none can fetch these offsets. Move them: kgroups export-offsets {shell_option('--group', group_id)} "
+            "--output offsets.csv, then "
             + tool(
                 "kafka-consumer-groups",
                 f"--group {quoted(group_id)} --reset-offsets --from-file offsets.csv --execute",

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
+from kgroups_spark.escapes import shell_option
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, group_of, listed, of_groups, per_group
 from kgroups_spark.findings.finding import Finding, at, quoted, tool
 
@@ -25,7 +26,8 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
             f"{row['group_id']}, which no longer exists: its record was deleted, its offsets were not. The "
             "coordinator answers as if there were none and never expires them. Consumers start by auto.offset.reset, "
             "and the next record that names the group restores all of these offsets. Keep a copy (kgroups "
-            f"export-offsets --group {quoted(row['group_id'])}), or let the group start from nothing and reset it",
+            f"export-offsets {shell_option('--group', row['group_id'])}), or let the group start from nothing and "
+            "reset it",
             group_id=row["group_id"],
             topic=row["topic_min"] if topics == 1 else None,
             offsets_partition=row["offsets_partition"],

@@ -6,13 +6,16 @@ import csv
 import io
 import json
 import shlex
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main
+from kgroups_spark.cli import main, parse
 from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.escapes import shell_option
+from kgroups_spark.findings.finding import quoted
 from tests.chosen import some_of
 from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
@@ -126,3 +129,18 @@ def test_exported_offsets_are_one_row_per_line_for_kafkas_tool(
     assert not any("all is well" in row[0] or "all is well" in row[1] for row in rows)
     assert "Kafka's tool cannot read a name with a line feed in it" in err
     assert has_no_controls(err)
+
+
+@pytest.mark.parametrize("name", ["orders", "-x", "--help", "it's", "a\nb", "\x1bc", "名", "\u202e-"])
+def test_a_suggested_command_names_the_group_that_it_means(name: str) -> None:
+    """Messages show control characters spelled out, and a name that begins with a dash is no option."""
+    option = shell_option("--group", name)
+    assert option.isprintable()
+    assert _read_by_bash(quoted(name)) == [name]
+    assert parse(["describe", *_read_by_bash(option)]).group == [name]
+
+
+def _read_by_bash(words: str) -> list[str]:
+    script = f"printf '%s\\0' {words}"
+    said = subprocess.run(["bash", "-c", script], env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True).stdout
+    return said.decode().split("\0")[:-1]
