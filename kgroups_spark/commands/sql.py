@@ -51,6 +51,8 @@ examples:
 
 POINTED = (".tables", ".describe", ".help", ".quit")
 QUIT = (".quit", ".exit", "\\q")
+# Editors of Windows begin a file with it.
+BYTE_ORDER_MARK = "\ufeff"
 HELP = """\
 .tables          tables, views and functions
 .describe NAME   columns of one (also \\d NAME)
@@ -83,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if text is None:
         with _is_text("stdin"):
             text = sys.stdin.read()
-    session.run(text)
+    session.run(text.removeprefix(BYTE_ORDER_MARK))
     return 0
 
 
@@ -188,6 +190,8 @@ class Session:
             )
         elif word in (".describe", "\\d") and name:
             self._describe(name)
+        elif word in (".describe", "\\d"):
+            raise UsageError(f"{word} needs a name (.tables has all)")
         elif word in (".help", "\\?"):
             say_lines(HELP.splitlines())
         else:

@@ -121,6 +121,20 @@ def test_several_statements_from_a_file_and_from_stdin(
     assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
 
 
+def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(
+    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_bytes(b"\xef\xbb\xbf.describe coverage\r\nSELECT 1 AS one;\r\n")
+    assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
+    from_file = capsys.readouterr().out
+    assert from_file.startswith("column,type,what\noffsets_partition,") and from_file.endswith("\none\n1\n")
+    with open(file, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == from_file
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -199,6 +213,9 @@ def test_tables_and_describe_list_tables_views_functions_and_columns(lake: str, 
     assert capsys.readouterr().err.startswith("expiring(until := NULL, retention := NULL): Committed offsets")
     assert main(["sql", "--lake", lake, r"\d offset_histri"]) == 2
     assert "no table, view or function offset_histri; did you mean offset_history" in capsys.readouterr().err
+    for command in (".describe", "\\d ;"):
+        assert main(["sql", "--lake", lake, command]) == 2
+        assert capsys.readouterr().err == f"kgroups: {command.split(' ')[0]} needs a name (.tables has all)\n"
     assert main(["sql", "--lake", lake, ".tabels"]) == 2
     assert "kgroups: .tabels is unknown; did you mean .tables?" in capsys.readouterr().err
 
