@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kgroups_spark.commands.describe_rows import assignment_text, tasks_text
+from kgroups_spark.commands.moments import reduced_history
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
@@ -27,7 +28,7 @@ from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.terminal.options import positive_count_value as count_value
-from kgroups_spark.terminal.output import Column, say, write_rows
+from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "history"
@@ -141,6 +142,8 @@ def run(arguments: argparse.Namespace) -> int:
         columns = [column for column in columns if column.name != "group_id"]
     write_rows(rows, columns, arguments.format)
     say(_closing_line(reader, arguments, chosen, len(rows)))
+    since = None if arguments.since is None else to_datetime(arguments.since)
+    say_lines(reduced_history(reader, of_groups(groups), since))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from kgroups_spark.reading.group_options import Condition
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.times import format_time_for_people
 
@@ -66,6 +67,43 @@ def incomplete_history(reader: LakeReader) -> list[str]:
     """Notes for as-of functions in SQL: the time up to which their answers may be incomplete."""
     known = replace(known_times(reader), begins=None, ends=None)
     return known.notes(datetime.min.replace(tzinfo=UTC))
+
+
+# The offsets partitions of the groups whose history has been reduced, and the newest log time below the offset up to
+# which it has: the last record below it always stays.
+_KEPT = """
+SELECT offsets_partition FROM checkpoints
+WHERE reason = 'keep' AND log IS NULL
+  AND offsets_partition IN (SELECT offsets_partition FROM group_versions WHERE {groups})
+GROUP BY offsets_partition"""
+_REDUCED_TO = """
+SELECT max(records.log_timestamp) AS moment
+FROM (
+  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE {partitions}
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM group_records WHERE {partitions}
+) AS records
+JOIN (
+  SELECT offsets_partition, max(log_offset) AS log_offset FROM checkpoints
+  WHERE reason = 'keep' AND log IS NULL GROUP BY offsets_partition
+) AS kept ON kept.offsets_partition = records.offsets_partition AND records.log_offset < kept.log_offset
+WHERE (records.log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
+
+
+def reduced_history(reader: LakeReader, groups: Condition, since: datetime | None) -> list[str]:
+    """A note if `kgroups maintain --keep` has reduced the history of these groups from `since` on (None: from its
+    begin): what happened then can no longer be listed."""
+    kept = reader.sql(_KEPT.format(groups=groups.sql), **groups.parameters)
+    if not kept:
+        return []
+    numbers = ", ".join(str(row["offsets_partition"]) for row in kept)
+    [row] = reader.sql(_REDUCED_TO.format(partitions=f"offsets_partition IN ({numbers})"))
+    if row["moment"] is None or (since is not None and since > row["moment"]):
+        return []
+    return [
+        f"history up to {_shown(row['moment'])} has been reduced (kgroups maintain --keep): events up to then are "
+        "gone, and all but the last commit of each partition"
+    ]
 
 
 def known_times(reader: LakeReader) -> KnownTimes:

@@ -572,6 +572,36 @@ def test_an_offset_that_cannot_be_exported_is_not_called_missing(kgroups: Any) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ("--group g", True),
+        ("--group g --commits --until 2001-09-09", True),
+        ("--group g --since '2001-09-09 01:46:42Z'", True),
+        ("--group g --since '2001-09-09 01:46:42.001Z'", False),
+        ("--all-groups", True),
+        ("--group other", False),
+    ],
+)
+def test_history_tells_which_part_of_it_has_been_reduced(options: str, is_told: bool, kgroups: Any) -> None:
+    """Without a note nothing would seem to have happened before maintain --keep."""
+    facts = {"record_type": 1, "value_version": 3, "audit_id": 1}
+    commits = [committed(3, at, second(at), log_offset=at, log_timestamp=second(at), **facts) for at in (1, 2, 3)]
+    kept = [
+        {"offsets_partition": 3, "log_offset": at, "reason": reason, "log": log}
+        for at, reason, log in ((2, "keep", None), (3, "keep", None), (4, "night", None), (4, "keep", SHARE))
+    ]
+    kept.append({"offsets_partition": 5, "log_offset": 9, "reason": "night"})
+    versions = [group(3, log_offset=1, **PLACE), group(5, group_id="other", log_offset=1, **PLACE)]
+    reader = reader_of(offset_commits=commits, group_versions=versions, checkpoints=kept)
+    code, _, err = kgroups(f"history {options}", reader)
+    told = (
+        "history up to 2001-09-09 01:46:42 UTC has been reduced (kgroups maintain --keep): events up to then are gone, "
+        "and all but the last commit of each partition"
+    )
+    assert (code, told in err, "reduced" in err) == (0, is_told, is_told)
+
+
 def test_json_has_the_promised_columns(rows: Any) -> None:
     for options, names in (
         ("", describe_rows.OFFSET_COLUMNS),
