@@ -166,6 +166,8 @@ class _History:
 
     def reported(self, a: Side, b: Side, as_of_ms: int) -> list[tuple[str, Any]]:
         """The differences and facts of both, each with its kind."""
+        if not self.records:
+            return []
         sides = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
         return self.stored.facts(self.history.tasks, CompareTask(self.history, sides))
 
