@@ -23,6 +23,7 @@ from kgroups_spark.compare.differences import (
     MEMBER,
     PENDING,
     Difference,
+    Loaded,
     differences,
     reason,
 )
@@ -74,8 +75,9 @@ class Facts:
     """Counts of one release's state over all partitions that it loads, and the partitions that it fails to load.
 
     `failing`: the failures by offsets partition. `compacted_perhaps`: failing partitions in which all failing records
-    have newer records of their keys. `unserved_groups`: groups of failing partitions, in the state without those
-    records. `skipped`: records of types that the release does not know, by type. `topic_ids`: offsets with a topic id.
+    have newer records of their keys. `unserved_groups`: groups of failing partitions as the other release has them; if
+    that fails to load them, too, in the state without those records. `skipped`: records of types that the release does
+    not know, by type. `topic_ids`: offsets with a topic id.
     """
 
     groups: int = 0
@@ -234,19 +236,21 @@ def _key(difference: Difference) -> Difference:
 def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
     a, b = (each.loaded for each in replays)
     yield from ((_DIFFERENCE, each) for each in differences(a, b))
-    yield from ((kind, facts(replay)) for kind, replay in zip(_FACTS, replays, strict=True))
+    served = a if b.fails else b
+    yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, replays, strict=True))
     if not a.fails and not b.fails:
         yield from expiry_differences(*(each.decided() for each in replays))
 
 
-def facts(replay: ReleaseReplay) -> dict[str, Any]:
-    """The input of `Facts.add`, as a JSON value."""
+def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
+    """The input of `Facts.add`, as a JSON value. `served`: the state of the release that loads the partition."""
     loaded, failures = replay.loaded, replay.loaded.failures
-    offsets = loaded.state.offsets.offsets
+    state = served.state if loaded.fails and not served.fails else loaded.state
+    offsets = state.offsets.offsets
     offsets = offsets.filter(offsets["producer_id"].is_null())
     return {
         "offsets_partition": loaded.offsets_partition,
-        "groups": sorted(loaded.state.groups),
+        "groups": sorted(state.groups),
         "offsets": len(offsets),
         "topic_ids": len(offsets) - offsets["topic_id"].null_count,
         "failure": str(failures) if loaded.fails else None,
