@@ -6,6 +6,7 @@ kafka-python decodes a null wherever the bytes have one; Kafka's own clients rej
 from __future__ import annotations
 
 import base64
+import dataclasses
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ class OffsetAnswer:
     offset: int | None
     leader_epoch: int | None
     error: str | None
+    detail: str = dataclasses.field(default="", compare=False)  # of NETWORK_EXCEPTION: what happened to the connection
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,8 @@ def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata
     return replace(reported, partitions=partitions)
 
 
-def no_offset(error: str) -> OffsetAnswer:
-    return OffsetAnswer(None, None, error)
+def no_offset(error: str, detail: str = "") -> OffsetAnswer:
+    return OffsetAnswer(None, None, error, detail)
 
 
 def offset_answer(answer: Any) -> OffsetAnswer:

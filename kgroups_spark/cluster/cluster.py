@@ -53,6 +53,7 @@ METADATA_AGE_MS = 300_000
 UNKNOWN_TOPIC_SECONDS = 3.0
 # Before 2.4 the metadata may have stale leader epochs (KAFKA-9212).
 METADATA_WITH_SOUND_EPOCHS = 9
+_FROM_LISTENERS = " (the address is from its advertised.listeners)"
 
 
 class Cluster:
@@ -254,10 +255,9 @@ class Cluster:
         try:
             connection = self._connection(self._nodes[leader], self._request_timeout)
             response = self._ask(connection, request, self._request_timeout)
-        except Disconnected:
-            return {
-                (name, number): no_offset("NETWORK_EXCEPTION") for name in partitions for number in partitions[name]
-            }
+        except Disconnected as err:
+            lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{self._source_of(self._nodes[leader])}")
+            return {(name, number): lost for name in partitions for number in partitions[name]}
         reported = {
             (topic.name, answer.partition_index): offset_answer(answer)
             for topic in response.topics
@@ -318,10 +318,11 @@ class Cluster:
             return ClusterUnreachable(f"no broker has answered in {elapsed:.0f} s: {causes}")
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
-        return ClusterUnreachable(
-            f"broker {node_id} has not answered in {elapsed:.0f} s: {causes} (the address is from its "
-            "advertised.listeners)"
-        )
+        return ClusterUnreachable(f"broker {node_id} has not answered in {elapsed:.0f} s: {causes}{_FROM_LISTENERS}")
+
+    def _source_of(self, address: Address) -> str:
+        """A hint for an address that nobody gave us: that of a listener for other networks is often unreachable."""
+        return "" if address in self._bootstrap else _FROM_LISTENERS
 
 
 def addresses(bootstrap_servers: str) -> list[Address]:

@@ -166,7 +166,8 @@ def live_logs(
     for place in places:
         start, end = starts[place], ends.get(place, starts[place])
         if start.offset is None or end.offset is None:
-            errors.setdefault(end.error or "no answer", []).append(place[1])
+            why = end.error or "no answer"
+            errors.setdefault(f"{why}, {end.detail}" if end.detail else why, []).append(place[1])
             continue
         epoch = topic.partitions[place[1]].leader_epoch
         logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch, pace))

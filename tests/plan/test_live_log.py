@@ -225,3 +225,10 @@ class TestTopic:
         with pytest.raises(KgroupsError, match=r"no partition of t can be read now .partition 0: LEADER_NOT_AVAILABLE"):
             logs(cluster)
         assert waited_for == [("t", 0)]
+
+    def test_whose_leader_advertises_an_address_that_we_cannot_reach(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cluster = FakeCluster(LOG)
+        nowhere = OffsetAnswer(None, None, "NETWORK_EXCEPTION", "broker 1: the name inside does not resolve")
+        monkeypatch.setattr(cluster, "list_offsets", lambda places, _: dict.fromkeys(places, nowhere))
+        with pytest.raises(KgroupsError, match=r"partition 0: NETWORK_EXCEPTION, broker 1: the name inside does not"):
+            logs(cluster)

@@ -195,6 +195,10 @@ class TestOffsets:
             answers = cluster.list_offsets([("t", 0), ("t", 1)], LATEST, timeout_ms=50)
         assert answers["t", 0].offset == 1000
         assert answers["t", 1] == OffsetAnswer(None, None, "NETWORK_EXCEPTION")
+        assert answers["t", 1].detail == (
+            f"broker 2: the broker at {gone.address} closed the connection (the address is from its "
+            "advertised.listeners)"
+        )
         assert gone.connections > 1
 
     def test_a_topic_is_not_given_up_at_the_first_unknown_topic_error(self, start: Start, metadata: Metadata) -> None:
