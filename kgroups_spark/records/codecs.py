@@ -4,6 +4,7 @@ Codec ids (Kafka: CompressionType.java 4.3.1): 1 gzip, 2 snappy, 3 lz4, 4 zstd (
 
 - snappy: xerial's stream, 8 bytes magic | version i32 | compatible version i32 | { length i32 | raw block }; clients
   that are not written in Java may send one raw block alone.
+- gzip and zstd: one stream, or several one after the other, as Java reads them. So may xerial's streams be.
 - lz4: one frame. In magic 0 the checksum of the frame's header covers its 4 magic bytes, too, by mistake (KAFKA-3160).
   It is not checked there, as in Kafka's own reader.
 """
@@ -11,7 +12,9 @@ Codec ids (Kafka: CompressionType.java 4.3.1): 1 gzip, 2 snappy, 3 lz4, 4 zstd (
 from __future__ import annotations
 
 import zlib
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
 import lz4.frame
 import pyarrow as pa
@@ -23,7 +26,11 @@ LARGEST_BODY = 64 << 20
 ZSTD_STEP = LARGEST_BODY >> 15  # a zstd block of 4 bytes can become 128 KiB, so a step gives LARGEST_BODY at most
 LZ4_RATIO = 255  # one byte becomes at most so many
 SNAPPY_RATIO = 64  # a copy of 64 bytes takes at least 2
+GZIP_STEP = 1 << 16  # one byte becomes at most 1,032
 GZIP_HEADER = 16 + zlib.MAX_WBITS
+GZIP_MAGIC = b"\x1f\x8b"
+# Of a frame, and of a frame that holds no data (RFC 8878: 16 numbers).
+ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([number]) + b"\x2a\x4d\x18" for number in range(0x50, 0x60)))
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 LZ4_CONTENT_SIZE = 0x08  # bits of an lz4 frame's first descriptor byte
 LZ4_DICTIONARY = 0x01
@@ -36,7 +43,7 @@ class Undecompressable(Exception):
 def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
     """The decompressed records, LARGEST_BODY bytes at most. Raises Undecompressable, and nothing else.
 
-    Bytes after the end of the compressed stream are ignored, as in Kafka.
+    Bytes after the end of the compressed streams are ignored, as in Kafka.
     """
     try:
         if codec == GZIP:
@@ -54,21 +61,26 @@ def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
 
 
 def _gunzip(data: bytes | memoryview) -> bytes:
-    stream = zlib.decompressobj(GZIP_HEADER)
-    body = stream.decompress(data, LARGEST_BODY)
-    return _whole(body, stream.eof)
+    return _streams(data, partial(zlib.decompressobj, GZIP_HEADER), GZIP_STEP, (GZIP_MAGIC,))
 
 
 def _unzstd(data: bytes | memoryview) -> bytes:
-    stream = _zstd().decompressobj()
+    return _streams(data, _zstd().decompressobj, ZSTD_STEP, ZSTD_MAGICS)
+
+
+def _streams(data: bytes | memoryview, begin: Callable[[], Any], step: int, magics: tuple[bytes, ...]) -> bytes:
+    """The bytes of all streams, each decompressed by a new object of `begin`, `step` bytes at once."""
     parts: list[bytes] = []
-    total = 0
-    for start in range(0, len(data), ZSTD_STEP):
-        parts.append(stream.decompress(data[start : start + ZSTD_STEP]))
-        total += len(parts[-1])
-        if stream.eof or total > LARGEST_BODY:
-            break
-    return _whole(parts[0] if len(parts) == 1 else b"".join(parts), stream.eof)
+    total = at = 0
+    while True:
+        stream = begin()
+        while at < len(data) and total <= LARGEST_BODY and not stream.eof:
+            piece = data[at : at + step]
+            parts.append(stream.decompress(piece))
+            total += len(parts[-1])
+            at += len(piece) - len(stream.unused_data)
+        if not stream.eof or not bytes(data[at : at + 4]).startswith(magics):
+            return _whole(parts[0] if len(parts) == 1 else b"".join(parts), stream.eof)
 
 
 @cache
@@ -99,6 +111,9 @@ def _unsnappy(data: bytes | memoryview) -> bytes:
     parts: list[bytes] = []
     pos, room = 16, LARGEST_BODY
     while pos < len(data):
+        if data[pos : pos + 8] == XERIAL_MAGIC:
+            pos += 16
+            continue
         length = int.from_bytes(data[pos : pos + 4], "big", signed=True)
         pos += 4
         if not 0 <= length <= len(data) - pos:

@@ -111,5 +111,25 @@ def test_xxhash32_has_the_published_values(data: bytes, expected: int) -> None:
     assert xxhash32(data) == expected
 
 
+@pytest.mark.parametrize("codec", [1, 2, 4])
+def test_streams_one_after_the_other_are_read_as_java_does(codec: int) -> None:
+    parts = [b"some", b"", b"records" * 20_000, b"!"]
+    assert decompress(codec, memoryview(b"".join(compress(codec, part) for part in parts))) == b"".join(parts)
+
+
+def test_a_zstd_frame_without_data_is_skipped() -> None:
+    assert decompress(4, b"\x50\x2a\x4d\x18\4\0\0\0abcd" + compress(4, b"records")) == b"records"
+
+
+@pytest.mark.parametrize("codec", [1, 4])
+def test_a_cut_or_too_large_second_stream_is_refused(codec: int) -> None:
+    one = compress(codec, b"records")
+    with pytest.raises(Undecompressable, match="without its end mark"):
+        decompress(codec, one + one[:-1])
+    half = compress(codec, bytes(LARGEST_BODY // 2 + 1))
+    with pytest.raises(Undecompressable, match="more than"):
+        decompress(codec, half + half)
+
+
 def test_gzip_with_bytes_after_the_stream_is_read() -> None:
     assert decompress(1, gzip.compress(b"abc") + struct.pack(">q", 0)) == b"abc"
