@@ -318,12 +318,17 @@ def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], dea
         kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
         raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
     failures: list[OSError] = []
-    for family, kind_of, protocol, _, place in found:
-        plain = socket.socket(family, kind_of, protocol)
+    for number, (family, kind_of, protocol, _, place) in enumerate(found):
+        try:
+            plain = socket.socket(family, kind_of, protocol)
+        except OSError as err:  # this machine has no IPv6
+            failures.append(err)
+            continue
         try:
             for option in options:
                 plain.setsockopt(*option)
-            plain.settimeout(_left(deadline))
+            # An address that drops packets leaves time for the others.
+            plain.settimeout(_left(deadline) / (len(found) - number))
             plain.connect(place)
             # On one machine a connection to a port without a listener can connect to itself.
             if plain.getsockname() != plain.getpeername():

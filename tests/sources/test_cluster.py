@@ -378,6 +378,29 @@ class TestConnections:
             cluster.brokers()
         assert fake_time.slept == []
 
+    @pytest.mark.parametrize("first", ["no IPv6", "drops packets"])
+    def test_a_name_with_an_address_that_does_not_work(
+        self, first: str, start: Start, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The next address of the name is tried, with time enough."""
+        broker, waited = start(), list[float | None]()
+        family, address = (99, "::1") if first == "no IPv6" else (socket.AF_INET, "192.0.2.1")
+        other = (family, socket.SOCK_STREAM, 0, "", (address, broker.port))
+        found = [other, *socket.getaddrinfo("127.0.0.1", broker.port, type=socket.SOCK_STREAM)]
+        connect = socket.socket.connect
+
+        def connected(self: socket.socket, place: tuple[str, int]) -> None:
+            waited.append(self.gettimeout())
+            if place[0] == address:
+                raise TimeoutError
+            connect(self, place)
+
+        monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr("socket.socket.connect", connected)
+        with cluster_at(broker, timeout_ms=60_000, socket_connection_setup_timeout_ms="10000") as cluster:
+            assert cluster.brokers() == {1: broker.address}
+        assert [round(each or 0) for each in waited] == ([10] if first == "no IPv6" else [5, 10])
+
     def test_a_silent_broker(self, start: Start) -> None:
         broker = start({"Metadata": lambda _: SILENCE})
         with (
