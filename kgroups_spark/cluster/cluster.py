@@ -32,6 +32,7 @@ from kgroups_spark.cluster.connection import (
     Disconnected,
     UnknownHost,
     api_versions_request,
+    place_of,
 )
 from kgroups_spark.cluster.errors import (
     PASSING,
@@ -93,7 +94,7 @@ class Cluster:
     def brokers(self) -> dict[int, str]:
         """The brokers that run now, by node id: "host:port"."""
         self._metadata([])
-        return {node: _place(address) for node, address in sorted(self._nodes.items())}
+        return {node: place_of(address) for node, address in sorted(self._nodes.items())}
 
     def topics(
         self, names: Sequence[str] | None = None, *, timeout_ms: float | None = None
@@ -338,10 +339,6 @@ def canonical_addresses(address: Address) -> list[Address]:
     except socket.gaierror:
         return [address]
     return [(socket.getfqdn(str(place[0])), address[1]) for *_, place in found]
-
-
-def _place(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
 
 
 def _may_pass(error: str | None, elapsed: float) -> bool:

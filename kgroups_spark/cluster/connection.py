@@ -129,7 +129,7 @@ class BrokerConnection:
         self._socket.close()
 
     def __str__(self) -> str:
-        return f"the broker at {self.address[0]}:{self.address[1]}"
+        return f"the broker at {place_of(self.address)}"
 
     @property
     def _is_sasl(self) -> bool:
@@ -149,16 +149,16 @@ class BrokerConnection:
         except ssl.SSLCertVerificationError as err:
             raise untrusted(self.address, err) from err
         except TimeoutError as err:
-            raise Disconnected(f"{_place(self.address)} does not answer in the TLS handshake") from err
+            raise Disconnected(f"{place_of(self.address)} does not answer in the TLS handshake") from err
         except OSError as err:
             if _answers_in_plain(self.address, _left(deadline)):
                 raise WrongProtocol(
-                    f"{_place(self.address)} speaks Kafka's protocol without TLS: security.protocol has to be "
+                    f"{place_of(self.address)} speaks Kafka's protocol without TLS: security.protocol has to be "
                     "PLAINTEXT or SASL_PLAINTEXT there"
                 ) from err
             if _is_tls_alert(err):
                 raise _refused_tls(self.address, err) from err
-            raise Disconnected(f"the TLS handshake with {_place(self.address)} failed: {_reason(err)}") from err
+            raise Disconnected(f"the TLS handshake with {place_of(self.address)} failed: {_reason(err)}") from err
         finally:
             # wrap_socket has taken the descriptor over, or has left it to us.
             plain.close()
@@ -275,9 +275,11 @@ class BrokerConnection:
         prefix = self._exactly(4, deadline)
         size = int.from_bytes(prefix, "big", signed=True)
         if prefix[0] in (TLS_ALERT, TLS_HANDSHAKE) and prefix[1] == 3:
-            raise WrongProtocol(f"{_place(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
+            raise WrongProtocol(f"{place_of(self.address)} uses TLS: set security.protocol to SSL or SASL_SSL")
         if not 0 <= size <= LARGEST_FRAME:
-            raise WrongProtocol(f"{_place(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}")
+            raise WrongProtocol(
+                f"{place_of(self.address)} does not use Kafka's protocol: it answered {bytes(prefix)!r}"
+            )
         return self._exactly(size, deadline)
 
     def _exactly(self, size: int, deadline: float) -> bytearray:
@@ -313,7 +315,7 @@ def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], dea
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
-        raise UnknownHost(f"{_place(address)!r} is not an address: {err}") from err
+        raise UnknownHost(f"{place_of(address)!r} is not an address: {err}") from err
     except socket.gaierror as err:
         kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
         raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
@@ -345,16 +347,18 @@ def _left(deadline: float) -> float:
     return max(deadline - time.monotonic(), 0.001)
 
 
-def _place(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
+def place_of(address: Address) -> str:
+    """host:port; an IPv6 address is in brackets, as people type it."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _why_not(address: Address, err: OSError) -> str:
     if isinstance(err, ConnectionRefusedError):
-        return f"nothing listens at {_place(address)}"
+        return f"nothing listens at {place_of(address)}"
     if isinstance(err, TimeoutError):
-        return f"{_place(address)} does not answer"
-    return f"{_place(address)} cannot be reached: {err.strerror or err}"
+        return f"{place_of(address)} does not answer"
+    return f"{place_of(address)} cannot be reached: {err.strerror or err}"
 
 
 def _is_tls_alert(err: OSError) -> bool:
@@ -363,7 +367,7 @@ def _is_tls_alert(err: OSError) -> bool:
 
 def _refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
     return AuthenticationFailed(
-        f"{_place(address)} rejected our side of the TLS handshake ({_reason(err)}): it may require a client "
+        f"{place_of(address)} rejected our side of the TLS handshake ({_reason(err)}): it may require a client "
         "certificate (ssl.keystore.location), or a different one"
     )
 
@@ -374,7 +378,7 @@ OUT_OF_TIME, WRONG_NAME = (9, 10), (62, 64)
 
 def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
     """Advice about a certificate that is refused."""
-    start = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
+    start = f"the certificate of {place_of(address)} is not trusted: {err.verify_message}"
     if err.verify_code in OUT_OF_TIME:
         return AuthenticationFailed(
             f"{start}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"

@@ -13,8 +13,8 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer, PartitionMetadata, topic_id_text
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
-from kgroups_spark.cluster.connection import BrokerConnection
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, addresses
+from kgroups_spark.cluster.connection import BrokerConnection, place_of
 from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable, KafkaRefused, WrongProtocol
 from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.sources.fake_cluster import FakeTime, fake_time
@@ -377,6 +377,10 @@ class TestConnections:
         ):
             cluster.brokers()
         assert fake_time.slept == []
+
+    def test_messages_have_addresses_as_they_are_typed(self) -> None:
+        typed = "kafka:9092,[::1]:9093,10.0.0.1:9094"
+        assert ",".join(map(place_of, addresses(typed))) == typed
 
     @pytest.mark.parametrize("first", ["no IPv6", "drops packets"])
     def test_a_name_with_an_address_that_does_not_work(
