@@ -114,7 +114,7 @@ def partition_count_value(text: str) -> int:
 def positive_count_value(text: str) -> int:
     """A whole number, at least 1."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
-        raise ValueError(f"invalid number of rows {text!r}: expected 1 or more")
+        raise ValueError(f"invalid number {text!r}: expected 1 to 999999999999")
     return int(text)
 
 
