@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -232,6 +232,22 @@ def test_the_title_is_the_cluster_where_it_is_known() -> None:
 def test_offsets_that_are_due_now_have_their_own_sentence(due: int, within: int, said: str) -> None:
     offsets = [expiry_row("a", partition=n, expires_at=AS_OF if n < due else AS_OF + DAY) for n in range(within)]
     assert headlines(read(groups=[group_row("a")], offset_expiry=offsets))[0].endswith(f"within 7 days: {said}")
+
+
+def test_a_retention_of_many_months_has_a_plot_without_bars() -> None:
+    """No offset expires within the 30 days that the plot shows."""
+    late = {"expires_at": AS_OF + 89 * DAY, "expires_at_if_empty": AS_OF + 89 * DAY, "retention_ms": 90 * 86_400_000}
+    reader = read(groups=[group_row()], offset_expiry=[expiry_row(**late)])
+    assert (
+        "If every group stays as it was at 2026-11-16 06:30 UTC, 0 offsets of 0 groups expire within 30 days."
+        in reader.of("p")
+    )
+
+
+def test_the_plot_of_the_days_to_come_ends_with_the_year_9999() -> None:
+    as_of = datetime(9999, 12, 31, 12, tzinfo=UTC)
+    reader = read(audits=[audit_row(as_of=as_of)], groups=[group_row()], offset_expiry=[expiry_row(as_of=as_of)])
+    assert "1 offset, already due, will be removed at the broker’s next check." in " ".join(reader.of("p"))
 
 
 def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:

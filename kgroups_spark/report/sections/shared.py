@@ -34,10 +34,12 @@ def groups_table(name: str, caption: str, columns: Sequence[Column], rows: Itera
 
 
 def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
-    """The days from that of the audit on, up to the last bar, at least a week."""
+    """The days from that of the audit on, up to the last bar, at least a week, or up to the end of the year 9999. There
+    may be no bar."""
     first = day_of(answers["lake"][0]["as_of"])
-    last = max(first + timedelta(days=6), *(row["day"] for row in rows))
-    chart = days_chart(rows, series, OFFSETS_BY_DAY, first, (last - first).days + 1, {})
+    days = max([7, *((row["day"] - first).days + 1 for row in rows)])
+    days = min(days, (datetime.max.replace(tzinfo=first.tzinfo) - first).days + 1)
+    chart = days_chart(rows, series, OFFSETS_BY_DAY, first, days, {})
     return Plot(name, caption, svg(chart), legend_of(rows, series), query(name))
 
 
