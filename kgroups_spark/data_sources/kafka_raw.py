@@ -20,6 +20,7 @@ from kgroups_spark.data_sources.read_options import (
     ending_offsets,
     number,
     require_known,
+    require_partitions,
     require_subscribed,
     starting_offsets,
     topics_of,
@@ -218,14 +219,8 @@ def _logs(cluster: Cluster, topic: str, options: Options) -> Sequence[LiveLog]:
         raise UsageError(f"the cluster has no topic {topic}{did_you_mean(topic, known)}") from err
     if found.notes and options.fail_on_data_loss:
         raise DataLoss(f"{topic}: {'; '.join(found.notes)}; failOnDataLoss=false reads the others")
-    _require_partitions(topic, found.topic.partitions, options)
+    require_partitions(topic, found.topic.partitions, options.starting_offsets, options.ending_offsets)
     return found.logs
-
-
-def _require_partitions(topic: str, there: Mapping[int, object], options: Options) -> None:
-    for name, offsets in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
-        if missing := sorted(p for t, p in offsets if t == topic and p not in there):
-            raise BadOption(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
 
 
 def _span(log: LiveLog, options: Options) -> FetchSpan | None:

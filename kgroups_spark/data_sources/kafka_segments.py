@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from kgroups_spark.data_sources.read_options import (
     ending_offsets,
     number,
     require_known,
+    require_partitions,
     require_subscribed,
     starting_offsets,
     topics_of,
@@ -125,9 +127,7 @@ def _is_past(item: CorruptBatch, end_offset: int | None) -> bool:
 
 def plan_ranges(options: Options) -> list[SegmentRange]:
     """Each chosen log partition as one range, or cut between segments if minPartitions is higher."""
-    copies = [
-        copy for topic in options.topics for copy in choose_copies(find_partitions(options.folders, topic)).copies
-    ]
+    copies = [copy for topic in options.topics for copy in _copies(topic, options)]
     share = sum(copy.size for copy in copies) // max(options.min_partitions, 1)
     ranges: list[SegmentRange] = []
     for copy in copies:
@@ -141,6 +141,13 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
             span = Span(copy.topic, copy.partition, pieces, first or 0, end_offset, run[-1].is_last)
             ranges.append(SegmentRange(span, end))
     return ranges
+
+
+def _copies(topic: str, options: Options) -> list[PartitionCopy]:
+    copies = choose_copies(find_partitions(options.folders, topic)).copies
+    there = [copy.partition for copy in copies]
+    require_partitions(topic, there, options.starting_offsets, options.ending_offsets)
+    return copies
 
 
 def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[list[SegmentFile]]:
@@ -180,10 +187,15 @@ def parse_options(options: Mapping[str, str]) -> Options:
 def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:
     folders = [path] if path else []
     if paths:
-        try:
-            folders += [str(each) for each in json.loads(paths)]
-        except (ValueError, TypeError) as err:
-            raise BadOption(f"paths is a JSON list of folders, not {paths!r}") from err
+        folders += _listed(paths)
     if not folders:
         raise BadOption("kafka-segments needs a folder: .load(folder)")
     return tuple(folders)
+
+
+def _listed(paths: str) -> list[str]:
+    with suppress(ValueError):
+        listed = json.loads(paths)
+        if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
+            return listed
+    raise BadOption(f"paths is a JSON list of folders, not {paths!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean
@@ -36,6 +36,15 @@ def require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int],
         raise BadOption(
             f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
         )
+
+
+def require_partitions(
+    topic: str, there: Collection[int], starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+) -> None:
+    """Raises BadOption if offsets are given for a partition of the topic that does not exist."""
+    for name, offsets in (("startingOffsets", starts), ("endingOffsets", ends)):
+        if missing := sorted(p for t, p in offsets if t == topic and p not in there):
+            raise BadOption(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
 
 
 def starting_offsets(text: str) -> dict[tuple[str, int], int]:

@@ -141,6 +141,13 @@ def test_starting_and_ending_offsets_by_partition(tmp_path: Path) -> None:
     assert len(offsets(folder, endingOffsets='{"t": {"0": -1}}')) == 50
 
 
+@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_a_partition_that_does_not_exist_are_refused(tmp_path: Path, name: str) -> None:
+    """They would have no effect: a typo reads everything."""
+    with pytest.raises(BadOption, match=f"{name} names partition 7 of t, which has 2"):
+        plan(two_partitions(tmp_path), **{name: '{"t": {"0": 8, "7": 1}}'})
+
+
 def plan(folder: Path, **options: str) -> list[SegmentRange]:
     source = KafkaSegmentsDataSource({"path": str(folder), "subscribe": "t", **options})
     return source.reader(RECORDS).partitions()
@@ -199,6 +206,7 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
         ({"path": "x", "minPartitions": "many"}, "minPartitions is a number, not 'many'"),
         ({"path": "x", "failOnDataLoss": "no"}, "failOnDataLoss is true or false, not 'no'"),
         ({"paths": "x,y"}, "paths is a JSON list of folders, not 'x,y'"),
+        ({"paths": '"x"'}, "paths is a JSON list of folders"),
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, str], text: str) -> None:
