@@ -141,12 +141,12 @@ def _in_lots(
         places = facts.places(what)
         return places, [(places, facts)]
     counts = _places(reader, as_of, what)
-    places = defaultdict[int, list[Place]](list)
+    by_partition = defaultdict[int, list[Place]](list)
     for place in counts:
-        places[place[0]].append(place)
+        by_partition[place[0]].append(place)
     return counts, (
         (
-            [place for partition in lot for place in places[partition]],
+            [place for partition in lot for place in by_partition[partition]],
             _Facts(reader, None, as_of, lot, times_as_text=times_as_text),
         )
         for lot in _lots(counts)
