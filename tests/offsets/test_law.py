@@ -72,9 +72,27 @@ def _read(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def check_logs(chosen: Chosen, releases: int, logs: int, every: int, check: Callable[..., None]) -> None:
-    """Checks so many random logs of each of so many releases; in a soak `every` log of all releases."""
-    for version in RELEASES if chosen.every else chosen.some(DIFFERENT, releases):
+class Logs(Chosen):
+    """The choices of one test; in a soak all logs of one release, because those of all take longer than a test may."""
+
+    def __init__(self, test: str, version: str | None) -> None:
+        super().__init__(test, version is not None)
+        self.version = version
+
+    def versions(self, count: int) -> Sequence[str]:
+        return self.some(DIFFERENT, count) if self.version is None else [self.version]
+
+
+@pytest.fixture(
+    params=[pytest.param(None, id="some"), *(pytest.param(each, marks=pytest.mark.soak) for each in RELEASES)]
+)
+def chosen(request: pytest.FixtureRequest) -> Logs:
+    return Logs(request.node.nodeid, request.param)
+
+
+def check_logs(chosen: Logs, releases: int, logs: int, every: int, check: Callable[..., None]) -> None:
+    """Checks so many random logs of each of so many releases; in a soak `every` log of each release."""
+    for version in chosen.versions(releases):
         for seed in range(every) if chosen.every else [chosen.random.randrange(1 << 32) for _ in range(logs)]:
             try:
                 check(random_log(seed), release(version))
