@@ -252,6 +252,8 @@ def check_subscriptions(value: dict[str, Any]) -> None:
         return
     if isinstance(value["members"], SnapshotMembers):
         return
-    for member in value["members"]:
+    # The group has the last member of a repeated id alone.
+    members = {member["memberId"]: member for member in value["members"]}
+    for member in members.values():
         if member.get("subscription") is None and subscribed_topics(member) is None:
             return  # Kafka stops at the first unparsable one: the group's topics are unknown

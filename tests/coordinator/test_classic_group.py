@@ -74,6 +74,13 @@ def test_t15_a_subscription_cut_inside_a_string_fails_the_load(blob):
     assert (newest.failed, newest.members()["m1"].subscribed_topics) == ({}, None)
 
 
+def test_the_subscription_of_a_member_that_another_replaced_does_not_matter():
+    damaged, sound = classic_member("m1", subscriptionRaw=raw(b"\0\1\xff\xff\xff\xff")), classic_member("m1", ["x"])
+    log = Log("4.3").record(2, classic([damaged, sound]))
+    assert (log.failed, log.members()["m1"].subscribed_topics) == ({}, ["x"])
+    assert Log("4.3").record(2, classic([sound, damaged])).failed.keys() == {0}
+
+
 def test_t16_the_version_of_a_subscription_does_not_matter():
     blob = b"\0\x09" + b"\0\0\0\1\0\1x" + b"\xff\xff\xff\xff" + b"whatever"
     row = Log().record(2, classic([classic_member("m1", subscriptionRaw=raw(blob))])).members()["m1"]
