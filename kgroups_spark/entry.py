@@ -3,6 +3,7 @@ takes a moment."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from kgroups_spark.interruption import exit_code, interruptible
 def entry_point() -> None:
     """The console script."""
     open_closed_streams()
+    use_utf_8()
     with interruptible():
         try:
             from kgroups_spark import cli
@@ -33,3 +35,15 @@ def open_closed_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def use_utf_8() -> None:
+    """Files and pipes have UTF-8 in every locale, as JSON must have and --output has. A terminal has its own encoding:
+    characters that it lacks are spelled out."""
+    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
+        sys.stdin.reconfigure(encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8")

@@ -45,6 +45,17 @@ def test_a_full_disk_at_stdout_is_reported(lake: str) -> None:
         assert (done.returncode, done.stderr) == (1, "kgroups: stdout: No space left on device\n")
 
 
+def test_rows_and_queries_are_utf_8_in_every_locale(lake: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, "--format", "csv"],
+        input="SELECT chr(769) || '\u540d' AS name, length('\u540d') AS characters".encode(),
+        env={**os.environ, "PYTHONIOENCODING": "latin1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.decode()) == (0, "name,characters\n\u0301\u540d,1\n")
+
+
 @pytest.mark.parametrize(
     ("text", "complete", "rest"),
     [
