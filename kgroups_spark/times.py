@@ -32,8 +32,10 @@ def parse_time(text: str) -> int:
 
 def _epoch_ms(text: str, number: int) -> int:
     """A bare number is milliseconds. Raises ValueError if it can only be seconds, or a date without its dashes."""
-    if len(text.strip()) < 12:  # 12 digits begin in 1973, before any Kafka
-        raise ValueError(f"{text!r} has too few digits for epoch milliseconds (13 today); for seconds, append 000")
+    word = text.strip()
+    if len(word) < 12:  # 12 digits begin in 1973, before any Kafka
+        meant = f"a date is {word[:4]}-{word[4:6]}-{word[6:]}" if len(word) == 8 else "for seconds, append 000"
+        raise ValueError(f"{text!r} has too few digits for epoch milliseconds (13 today); {meant}")
     if number > LAST_MS:
         raise ValueError(f"{text!r} has too many digits for epoch milliseconds: it is later than the year 9999")
     return number
