@@ -19,7 +19,7 @@ from kgroups_spark.storage.s3 import is_s3, s3_file_system
 
 
 class FolderNotFound(UsageError):
-    """A folder that does not exist, or is a file."""
+    """A folder that does not exist, or is none."""
 
 
 class UnreadableFolder(KgroupsError):
@@ -150,6 +150,13 @@ def is_local(location: str) -> bool:
     return isinstance(file_system(location)[0], fs.LocalFileSystem)
 
 
+_NO_FOLDER = {
+    fs.FileType.File: "is a file, not a folder",
+    fs.FileType.NotFound: "does not exist",
+    fs.FileType.Unknown: "is a pipe or a device, not a folder",
+}
+
+
 def list_folder(folder: str) -> list[Entry]:
     """The entries of a folder, by name. Raises FolderNotFound, UnreadableFolder."""
     if not folder:
@@ -165,8 +172,7 @@ def list_folder(folder: str) -> list[Entry]:
     except (OSError, ValueError, NotImplementedError) as err:
         raise UnreadableFolder(f"{folder} cannot be listed: {err}") from err
     if kind != fs.FileType.Directory:
-        found = "is a file, not a folder" if kind == fs.FileType.File else "does not exist"
-        raise FolderNotFound(f"{folder} {found}")
+        raise FolderNotFound(f"{folder} {_NO_FOLDER[kind]}")
     return sorted(entries, key=lambda entry: entry.name)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from kgroups_spark.storage import files
 
@@ -13,3 +16,12 @@ def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
     assert not files.create_local(path, "second\n")
     assert files.read_text(path) == "first\n"
     assert [entry.name for entry in files.list_folder(f"{tmp_path}/new folder/_delta_log")] == ["0.json"]
+
+
+def test_what_is_no_folder_is_told_from_what_is_not_there(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    said = {"pipe": "is a pipe or a device, not a folder", "file": "is a file, not a folder", "none": "does not exist"}
+    for name, what in said.items():
+        with pytest.raises(files.FolderNotFound, match=f"^{tmp_path / name} {what}$"):
+            files.list_folder(str(tmp_path / name))
