@@ -29,7 +29,7 @@ SNAPPY_RATIO = 64  # a copy of 64 bytes takes at least 2
 GZIP_STEP = 1 << 16  # one byte becomes at most 1,032
 GZIP_HEADER = 16 + zlib.MAX_WBITS
 GZIP_MAGIC = b"\x1f\x8b"
-# Of a frame, and of a frame that holds no data (RFC 8878: 16 numbers).
+# The first bytes of a frame, and those of a frame that holds no data (RFC 8878: 16 numbers).
 ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([number]) + b"\x2a\x4d\x18" for number in range(0x50, 0x60)))
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 LZ4_CONTENT_SIZE = 0x08  # bits of an lz4 frame's first descriptor byte

@@ -573,7 +573,7 @@ def test_an_offset_that_cannot_be_exported_is_not_called_missing(kgroups: Any) -
 
 
 @pytest.mark.parametrize(
-    ("options", "is_told"),
+    ("options", "is_noted"),
     [
         ("--group g", True),
         ("--group g --commits --until 2001-09-09", True),
@@ -583,7 +583,7 @@ def test_an_offset_that_cannot_be_exported_is_not_called_missing(kgroups: Any) -
         ("--group other", False),
     ],
 )
-def test_history_tells_which_part_of_it_has_been_reduced(options: str, is_told: bool, kgroups: Any) -> None:
+def test_history_notes_which_part_of_it_has_been_reduced(options: str, is_noted: bool, kgroups: Any) -> None:
     """Without a note nothing would seem to have happened before maintain --keep."""
     facts = {"record_type": 1, "value_version": 3, "audit_id": 1}
     commits = [committed(3, at, second(at), log_offset=at, log_timestamp=second(at), **facts) for at in (1, 2, 3)]
@@ -595,11 +595,11 @@ def test_history_tells_which_part_of_it_has_been_reduced(options: str, is_told: 
     versions = [group(3, log_offset=1, **PLACE), group(5, group_id="other", log_offset=1, **PLACE)]
     reader = reader_of(offset_commits=commits, group_versions=versions, checkpoints=kept)
     code, _, err = kgroups(f"history {options}", reader)
-    told = (
+    note = (
         "history up to 2001-09-09 01:46:42 UTC has been reduced (kgroups maintain --keep): events up to then are gone, "
         "and all but the last commit of each partition"
     )
-    assert (code, told in err, "reduced" in err) == (0, is_told, is_told)
+    assert (code, note in err, "reduced" in err) == (0, is_noted, is_noted)
 
 
 def test_json_has_the_promised_columns(rows: Any) -> None:

@@ -18,7 +18,7 @@ def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in files.list_folder(f"{tmp_path}/new folder/_delta_log")] == ["0.json"]
 
 
-def test_what_is_no_folder_is_told_from_what_is_not_there(tmp_path: Path) -> None:
+def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").touch()
     said = {"pipe": "is a pipe or a device, not a folder", "file": "is a file, not a folder", "none": "does not exist"}
