@@ -148,7 +148,7 @@ def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
         return [None] * len(column)
     if column.type == pa.timestamp("us", "UTC"):
         return _time_texts(column) if times_as_text else _times(column)
-    if pa.types.is_integer(column.type) and not column.null_count:
+    if pa.types.is_string(column.type) or (pa.types.is_integer(column.type) and not column.null_count):
         return list(column.to_numpy().tolist())
     values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
     if pa.types.is_decimal(column.type) and column.type.scale == 0:  # DuckDB's sums of whole numbers
