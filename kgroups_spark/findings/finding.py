@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from kgroups_spark.escapes import shell_word
 from kgroups_spark.times import format_time_for_people
 
 Severity = Literal["error", "warning", "notice"]
@@ -91,8 +90,3 @@ def at(moment: datetime) -> str:
 def tool(name: str, arguments: str) -> str:
     """A command line of one of Kafka's tools."""
     return f"{name}.sh --bootstrap-server HOST:PORT {arguments}"
-
-
-def quoted(name: str) -> str:
-    """A name quoted for a shell."""
-    return shell_word(name)

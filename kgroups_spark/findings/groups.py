@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.escapes import shell_option
+from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.findings.evidence import Evidence, Row, listed
-from kgroups_spark.findings.finding import Finding, at, quoted, tool
+from kgroups_spark.findings.finding import Finding, at, tool
 
 # Fewer groups of one pattern are not reported.
 MANY_GROUPS = 10
@@ -37,7 +37,7 @@ def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
             "--output offsets.csv, then "
             + tool(
                 "kafka-consumer-groups",
-                f"--group {quoted(group_id)} --reset-offsets --from-file offsets.csv --execute",
+                f"--group {shell_word(group_id)} --reset-offsets --from-file offsets.csv --execute",
             ),
         )
 
@@ -54,7 +54,7 @@ def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
             f"Share group {row['group_id']} has had no member since {at(row['state_since'])}, longer than the "
             f"retention of {format_duration(evidence.retention_ms)} after which other groups expire. Share "
             "groups never expire. If it is no longer needed: "
-            + tool("kafka-share-groups", f"--delete --group {quoted(row['group_id'])}"),
+            + tool("kafka-share-groups", f"--delete --group {shell_word(row['group_id'])}"),
         )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
-from kgroups_spark.escapes import shell_option
+from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, group_of, listed, of_groups, per_group
-from kgroups_spark.findings.finding import Finding, at, quoted, tool
+from kgroups_spark.findings.finding import Finding, at, tool
 
 
 def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
@@ -126,7 +126,7 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
             "point into the deleted log. A consumer that resumes there skips records or resets. Reset them: "
             + tool(
                 "kafka-consumer-groups",
-                f"--group {quoted(group_id)} --topic {quoted(topic)} --reset-offsets --to-earliest --execute",
+                f"--group {shell_word(group_id)} --topic {shell_word(topic)} --reset-offsets --to-earliest --execute",
             ),
             group_id=group_id,
             topic=topic,

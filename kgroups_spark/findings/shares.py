@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import UNITS_MS, format_duration
+from kgroups_spark.escapes import shell_word
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, some
-from kgroups_spark.findings.finding import Finding, at, quoted, tool
+from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.share_coordinator.listed import share_lag
 
@@ -66,7 +67,7 @@ def share_partition_not_progressing(evidence: Evidence) -> Iterator[Finding]:
             f"{some(places)} wait for it. Nothing was acknowledged, released or archived there since "
             f"{at(oldest['log_timestamp'])}, longer than the {format_duration(NOT_PROGRESSING_MS)} for which a record "
             "can be locked at most. Its consumers receive no records, or hang: "
-            + tool("kafka-share-groups", f"--describe --group {quoted(group_id)} --members"),
+            + tool("kafka-share-groups", f"--describe --group {shell_word(group_id)} --members"),
             group_id=group_id,
             topic=oldest["topic"],
             partition=oldest["partition"],
@@ -90,7 +91,7 @@ def share_state_without_group(evidence: Evidence) -> Iterator[Finding]:
             f"__share_group_state holds {counted(len(mine), 'share partition')} of {group_id}, and no share group of "
             "that name exists: its deletion was not finished, or its records are gone from __consumer_offsets. A new "
             "group of that name resumes from this state once it is initialized. If it is no longer needed, create the "
-            "group again and delete it: " + tool("kafka-share-groups", f"--delete --group {quoted(group_id)}"),
+            "group again and delete it: " + tool("kafka-share-groups", f"--delete --group {shell_word(group_id)}"),
             group_id=group_id,
             topic=first["topic"],
             partition=first["partition"],

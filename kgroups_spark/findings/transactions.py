@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.escapes import shell_word
 from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, listed, some
-from kgroups_spark.findings.finding import Finding, at, quoted, tool
+from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.findings.listings import listings, open_on_partition
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Verdict, verdict
@@ -95,7 +96,7 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
             f"outside any transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a "
             "marker that will never be written, and consumers get UNSTABLE_OFFSET_COMMIT. No client may use an "
             "idempotent producer on __consumer_offsets. Deleting the offsets ends the wait: "
-            + tool("kafka-consumer-groups", f"--delete-offsets --group {quoted(group_id)} --topic TOPIC:PARTITION"),
+            + tool("kafka-consumer-groups", f"--delete-offsets --group {shell_word(group_id)} --topic TOPIC:PARTITION"),
             group_id=group_id,
             producer_id=row["producer_id"],
             offsets_partition=row["offsets_partition"],

@@ -14,8 +14,7 @@ import pytest
 
 from kgroups_spark.cli import main, parse
 from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.escapes import shell_option
-from kgroups_spark.findings.finding import quoted
+from kgroups_spark.escapes import shell_option, shell_word
 from tests.chosen import some_of
 from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
@@ -136,7 +135,7 @@ def test_a_suggested_command_names_the_group_that_it_means(name: str) -> None:
     """Messages show control characters spelled out, and a name that begins with a dash is no option."""
     option = shell_option("--group", name)
     assert option.isprintable()
-    assert _read_by_bash(quoted(name)) == [name]
+    assert _read_by_bash(shell_word(name)) == [name]
     assert parse(["describe", *_read_by_bash(option)]).group == [name]
 
 
