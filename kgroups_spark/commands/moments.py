@@ -69,35 +69,33 @@ def incomplete_history(reader: LakeReader) -> list[str]:
     return known.notes(datetime.min.replace(tzinfo=UTC))
 
 
-# The offsets partitions of the groups whose history has been reduced, and the newest log time below the offset up to
-# which it has: the last record below it always stays.
-_KEPT = """
-SELECT offsets_partition FROM checkpoints
+# The log offsets up to which the history of the groups' offsets partitions has been reduced.
+_REDUCED_TO = """
+SELECT offsets_partition, max(log_offset) AS log_offset FROM checkpoints
 WHERE reason = 'keep' AND log IS NULL
   AND offsets_partition IN (SELECT offsets_partition FROM group_versions WHERE {groups})
 GROUP BY offsets_partition"""
-_REDUCED_TO = """
-SELECT max(records.log_timestamp) AS moment
+# The newest log time below them: the last record below each always stays.
+_NEWEST_BELOW = """
+SELECT max(log_timestamp) AS moment
 FROM (
-  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE {partitions}
+  SELECT log_timestamp FROM offset_commits WHERE {below}
   UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM group_records WHERE {partitions}
+  SELECT log_timestamp FROM group_records WHERE {below}
 ) AS records
-JOIN (
-  SELECT offsets_partition, max(log_offset) AS log_offset FROM checkpoints
-  WHERE reason = 'keep' AND log IS NULL GROUP BY offsets_partition
-) AS kept ON kept.offsets_partition = records.offsets_partition AND records.log_offset < kept.log_offset
-WHERE (records.log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
+WHERE (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
 
 
 def reduced_history(reader: LakeReader, groups: Condition, since: datetime | None) -> list[str]:
     """A note if `kgroups maintain --keep` has reduced the history of these groups from `since` on (None: from its
     begin): what happened then can no longer be listed."""
-    kept = reader.sql(_KEPT.format(groups=groups.sql), **groups.parameters)
-    if not kept:
+    reduced = reader.sql(_REDUCED_TO.format(groups=groups.sql), **groups.parameters)
+    if not reduced:
         return []
-    numbers = ", ".join(str(row["offsets_partition"]) for row in kept)
-    [row] = reader.sql(_REDUCED_TO.format(partitions=f"offsets_partition IN ({numbers})"))
+    below = " OR ".join(
+        f"(offsets_partition = {row['offsets_partition']} AND log_offset < {row['log_offset']})" for row in reduced
+    )
+    [row] = reader.sql(_NEWEST_BELOW.format(below=below))
     if row["moment"] is None or (since is not None and since > row["moment"]):
         return []
     return [
