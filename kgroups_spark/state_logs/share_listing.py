@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,15 +38,31 @@ def _as_ms(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
-    """The contents of each group's newest listing."""
-    columns = ["group_id", "log_offset", "value"]
-    records = lake.rows("group_records", columns=columns, conditions=[Condition("record_type", "==", LISTING)])
-    newest = {row["group_id"]: row["value"] for row in records.sort_by("log_offset").to_pylist()}
+    """The contents of each group's newest listing; none of a group that was removed later.
+
+    A deleted group leaves a tombstone of its listing. The cleaner may remove it before an audit reads it. Then a
+    correction (R6) removes the group, and history has no end of the listing.
+    """
+    newest = _newest(lake, "group_records", "value", Condition("record_type", "==", LISTING))
+    if not newest:
+        return []
+    groups = sorted({group_id for _, group_id in newest})
+    removed = Condition("is_removed", "==", True), Condition("group_id", "in", groups)
+    removals = _newest(lake, "group_versions", "is_removed", *removed)
     return [
         topic
-        for group_id, value in newest.items()
-        for topic in listed_topics(group_id, None if value is None else orjson.loads(value))
+        for group, (log_offset, value) in newest.items()
+        if value is not None and removals.get(group, (-1, True))[0] < log_offset
+        for topic in listed_topics(group[1], orjson.loads(value))
     ]
+
+
+def _newest(lake: Lake, table: str, column: str, *conditions: Condition) -> dict[tuple[int, str], tuple[int, Any]]:
+    """Log offset and `column` of the newest row of each group in its offsets partition."""
+    columns = ["offsets_partition", "group_id", "log_offset", column]
+    rows = lake.rows(table, columns=columns, conditions=list(conditions)).select(columns).sort_by("log_offset")
+    found = zip(*(rows[name].to_pylist() for name in columns), strict=True)
+    return {(partition, group_id): (log_offset, value) for partition, group_id, log_offset, value in found}
 
 
 def _topics(lake: Lake) -> dict[str, str]:

@@ -22,13 +22,16 @@ def listing(**topics: list[int]) -> str:
     return json.dumps({"initializingTopics": [], "initializedTopics": listed, "deletingTopics": []})
 
 
-def completed(session: SparkSession, folder: Path, records: list[Row], stored: list[Row]) -> list[tuple[Any, ...]]:
+def completed(
+    session: SparkSession, folder: Path, records: list[Row], stored: list[Row], versions: list[Row] | None = None
+) -> list[tuple[Any, ...]]:
     """Group, topic, partition, init_state and state epoch of the rows written."""
     lake = Lake.create(session, str(folder))
     writer = LakeWriter(lake, 3, "parts", lambda: None)
     topics = {"topic_id": "id of gone", "topic": "gone"}
-    for name, rows in (("group_records", rows_of("group_records", *records)), ("topics", rows_of("topics", topics))):
-        part = writer.part_writer(name).write(rows)
+    of_lake = {"group_records": records, "group_versions": versions or [], "topics": [topics]}
+    for name, rows in of_lake.items():
+        part = writer.part_writer(name).write(rows_of(name, *rows))
         lake.table(name).commit([part] if part else [], by="t", transaction=("t", 1))
     complete_share_partitions(writer, rows_of("share_partitions", *stored))
     names = ("group_id", "topic", "partition", "init_state", "state_epoch")
@@ -54,6 +57,24 @@ def test_the_newest_listing_of_each_group_completes_the_stored_rows(session: Spa
         ("g", "gone", 0, None, 9),
         ("g", "orders", 0, "initialized", 9),
         ("g", "orders", 1, "initialized", None),
+    ]
+
+
+def test_the_listing_of_a_group_that_was_removed_later_does_not_count(session: SparkSession, tmp_path: Path) -> None:
+    """The cleaner removed the listing's tombstone before an audit read it, and a correction (R6) the group."""
+    records = [
+        {"offsets_partition": partition, "log_offset": 4, "group_id": group_id, "record_type": 15, "value": value}
+        for partition, group_id, value in ((0, "gone", listing(a=[0])), (1, "new", listing(b=[0])))
+    ]
+    removed = [
+        {"offsets_partition": partition, "group_id": group_id, "log_offset": at, "is_removed": True}
+        for partition, group_id, at in ((0, "gone", 4), (1, "new", 3), (0, "new", 9))
+    ]
+    removed.append({"offsets_partition": 1, "group_id": "new", "log_offset": 9, "is_removed": False})
+    stored = [{"group_id": "gone", "topic_id": "id of a", "partition": 0, "state_epoch": 9}]
+    assert completed(session, tmp_path / "lake", records, stored, removed) == [
+        ("gone", None, 0, None, 9),
+        ("new", "b", 0, "initialized", None),
     ]
 
 

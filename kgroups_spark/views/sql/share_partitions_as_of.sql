@@ -46,13 +46,21 @@ states AS (
   FROM records
   GROUP BY state_partition, group_id, topic_id, partition
 ),
--- The last list of each group's coordinator (record type 15 of __consumer_offsets).
+-- The last removal of each group. The log of __consumer_offsets may have lost the tombstone of its list (R6).
+removals AS (
+  SELECT versions.offsets_partition, versions.group_id, max(versions.log_offset) AS log_offset
+  FROM main.group_versions AS versions
+  LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = versions.offsets_partition
+  WHERE versions.is_removed AND (ends.end_offset IS NULL OR versions.log_offset < ends.end_offset)
+  GROUP BY versions.offsets_partition, versions.group_id
+),
+-- The last list of each group's coordinator (record type 15 of __consumer_offsets), of groups that exist.
 listings AS (
   SELECT
-    audit_id,
-    group_id,
+    newest.audit_id,
+    newest.group_id,
     from_json(
-      value,
+      newest.value,
       '{"initializingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR", "partitions": ["INTEGER"]}],
         "initializedTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR", "partitions": ["INTEGER"]}],
         "deletingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR"}]}'
@@ -60,12 +68,19 @@ listings AS (
   FROM (
     SELECT
       listed.*,
-      row_number() OVER (PARTITION BY listed.group_id ORDER BY listed.log_offset DESC) AS age
+      row_number() OVER (PARTITION BY listed.offsets_partition, listed.group_id ORDER BY listed.log_offset DESC)
+        AS age
     FROM main.group_records AS listed
     LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = listed.offsets_partition
     WHERE listed.record_type = 15 AND (ends.end_offset IS NULL OR listed.log_offset < ends.end_offset)
-  )
-  WHERE age = 1 AND value IS NOT NULL
+  ) AS newest
+  LEFT JOIN removals
+    ON removals.offsets_partition = newest.offsets_partition
+    AND removals.group_id = newest.group_id
+  WHERE
+    newest.age = 1
+    AND newest.value IS NOT NULL
+    AND (removals.log_offset IS NULL OR removals.log_offset < newest.log_offset)
 ),
 listed_topics AS (
   SELECT audit_id, group_id, 1 AS stage, unnest(v."initializingTopics") AS listed FROM listings
