@@ -39,9 +39,8 @@ _COLUMNS: dict[str, list[str] | None] = {
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }
-# The number of commits from parts that are folded together. Each lot reads the row groups at its borders again: with
-# half as many a replay takes a quarter more CPU seconds, with four times as many twice the memory.
-COMMITS_AT_ONCE = 500_000
+# The number of commits from parts that are folded together. A worker's memory grows with it, by about 400 bytes a commit.
+COMMITS_AT_ONCE = 200_000
 # If packed commits have fewer bytes they are one range, without a count.
 SMALL_BYTES = 8 << 20
 
