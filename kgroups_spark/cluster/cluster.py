@@ -109,10 +109,6 @@ class Cluster:
         self._asked_at |= dict.fromkeys(reported, time.monotonic())
         return {name: self._topics[name] for name in reported}
 
-    def refresh(self, topic: str) -> None:
-        """Requests the leaders of the topic's partitions again."""
-        self.topics([topic])
-
     def list_offsets(
         self, partitions: Iterable[tuple[str, int]], at: int, *, timeout_ms: int | None = None
     ) -> dict[tuple[str, int], OffsetAnswer]:

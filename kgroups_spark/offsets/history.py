@@ -8,26 +8,11 @@ import pyarrow.compute as pc
 
 from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, NEITHER, Markers
 from kgroups_spark.offsets.records import TEXT, column, milliseconds
-from kgroups_spark.offsets.replay import OffsetHistory
-from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.offsets.transactions import TransactionalRecords
 
 MARKER_COLUMNS = ("log_offset", "log_timestamp", "producer_id", "outcome")
 RECORD_COLUMNS = ("log_offset", "log_timestamp", "group_id", "value_version", "producer_id", "is_transactional")
 QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_id", "is_transactional", "reason")
-
-
-def offset_history(
-    offset_commits: pa.Table, transaction_markers: pa.Table, group_records: pa.Table, quarantine: pa.Table
-) -> OffsetHistory:
-    """The history in the four tables that together are the log, all in memory; their rows may be in any order."""
-
-    def commits(groups: GroupRange) -> pa.Table:
-        return groups.of(offset_commits)
-
-    return OffsetHistory(
-        commits, markers_of(transaction_markers), other_records(group_records, quarantine), group_ends(group_records)
-    )
 
 
 def markers_of(transaction_markers: pa.Table) -> Markers:

@@ -39,7 +39,7 @@ _COLUMNS: dict[str, list[str] | None] = {
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }
-# The number of commits from parts that are folded together. A worker's memory grows with it, by about 400 bytes a commit.
+# The number of commits from parts that are folded together. A worker's memory grows by about 400 bytes with each.
 COMMITS_AT_ONCE = 200_000
 # If packed commits have fewer bytes they are one range, without a count.
 SMALL_BYTES = 8 << 20

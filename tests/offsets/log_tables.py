@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import OffsetHistory
+from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.coordinator.replay_row import ReplayRow
@@ -21,8 +21,7 @@ Row = dict[str, Any]
 
 def history_of(rows: Sequence[ReplayRow]) -> OffsetHistory:
     """The history of these records alone."""
-    commits, group_records, markers, quarantine = history_tables(rows)
-    return offset_history(commits, markers, group_records, quarantine)
+    return ShardHistory.of_tables(*history_tables(rows)).offsets()
 
 
 def history_tables(rows: Sequence[ReplayRow]) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:

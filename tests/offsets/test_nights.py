@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
+from kgroups_spark.replay.shard_history import ShardHistory
 from tests.logs.log_files import Files, random_cuts, read_zip, segments_of
 from tests.nights.decoded import Decoded
 from tests.nights.nights_here import How
@@ -22,7 +22,7 @@ from tests.twin.object_nights import ObjectTables, by_objects
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 WEEK = 7 * 86_400_000
-LOG = ("offset_commits", "transaction_markers", "group_records", "quarantine")
+LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 MOVES = ("offset_rewound", "offset_restarted", "topic_recreated")
 Row = dict[str, Any]
 
@@ -35,15 +35,15 @@ def assert_nights(files: Files, version: str, nights: list[Decoded], audited: Ob
         state, moves, tombstones, ended, failures = OffsetState.empty(), [], [], [], []
         for night in nights:
             log = [history(night, name, partition, garbage) for name in LOG]
-            found = replay_offsets(state, offset_history(*log), rules)
+            offsets = ShardHistory.of_tables(*log).offsets()
+            found = replay_offsets(state, offsets, rules)
             state = found.state
-            markers = log[1].sort_by("log_offset")
-            completed = tables.ended_columns(found.transactions, offset_history(*log).markers)
-            ended += list(zip(markers.column("log_offset").to_pylist(), completed.to_pylist(), strict=True))
+            completed = tables.ended_columns(found.transactions, offsets.markers)
+            ended += list(zip(offsets.markers.log_offset.tolist(), completed.to_pylist(), strict=True))
             moves += found.moves.to_pylist()
             tombstones += found.tombstones.filter(found.tombstones.column("is_reported")).to_pylist()
             failures += found.unreadable.column("log_offset").to_pylist()
-        of = {name: rows_of(audited, name, partition) for name in ("groups", *LOG[1::2], "group_events")}
+        of = {name: rows_of(audited, name, partition) for name in ("groups", *LOG[2:], "group_events")}
         groups = [row["group_id"] for row in of["groups"]]
         constants = {"audit_id": 1, "offsets_partition": partition}
         for name, rows in (

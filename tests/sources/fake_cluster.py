@@ -102,9 +102,6 @@ class FakeCluster:
     def watermark(self) -> int:
         return self.end if self.high_watermark is None else self.high_watermark
 
-    def refresh(self, topic: str) -> None:
-        self.topics([topic])
-
     def topics(self, names: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
         self.refreshed += 1
         return {"t": TopicMetadata("t", self.topic_id, {0: PartitionMetadata(1, 5, None)}, self.topic_error)}
