@@ -12,6 +12,7 @@ The sink decides where rows go and how they become rows of tables (tasks/sinks.p
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from kgroups_spark.audit.moment import Moment
@@ -24,7 +25,7 @@ from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
-from kgroups_spark.tasks.read_stage import read_ranges
+from kgroups_spark.tasks.read_stage import Ranges, read_ranges
 from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, replay_shards
 from kgroups_spark.tasks.sinks import Made, Sink, sink_of
 
@@ -36,9 +37,9 @@ def audit_night(work: AuditWork) -> AuditResult:
     say = work.progress
     with sink_of(work.writer, for_replay=True) as sink:
         with work.lake.runner.watched(say, work.reading):
-            reported = read_ranges(sink, work.ranges_by_task, work.read_context())
+            reported = _read(work, sink, work.ranges_by_task)
             if more := read_on(work.plan, reported):
-                reported += read_ranges(sink, work.by_task(more), work.read_context())
+                reported += _read(work, sink, work.by_task(more))
         work, progress = work.settled(reported)
         with work.lake.runner.watched(say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             moment = Moment.of(work, progress)
@@ -50,6 +51,10 @@ def audit_night(work: AuditWork) -> AuditResult:
     quarantined = quarantined_by_reason(progress, replayed.rows["quarantine"])
     mixed = [MixedCommits(*each) for of_shard in replayed.facts for each in of_shard]
     return AuditResult(moment, progress, rows_added, quarantined, work.plan, mixed=mixed)
+
+
+def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> list[RangeProgress]:
+    return read_ranges(sink, tasks, work.read_context(len(tasks)))
 
 
 def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Made:

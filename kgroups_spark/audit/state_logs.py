@@ -70,7 +70,7 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     work.progress(f"reading and replaying {counted(len(shards), 'partition')} of share-group and transaction state")
     stored, tasks = Stored.by(work.writer), _tasks(work)
     history = _history(work, stored, tasks, from_history=from_history)
-    task = StateTask(tuple(shards), work.read_context(), work.settings.states, history)
+    task = StateTask(tuple(shards), work.read_context(len(tasks.shards)), work.settings.states, history)
     with sink_of(work.writer) as sink:
         made = sink.run(stored.shards(tasks), partial(read_and_replay_shards, task))
         for name in HISTORY:

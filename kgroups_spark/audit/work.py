@@ -144,7 +144,8 @@ class AuditWork:
             rows[each.offsets_partition] += each.records
         return task_shards({shard: rows[shard] for shard in self.shards}, self.slots)
 
-    def read_context(self) -> ReadContext:
+    def read_context(self, tasks: int) -> ReadContext:
+        """The context of reading with this number of tasks, which share the limit of bytes a second."""
         latest_ms = self.settings.clock_ms + CLOCKS_DIFFER_MS
         context = ReadContext(self.audit_id, self.settings.release_version, open_file, latest_ms=latest_ms)
         if self.source is None or self.source.client is None:
@@ -153,7 +154,7 @@ class AuditWork:
         from kgroups_spark.cluster.live_log import Fetcher
 
         client = self.source.client
-        limits = FetchLimits(min(len(self.ranges_by_task), self.slots), self.max_bytes_per_second, client.timeout_ms)
+        limits = FetchLimits(min(tasks, self.slots), self.max_bytes_per_second, client.timeout_ms)
         return replace(context, fetcher=Fetcher(client, limits))
 
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
