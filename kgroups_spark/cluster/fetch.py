@@ -161,10 +161,10 @@ class FetchedLog:
             raise LeaderLost(str(err)) from err
 
     def _next_answer(self) -> FetchAnswer:
+        self._pace.wait()
         patience = Patience(self._limits.timeout_ms)
         throttled = Patience(LONGEST_THROTTLED * self._limits.timeout_ms)
         while True:
-            self._pace.wait()
             answer = self._cluster.fetch(
                 self._topic,
                 self._partition,

@@ -240,10 +240,13 @@ class Fetcher:
 
 @dataclass
 class PieceOpener:
-    """Opens pieces over one connection."""
+    """Opens pieces over one connection, one after the other at one pace."""
 
     cluster: Cluster
     limits: FetchLimits
+
+    def __post_init__(self) -> None:
+        self._pace = self.limits.pace()
 
     def end_of(self, piece: FetchPiece) -> int:
         """The high watermark of the piece's partition now. Raises LeaderLost."""
@@ -273,4 +276,5 @@ class PieceOpener:
             self.limits,
             topic_id=piece.topic_id,
             keep_first=piece.keep_first,
+            pace=self._pace,
         )

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from kgroups_spark.balance import by_weight
 from kgroups_spark.client.properties import ClientProperties, client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
+from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
 from kgroups_spark.cluster.live_log import LiveLog, NoOffsetsTopic, live_logs
 from kgroups_spark.data_sources.read_options import (
     BadOption,
@@ -161,13 +161,14 @@ class KafkaRawReader(DataSourceReader):
         assert isinstance(partition, FetchedSpans)
         options = self._options
         limits = FetchLimits(self._fetchers, options.max_bytes_per_second, options.client.timeout_ms)
+        pace = limits.pace()
         with Cluster(options.client) as cluster:
             for span in partition.spans:
-                yield from _records(cluster, span, limits, options.fail_on_data_loss)
+                yield from _records(cluster, span, limits, pace, options.fail_on_data_loss)
 
 
 def _records(
-    cluster: Cluster, span: FetchSpan, limits: FetchLimits, fail_on_data_loss: bool
+    cluster: Cluster, span: FetchSpan, limits: FetchLimits, pace: Pace, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     piece = span.piece
     log = FetchedLog(
@@ -180,6 +181,7 @@ def _records(
         topic_id=piece.topic_id,
         keep_first=piece.keep_first,
         skip_lost=not fail_on_data_loss,
+        pace=pace,
     )
     for item in read_segment(log, from_offset=span.start_offset):
         if isinstance(item, RecordColumns):

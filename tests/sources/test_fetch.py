@@ -12,14 +12,16 @@ from kgroups_spark.cluster import fetch
 from kgroups_spark.cluster.answers import FetchAnswer
 from kgroups_spark.cluster.errors import KafkaRefused, NotAuthorized
 from kgroups_spark.cluster.fetch import (
+    FetchLimits,
     LogStartMoved,
     LogTruncated,
     TopicGone,
     UnreadableLog,
 )
+from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from tests.chosen import examples
 from tests.records.build import batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
@@ -332,6 +334,26 @@ def test_the_limit_is_shared_among_fetchers(fake_time: FakeTime) -> None:
     assert read(limited) == b"".join(log)
     # The last answer need not be waited for.
     assert size / 1000 - 64 <= fake_time.now - 1000 <= size / 1000
+
+
+def test_the_limit_is_for_all_pieces_of_a_task(fake_time: FakeTime) -> None:
+    log = log_of(*((i, i) for i in range(100)))
+    opener = PieceOpener(FakeCluster(log).as_cluster(), FetchLimits(1, max_bytes_per_second=100))
+    for start in range(0, 100, 10):
+        with opener(FetchPiece("t", 0, None, start, start + 10, True, 1, 100.0)) as piece:
+            assert len(read(piece)) == len(b"".join(log)) // 10
+    # The last answer need not be waited for. An answer has more than its piece needs.
+    assert fake_time.now - 1000 >= len(b"".join(log)) * 0.9 / 100
+
+
+def test_waiting_for_the_limit_is_not_waiting_for_the_broker(
+    fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of((0, 9), (10, 19))
+    monkeypatch.setattr(fetch, "SMALLEST_RESPONSE", len(log[0]))
+    cluster = FakeCluster(log, script=[lambda _: None, "NETWORK_EXCEPTION"])
+    assert read(open_log(cluster, 0, 20, max_bytes_per_second=1)) == b"".join(log)
+    assert fake_time.now - 1000 >= len(log[0])
 
 
 def test_answers_are_no_larger_than_a_seconds_share() -> None:
