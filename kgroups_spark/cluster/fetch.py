@@ -23,7 +23,7 @@ from kgroups_spark.cluster.fetched_batches import FetchedBatches
 from kgroups_spark.cluster.patience import Patience
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 
 RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10
@@ -64,14 +64,6 @@ class Pace:
 
     def wait(self) -> None:
         time.sleep(max(0.0, self._ready_at - time.monotonic()))
-
-
-class LogStartMoved(KgroupsError):
-    """Planned records are no longer in the log: retention or DeleteRecords removed them."""
-
-    def __init__(self, message: str, log_start_offset: int) -> None:
-        super().__init__(message)
-        self.log_start_offset = log_start_offset
 
 
 class LogTruncated(KgroupsError):

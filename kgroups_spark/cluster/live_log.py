@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from kgroups_spark.client.properties import ClientProperties
@@ -15,7 +15,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, PartitionLog
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, PartitionLog
 
 # Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
@@ -86,8 +86,9 @@ class LiveLog(PartitionLog):
         if not self.start <= base_offset < self.high_watermark:
             return BatchColumns.empty()
         if base_offset not in self.headers:
-            self.headers[base_offset] = self._header(base_offset)
-        return self.headers[base_offset]
+            with suppress(LogStartMoved):  # after planning
+                self.headers[base_offset] = self._header(base_offset)
+        return self.headers.get(base_offset, BatchColumns.empty())
 
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
         """Fetches the batches in growing lots."""

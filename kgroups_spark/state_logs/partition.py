@@ -7,7 +7,7 @@ no transactions, so there is nothing to combine, to sort or to wait for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from kgroups_spark.coordinator.releases import release
@@ -38,6 +38,12 @@ class StateShardWork:
     def place(self) -> Place:
         return self.topic, self.partition
 
+    def without_deleted(self, log_start: int) -> StateShardWork:
+        """The work if DeleteRecords moved the log's start there after planning."""
+        ranges = tuple(each.without_deleted(log_start) for each in self.ranges)
+        is_gap = any(each.start_offset < log_start for each in self.ranges if not each.is_reread)
+        return replace(self, ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
+
 
 @dataclass
 class StateShardRead:
@@ -59,7 +65,7 @@ def read_and_replay(
 ) -> Iterator[Output]:
     """Rows of every table of the partition, read on from the saved `state`, or from the state after its `history`.
 
-    Raises LeaderLost: then none of these rows count, and `left_as_it_was` returns the valid ones.
+    Raises LeaderLost and LogStartMoved: then none of these rows count. `left_as_it_was` returns the valid ones.
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.range_progress import ReadContext
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
@@ -111,9 +111,17 @@ def _read_and_replay(
     settings: Settings | None,
 ) -> Iterator[TaskOutput]:
     read = StateShardRead(work.topic)
-    yield ShardBegins(f"{work.topic}-{work.partition}")
+    first = min((each.start_offset for each in work.ranges), default=0)
+    yield ShardBegins(f"{work.topic}-{work.partition} from {first}")
     try:
         yield from read_and_replay(work, state, context, settings, read, records())
+    except LogStartMoved as err:
+        if COORDINATOR_LOGS[work.topic].clean_up_policy != "delete":
+            raise
+        yield ShardLost()
+        left = work.without_deleted(err.log_start_offset)
+        yield from _read_and_replay(left, state, records, context, settings)
+        return
     except LeaderLost as err:
         context.lose_patience()
         yield ShardLost()

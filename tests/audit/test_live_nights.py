@@ -11,6 +11,7 @@ import pytest
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
 from tests.records.build import batch
+from tests.share_coordinator import histories as shares
 from tests.transaction_coordinator import histories as transactions
 
 Live = Callable[..., LiveNights]
@@ -24,6 +25,11 @@ def commit_batches(count: int, start: int = 0) -> list[bytes]:
 def transaction_batch(offset: int, name: str) -> bytes:
     value = transactions.value_bytes(transactions.value(1, [("orders", [0])]), 1)
     return batch(offset, [(transactions.key_bytes(name), value)], leader_epoch=1)
+
+
+def share_batch(offset: int, key: int, start: int, epoch: int = 0) -> bytes:
+    record = shares.Record(0, *shares.KEYS[key], shares.snapshot(start=start, epoch=epoch))
+    return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record))], leader_epoch=1)
 
 
 @pytest.fixture
@@ -47,3 +53,30 @@ def test_a_limit_of_bytes_needs_no_new_offsets(live: Live) -> None:
     nights.brokers.topics["__transaction_state"] = [Log([transaction_batch(0, "a")])]
     nights.night(include=["transaction-state"], max_bytes_per_second=1_000_000)
     assert [row["transactional_id"] for row in nights.lake.rows("transactional_ids")] == ["a"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live: Live, is_first: bool) -> None:
+    """They delete what newer snapshots replace, every five minutes."""
+    share = Log([share_batch(0, 0, start=3), share_batch(1, 1, start=3)])
+    nights = live(**{OFFSETS: two_logs(), "__share_group_state": [share]})
+    if not is_first:
+        nights.night(["share-state"])
+    share.batches += [share_batch(2, 0, start=5, epoch=1), share_batch(3, 1, start=6, epoch=1)]
+    share.batches.append(share_batch(4, 0, start=9, epoch=2))
+    tasks = []
+
+    def delete(_: int, request: Any) -> None:
+        topic, log = nights.brokers.log_of(request)
+        # The first fetches of this log are of planning.
+        if log is share and request.topics[0].partitions[0].partition_max_bytes > 4096:
+            tasks.append(topic)
+            share.start, share.batches = 3, share.batches[-2:]
+
+    nights.brokers.instead["Fetch"] = delete
+    audit = nights.night(["share-state"])
+    assert len(tasks) > 1
+    assert [row["start_offset"] for row in nights.lake.rows("share_partitions")] == [9, 6]
+    assert {row["log_offset"] for row in nights.lake.rows("share_group_state_records")} >= {3, 4}
+    assert not audit.lacks_records
+    assert nights.lake.rebuilt().rows("share_partitions") == nights.lake.rows("share_partitions")

@@ -158,6 +158,14 @@ def test_records_deleted_before_the_read_are_lost() -> None:
     assert (partition.lost_from, partition.lost_to, partition.start_offset) == (9, 12, 12)
 
 
+def test_a_last_batch_that_is_deleted_after_planning_is_no_other_log() -> None:
+    cluster = FakeCluster(LOG)
+    last, planned_before = audited(cluster), logs(cluster).logs
+    cluster.log_start, cluster.batches = 20, [batch(20, commits(1), leader_epoch=4)]
+    (partition,) = plan_audit(planned_before, last).partitions
+    assert (partition.start_offset, partition.new) == (END, None)
+
+
 def test_a_full_audit_reads_everything_again() -> None:
     (partition,) = planned(FakeCluster(LOG), audited(FakeCluster(LOG[:3])), full=True).partitions
     assert partition.reread is not None and partition.new is not None

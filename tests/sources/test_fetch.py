@@ -13,7 +13,6 @@ from kgroups_spark.cluster.answers import FetchAnswer
 from kgroups_spark.cluster.errors import KafkaRefused, NotAuthorized
 from kgroups_spark.cluster.fetch import (
     FetchLimits,
-    LogStartMoved,
     LogTruncated,
     TopicGone,
     UnreadableLog,
@@ -21,7 +20,7 @@ from kgroups_spark.cluster.fetch import (
 from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 from tests.chosen import examples
 from tests.records.build import batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time

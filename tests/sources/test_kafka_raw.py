@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cluster.answers import PartitionMetadata, TopicMetadata
-from kgroups_spark.cluster.fetch import LogStartMoved
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
 from kgroups_spark.data_sources import kafka_raw
 from kgroups_spark.data_sources.kafka_raw import (
@@ -27,6 +26,7 @@ from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
 from kgroups_spark.data_sources.read_options import BadOption
 from kgroups_spark.data_sources.record_frame import RECORDS
 from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.partition_log import LogStartMoved
 from tests.records.build import KeyValue, batch, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
 
