@@ -14,7 +14,7 @@ from kgroups_spark.cluster.answers import TopicMetadata
 from kgroups_spark.cluster.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.configs import Configs, describe_configs, groups_with_configs
-from kgroups_spark.cluster.errors import ClusterUnreachable
+from kgroups_spark.cluster.errors import ClusterUnreachable, Throttled
 from kgroups_spark.counts import counted
 from kgroups_spark.state_logs.replay import Settings
 
@@ -89,7 +89,7 @@ def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[in
     for node in sorted(leading or cluster.brokers()):
         try:
             found[node] = _ask_leader(cluster, node)
-        except ClusterUnreachable as err:
+        except (ClusterUnreachable, Throttled) as err:
             notes.append(f"broker {node} reported neither its release nor its configuration: {err}")
     return found, notes
 

@@ -298,7 +298,8 @@ class Cluster:
 
     def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:
         try:
-            return connection.send(request, timeout, longest_throttle=max(self.timeout_ms / 1000, LEAST_TIME))
+            # However impatient we are, a broker that throttles us answers afterwards.
+            return connection.send(request, timeout, longest_throttle=max(self._client.timeout_ms / 1000, LEAST_TIME))
         except BaseException:
             # After any failure, half an answer may be left on it.
             self._drop(connection.address)

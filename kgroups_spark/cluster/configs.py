@@ -10,7 +10,7 @@ from typing import Literal
 from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.errors import KafkaRefused, error_name
+from kgroups_spark.cluster.errors import KafkaRefused, Throttled, error_name
 
 Kind = Literal["topic", "broker", "group"]
 
@@ -22,6 +22,7 @@ LISTS_GROUPS = 1
 # How long these optional facts may delay an audit, and the number of resources in one request.
 TIMEOUT_MS = 15_000
 AT_ONCE = 500
+THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def groups_with_configs(cluster: Cluster) -> Configs | list[str]:
     request = ListConfigResourcesRequest(resource_types=[RESOURCE_TYPES["group"]], min_version=LISTS_GROUPS)
     try:
         answer = cluster.send(request, timeout_ms=TIMEOUT_MS)
+    except Throttled:
+        return Configs(error=THROTTLED)
     except KafkaRefused:
         return Configs(error="UNSUPPORTED_VERSION")
     if error := error_name(answer.error_code):
@@ -81,9 +84,10 @@ def _describe(
     )
     try:
         answer = cluster.send(request, node_id, timeout_ms=TIMEOUT_MS)
-    except KafkaRefused:
+    except KafkaRefused as refused:
+        error = THROTTLED if isinstance(refused, Throttled) else "UNSUPPORTED_VERSION"
         for name in names:
-            yield name, Configs(error="UNSUPPORTED_VERSION")
+            yield name, Configs(error=error)
         return
     for reported in answer.results:
         values = {each.name: None if each.is_sensitive else each.value for each in reported.configs}

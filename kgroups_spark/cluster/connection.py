@@ -28,7 +28,7 @@ from kafka.version import __version__
 
 from kgroups_spark.client.security.scram import require_strong
 from kgroups_spark.cluster.answers import require_no_wrong_null
-from kgroups_spark.cluster.errors import AuthenticationFailed, KafkaRefused, WrongProtocol, error_name
+from kgroups_spark.cluster.errors import AuthenticationFailed, KafkaRefused, Throttled, WrongProtocol, error_name
 
 Address = tuple[str, int]
 
@@ -90,12 +90,12 @@ class BrokerConnection:
     def send(self, request: Any, timeout: float, *, longest_throttle: float = 60.0) -> Any:
         """The answer, `timeout` seconds at most after the time for which the broker throttles us.
 
-        Raises Disconnected, KafkaRefused (no version of the request that both sides know; throttled for longer than
+        Raises Disconnected, KafkaRefused (no version of the request that both sides know), Throttled (for longer than
         `longest_throttle`, in seconds).
         """
         throttled = max(0.0, self._ready_at - time.monotonic())
         if throttled > longest_throttle:
-            raise KafkaRefused(
+            raise Throttled(
                 f"{self} throttles this client for {throttled:,.0f} s, longer than default.api.timeout.ms; a quota of "
                 "this user or client.id may be exceeded, --max-bytes-per-second asks for less"
             )

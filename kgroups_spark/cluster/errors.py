@@ -27,6 +27,10 @@ class KafkaRefused(KgroupsError):
     """A broker answered with an error that is not retriable."""
 
 
+class Throttled(KafkaRefused):
+    """A broker throttles us for longer than we may wait."""
+
+
 # Where kafka-python 3.0.12 keeps a name that Kafka has changed (Errors.java 4.3.1).
 RENAMED = {
     -1: "UNKNOWN_SERVER_ERROR",

@@ -17,6 +17,7 @@ from kgroups_spark.cluster.errors import (
     UNKNOWN_TOPIC,
     ClusterUnreachable,
     KafkaRefused,
+    Throttled,
     not_authorized,
 )
 from kgroups_spark.cluster.fetched_batches import FetchedBatches
@@ -134,7 +135,10 @@ class FetchedLog:
     def readinto(self, buffer: memoryview, /) -> int:
         """Fills some of the buffer; 0: the end."""
         while not self._pending and not self._is_done:
-            self._pending = self._batches(self._answer())
+            try:
+                self._pending = self._batches(self._next_answer())
+            except (ClusterUnreachable, Throttled) as err:
+                raise LeaderLost(str(err)) from err
         size = min(len(buffer), len(self._pending))
         buffer[:size] = self._pending[:size]
         self._pending = self._pending[size:]
@@ -145,14 +149,8 @@ class FetchedLog:
     def _place(self) -> str:
         return f"{self._topic}-{self._partition}"
 
-    def _answer(self) -> FetchAnswer:
-        """The next answer that has records, or that shows that there are none up to the end."""
-        try:
-            return self._next_answer()
-        except ClusterUnreachable as err:
-            raise LeaderLost(str(err)) from err
-
     def _next_answer(self) -> FetchAnswer:
+        """The next answer that has records, or that shows that there are none up to the end."""
         self._pace.wait()
         patience = Patience(self._limits.timeout_ms)
         throttled = Patience(LONGEST_THROTTLED * self._limits.timeout_ms)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kgroups_spark.client.properties import ClientProperties
 from kgroups_spark.cluster.answers import TopicMetadata
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
-from kgroups_spark.cluster.errors import ClusterUnreachable, not_authorized
+from kgroups_spark.cluster.errors import ClusterUnreachable, Throttled, not_authorized
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.number_ranges import number_ranges
@@ -254,10 +254,11 @@ class PieceOpener:
         place = (piece.topic, piece.partition)
         try:
             answer = self.cluster.list_offsets([place], LATEST, timeout_ms=self.limits.timeout_ms)[place]
-        except ClusterUnreachable as err:
+        except (ClusterUnreachable, Throttled) as err:
             raise LeaderLost(str(err)) from err
         if answer.offset is None:
-            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader to report its end: {answer.error}")
+            why = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
+            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader to report its end: {why}")
         return answer.offset
 
     def lose_patience(self) -> None:

@@ -11,6 +11,7 @@ from kgroups_spark.audit.cluster_facts import ClusterFacts
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.settings import settle
 from kgroups_spark.cluster import configs as cluster_configs
+from kgroups_spark.cluster.errors import Throttled
 from tests.nights.fake_brokers import FakeBrokers, topic
 
 OFFSETS = "__consumer_offsets"
@@ -127,6 +128,26 @@ def test_one_of_several_groups_without_permission_is_named() -> None:
 
 def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
     assert facts(lists_groups=False, **ALL).notes == ()
+
+
+class Throttling(FakeBrokers):
+    """They throttle whoever asks for configurations."""
+
+    def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int | None = None) -> Any:
+        raise Throttled("for too long")
+
+
+def test_brokers_that_throttle_us_are_not_taken_for_old_ones() -> None:
+    reported = cluster_facts.cluster_facts(Throttling(**ALL))
+    assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (None, None)
+    assert reported.notes == tuple(
+        f"{what} is unknown: the broker answered THROTTLING_QUOTA_EXCEEDED"
+        for what in (
+            "offsets.retention.minutes of the brokers",
+            "delete.retention.ms of topic __consumer_offsets",
+            "the configuration of single groups",
+        )
+    )
 
 
 def test_some_of_many_groups_with_configs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kgroups_spark.cluster.answers import FetchAnswer, fetch_answer
 from kgroups_spark.cluster.cluster import EARLIEST
 from kgroups_spark.cluster.errors import ClusterUnreachable, KafkaRefused, WrongProtocol
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import PieceOpener
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
 from tests.sources.fetched_logs import LOG, open_log, read
 from tests.sources.metadata_answers import Metadata, Start, cluster_at
@@ -31,6 +33,32 @@ def test_a_throttle_time_longer_than_the_timeout_is_refused(
         ):
             cluster.brokers()
     assert fake_time.now == 1000
+
+
+def test_a_throttle_time_may_be_longer_than_our_patience_after_a_loss(start: Start, fake_time: FakeTime) -> None:
+    """Patience is for leaders that do not answer; one that throttles us does."""
+    broker = start({"Fetch": lambda _: {**EMPTY, "throttle_time_ms": 11_000}})
+    with cluster_at(broker) as cluster:
+        PieceOpener(cluster, FetchLimits()).lose_patience()
+        for _ in range(2):
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "THROTTLING_QUOTA_EXCEEDED"
+    assert fake_time.now == 1011
+
+
+def test_a_broker_that_throttles_us_for_too_long_has_not_lost_the_other_partitions(
+    start: Start, fake_time: FakeTime
+) -> None:
+    """An audit ends with any other error than LeaderLost."""
+    slow = {"throttle_time_ms": 100_000}
+    broker = start({"Fetch": lambda _: {**EMPTY, **slow}, "ListOffsets": lambda _: {"topics": [], **slow}})
+    piece = FetchPiece("t", 0, None, 0, 15, True, 1, 1.0)
+    with cluster_at(broker) as cluster:
+        opener = PieceOpener(cluster, FetchLimits())
+        with opener(piece) as log, pytest.raises(LeaderLost, match="throttles this client for 100 s"):
+            read(log)
+        for why in ("not in the broker's answer", "throttles this client for 100 s"):
+            with pytest.raises(LeaderLost, match=why):
+                opener.end_of(piece)
 
 
 def test_answers_without_the_partition_are_no_progress(start: Start, fake_time: FakeTime) -> None:
