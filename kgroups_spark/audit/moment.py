@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, live_as_of, newest_plausible
 from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.known_times import known_times
 from kgroups_spark.times import to_epoch_ms
 
@@ -60,13 +61,11 @@ def _newest_appended(work: AuditWork) -> int | None:
     if work.source is None or cluster is None:
         return None
     # Imported here, like all code for a cluster, because kafka-python is slow to import.
-    from kgroups_spark.cluster.errors import ClusterUnreachable
     from kgroups_spark.cluster.live_log import LiveLog, times_appended
-    from kgroups_spark.sources.partition_log import LeaderLost
 
     try:
         times = times_appended(cluster, [log for log in work.source.logs if isinstance(log, LiveLog)])
-    except (ClusterUnreachable, LeaderLost):
+    except KgroupsError:  # the records are read, whatever the cluster answers now
         return None
     latest = work.settings.clock_ms + CLOCKS_DIFFER_MS
     return max((ms for ms in times if 0 <= ms <= latest), default=None)

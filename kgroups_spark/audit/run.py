@@ -31,6 +31,7 @@ from kgroups_spark.audit.state_logs import audit_state_logs
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.gone import gone_tables, make_again
@@ -174,13 +175,12 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
         topic_offsets_notes,
         topic_offsets_table,
     )
-    from kgroups_spark.cluster.errors import ClusterUnreachable
 
     committed = committed_partitions(work.lake)
     work.progress(f"asking for the ends of {counted(len({topic for topic, _ in committed}), 'topic')}")
     try:
         rows = topic_offsets_table(topic_offsets(cluster, committed), work.audit_id, datetime.now(UTC))
-    except ClusterUnreachable as error:
+    except KgroupsError as error:
         return [f"could not fetch log start and end of topics with committed offsets: {error}"]
     work.writer.append_table("topic_offsets", rows)
     result.rows_added["topic_offsets"] += rows.num_rows

@@ -80,3 +80,17 @@ def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live: Live, 
     assert {row["log_offset"] for row in nights.lake.rows("share_group_state_records")} >= {3, 4}
     assert not audit.lacks_records
     assert nights.lake.rebuilt().rows("share_partitions") == nights.lake.rows("share_partitions")
+
+
+def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> None:
+    """Such as with credentials that have expired meanwhile."""
+    nights = live(**{OFFSETS: two_logs(), "t": [Log()]})
+
+    def expired(_: int, request: Any) -> Any:
+        return b"\0\0\0\0" if any(each.name == "t" for each in request.topics) else None
+
+    nights.brokers.instead["ListOffsets"] = expired
+    audit = nights.night().audit
+    assert nights.ends() == {0: 9, 1: 9}
+    (note,) = (note for note in audit.notes or () if note.startswith("could not fetch log start and end"))
+    assert "sent an invalid answer to ListOffsetsRequest" in note

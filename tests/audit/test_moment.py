@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.cluster import live_log
-from kgroups_spark.cluster.errors import ClusterUnreachable
+from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable
 from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
@@ -91,7 +91,9 @@ def test_a_live_audit_judges_by_records_that_came_while_it_was_reading(appended:
     assert judged_at(log, live=True)[0] == NOW
 
 
-@pytest.mark.parametrize("error", [ClusterUnreachable("no broker"), LeaderLost("no leader")])
+@pytest.mark.parametrize(
+    "error", [ClusterUnreachable("no broker"), LeaderLost("no leader"), AuthenticationFailed("expired")]
+)
 def test_without_an_answer_of_the_cluster_this_machines_clock_counts(
     error: Exception, appended: Callable[..., None]
 ) -> None:
