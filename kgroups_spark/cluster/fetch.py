@@ -289,9 +289,7 @@ class FetchedLog:
         a broker finds the next segment by its name.
         """
         offset = self._next_offset + found.span(0)
-        answer = self._cluster.fetch(
-            self._topic, self._partition, offset, max_bytes=self._max_bytes, topic_id=self._topic_id
-        )
+        answer = self._answer_at(offset)
         if answer.error is not None or not answer.records:
             return None
         follows = FetchedBatches(answer.records, offset, answer.high_watermark)
@@ -318,10 +316,22 @@ class FetchedLog:
     def _ends_damaged(self) -> bool:
         """Whether the range does not end with a sound batch."""
         last = self._end_offset - 1
-        answer = self._cluster.fetch(
-            self._topic, self._partition, last, max_bytes=self._max_bytes, topic_id=self._topic_id
-        )
+        answer = self._answer_at(last)
         return answer.error is None and not FetchedBatches(answer.records, last, answer.high_watermark).trusted
+
+    def _answer_at(self, offset: int) -> FetchAnswer:
+        """An answer from any offset on, which the log may not have. Passing failures would be no answer: they are
+        retried. Raises LeaderLost."""
+        patience = Patience(self._limits.timeout_ms)
+        while True:
+            answer = self._cluster.fetch(
+                self._topic, self._partition, offset, max_bytes=self._max_bytes, topic_id=self._topic_id
+            )
+            if answer.error not in PASSING | {"THROTTLING_QUOTA_EXCEEDED"}:
+                return answer
+            if not patience.pause():
+                raise self._gave_up(answer, patience.elapsed)
+            self._require_same_topic()
 
     def _wanted(self, found: FetchedBatches, count: int) -> memoryview:
         """The batches, of the first `count`, that belong to this range."""
