@@ -60,7 +60,7 @@ class Shortfall:
 
     missing: tuple[int, ...] = ()  # not given
     empty: tuple[int, ...] = ()  # given as folders without a segment file
-    given_up: tuple[int, ...] = ()  # their leaders were lost while they were read
+    given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
 

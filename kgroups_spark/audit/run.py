@@ -84,7 +84,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             known_corrupt=known_corrupt(lake, before),
             delete_retention=_delete_retention(lake, before, settings.delete_retention_ms) if before else None,
             readings=_readings(lake, before, options),
-        )
+        ).require_readable()
         work = AuditWork(
             lake,
             LakeWriter(lake, claim.audit_id, writer_name, claim.check),
@@ -111,7 +111,8 @@ def _require_log_of(lake: Lake, source: LogSource, options: AuditOptions) -> Non
     """Refuses another cluster's log, before a number is claimed."""
     last = Ledger(lake).last_finished()
     if last is not None:
-        plan_audit(source.logs, last, full=options.full, readings=_readings(lake, last, options))
+        readings = _readings(lake, last, options)
+        plan_audit(source.logs, last, full=options.full, readings=readings).require_readable()
         plan_state_logs(source.state_logs, last, full=options.full)
 
 

@@ -24,7 +24,7 @@ from kgroups_spark.cluster.fetched_batches import FetchedBatches
 from kgroups_spark.cluster.patience import Patience
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH
-from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved, NotReadable
 
 RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10
@@ -67,7 +67,7 @@ class Pace:
         time.sleep(max(0.0, self._ready_at - time.monotonic()))
 
 
-class LogTruncated(KgroupsError):
+class LogTruncated(NotReadable):
     """The log lost its end, and may have been appended to since: an unclean leader election, or lost disks."""
 
 
@@ -75,7 +75,7 @@ class TopicGone(KgroupsError):
     """The topic existed at planning and no longer exists, or is another one of the same name."""
 
 
-class UnreadableLog(KgroupsError):
+class UnreadableLog(NotReadable):
     """The broker has bytes that are not batches, and cannot read past them."""
 
 

@@ -15,7 +15,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, PartitionLog
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, NotReadable, PartitionLog
 
 # Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
@@ -25,7 +25,7 @@ APPENDED_ASKED = 3
 ONE_BATCH = 4096
 # The number of offsets searched first if a log may have been cut back.
 FIRST_LOOK_BACK = 4096
-# The time that a task waits for a partition's leader once it has lost another one.
+# The time to wait for a partition's leader after the loss of another one.
 AFTER_A_LOSS_MS = 5_000
 
 
@@ -86,9 +86,15 @@ class LiveLog(PartitionLog):
         if not self.start <= base_offset < self.high_watermark:
             return BatchColumns.empty()
         if base_offset not in self.headers:
-            with suppress(LogStartMoved):  # after planning
+            try:
                 self.headers[base_offset] = self._header(base_offset)
-        return self.headers.get(base_offset, BatchColumns.empty())
+            except LogStartMoved:  # after planning
+                return BatchColumns.empty()
+            except LeaderLost:
+                # It probably led other partitions, too.
+                self.cluster.timeout_ms = min(self.cluster.timeout_ms, AFTER_A_LOSS_MS)
+                raise
+        return self.headers[base_offset]
 
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
         """Fetches the batches in growing lots."""
@@ -222,7 +228,8 @@ def _require_readable(logs: Sequence[LiveLog]) -> None:
     """Fetches one batch, so that a missing permission shows before anything is written."""
     log = next((log for log in logs if log.start < log.high_watermark), None)
     if log is not None:
-        log.headers_at(log.start)
+        with suppress(NotReadable):  # the others may be
+            log.headers_at(log.start)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.partition_log import FetchPiece
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, NotReadable
 
 MOST_ROUNDS = 20
 
@@ -53,7 +53,7 @@ class PartitionReading(Generic[Decoder]):
     def decoders(self) -> Iterator[Decoder]:
         """A decoder for each range; the caller reads each to its end before it takes the next one.
 
-        Ranges after the planned ones have the next numbers. Raises the errors of the log, among others LeaderLost.
+        Ranges after the planned ones have the next numbers. Raises the errors of the log, among others NotReadable.
         """
         piece = self.ranges[-1].pieces[-1]
         if not isinstance(piece, FetchPiece):
@@ -71,10 +71,17 @@ class PartitionReading(Generic[Decoder]):
                 yield self.decoder(log_range)
         yield from self._read_on(piece, number + 1, end)
 
-    def given_up(self, why: str) -> RangeProgress:
+    def given_up(self, why: NotReadable) -> RangeProgress:
         """The progress for the driver if no record of this partition counts, because of `why`."""
         first = self.ranges[0]
-        return RangeProgress(self.offsets_partition, first.number, first.start_offset, first.start_offset, given_up=why)
+        return RangeProgress(
+            self.offsets_partition,
+            first.number,
+            first.start_offset,
+            first.start_offset,
+            given_up=str(why),
+            leader_lost=isinstance(why, LeaderLost),
+        )
 
     def _read_on(self, piece: FetchPiece, number: int, start: int) -> Iterator[Decoder]:
         for read_on in range(MOST_ROUNDS):

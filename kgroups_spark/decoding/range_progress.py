@@ -81,8 +81,9 @@ class RangeProgress:
     # For the findings.
     large_records: list[Large] = field(default_factory=list)
     times_off: list[Off] = field(default_factory=list)
-    # Why no record of this partition counts: its leader was lost during the read. None: they count.
+    # Why no record of this partition counts, and whether its leader was lost during the read. None: they count.
     given_up: str | None = None
+    leader_lost: bool = False
 
     @property
     def missing(self) -> int:

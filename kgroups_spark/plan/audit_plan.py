@@ -20,7 +20,7 @@ from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, Mayb
 from kgroups_spark.plan.delete_retention import DeleteRetention, TooOld
 from kgroups_spark.plan.misread import misread
 from kgroups_spark.records.columns import BatchColumns
-from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.sources.partition_log import NotReadable, PartitionLog
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class AuditPlan:
     partitions: list[PartitionPlan]
     cluster_id: str | None
     notes: list[str] = field(default_factory=list)
-    given_up: tuple[int, ...] = ()  # partitions that were planned, but not read to their ends
+    given_up: tuple[int, ...] = ()  # partitions that could not be read to their ends; they are not among `partitions`
 
     @property
     def new_ranges(self) -> list[LogRange]:
@@ -87,11 +87,18 @@ class AuditPlan:
     def read_again(self) -> list[PartitionPlan]:
         return [p for p in self.partitions if p.read_again]
 
+    def require_readable(self) -> AuditPlan:
+        """The plan. Raises KgroupsError if no partition can be read now."""
+        if self.given_up and not self.partitions:
+            raise KgroupsError(f"no partition can be read now: {self.notes[-1]}")
+        return self
+
     def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:
         """The plan that readers could carry out: without given-up partitions, and with a decision if only reading shows
         whether a partition has to be read again. Raises KgroupsError if nothing could be read to its end, or if a
         partition that was cut back was given up."""
         given_up = {p.offsets_partition: p.given_up for p in progress if p.given_up is not None}
+        without_leader = sorted(p.offsets_partition for p in progress if p.leader_lost)
         if not given_up and not any(p.undecided for p in self.partitions):
             return self
         for each in self.partitions:
@@ -102,13 +109,14 @@ class AuditPlan:
         left = [p.decided(progress) for p in self.partitions if p.offsets_partition not in given_up]
         said = {p.offsets_partition for p in self.partitions if p.why_read_again}
         notes = [p.why_read_again for p in left if p.why_read_again and p.offsets_partition not in said]
-        if given_up:
-            numbers = number_ranges(sorted(given_up))
+        if without_leader:
             notes.append(
-                f"left to the next audit, their leaders were lost while they were read: partition {numbers}: "
-                f"{given_up[min(given_up)]}"
+                "left to the next audit, their leaders were lost while they were read: partition "
+                f"{number_ranges(without_leader)}: {given_up[without_leader[0]]}"
             )
-        return AuditPlan(left, self.cluster_id, [*self.notes, *notes], tuple(sorted(given_up)))
+        notes += [_left(number, given_up[number]) for number in sorted(given_up.keys() - set(without_leader))]
+        all_given_up = tuple(sorted({*self.given_up, *given_up}))
+        return AuditPlan(left, self.cluster_id, [*self.notes, *notes], all_given_up)
 
 
 def plan_audit(
@@ -136,16 +144,17 @@ def plan_audit(
             f"{min(cluster_ids)}; use a new lake"
         )
     known = known_corrupt or {}
-    plans = [
-        log.asked(
-            partial(
-                _plan_partition,
-                before=last.progress(log.partition) if last else None,
-                options=_Options(full, known.get(log.partition, ()), delete_retention, readings),
-            )
+    plans, not_readable = list[PartitionPlan](), dict[int, str]()
+    for log in logs:
+        ask = partial(
+            _plan_partition,
+            before=last.progress(log.partition) if last else None,
+            options=_Options(full, known.get(log.partition, ()), delete_retention, readings),
         )
-        for log in logs
-    ]
+        try:
+            plans.append(log.asked(ask))
+        except NotReadable as err:
+            not_readable[log.partition] = str(err)
     cluster_id = next(iter(cluster_ids), lakes_cluster or None)
     notes = [
         f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they "
@@ -155,7 +164,12 @@ def plan_audit(
     ]
     notes += [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
-    return AuditPlan(plans, cluster_id, notes)
+    notes += [_left(number, why) for number, why in not_readable.items()]
+    return AuditPlan(plans, cluster_id, notes, tuple(not_readable))
+
+
+def _left(number: int, why: str) -> str:
+    return f"partition {number} is left to the next audit: {why}"
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,13 @@ from kgroups_spark.records.headers import BatchMark
 from kgroups_spark.sources.segments import SegmentFile
 
 
-class LeaderLost(KgroupsError):
-    """The leader of a live partition returned nothing for longer than a reader may wait. A later attempt may
-    succeed."""
+class NotReadable(KgroupsError):
+    """A live partition cannot be read to its end now. It is left to a later attempt; other partitions are not
+    affected."""
+
+
+class LeaderLost(NotReadable):
+    """The leader returned nothing for longer than a reader may wait."""
 
 
 class LogStartMoved(KgroupsError):

@@ -22,7 +22,7 @@ from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, SHARE_LOG,
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
-from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved, NotReadable
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
@@ -122,8 +122,9 @@ def _read_and_replay(
         left = work.without_deleted(err.log_start_offset)
         yield from _read_and_replay(left, state, records, context, settings)
         return
-    except LeaderLost as err:
-        context.lose_patience()
+    except NotReadable as err:
+        if isinstance(err, LeaderLost):
+            context.lose_patience()
         yield ShardLost()
         outputs, read = left_as_it_was(work, state, context, settings, str(err), records())
         yield from outputs

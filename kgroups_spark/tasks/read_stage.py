@@ -18,7 +18,7 @@ from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.runner import numbers, numbers_in
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import LeaderLost, NotReadable
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.sinks import Sink
@@ -50,10 +50,11 @@ def read_tasks(
                 try:
                     for decoder in reading.decoders():
                         yield from _read_range(decoder)
-                except LeaderLost as err:
-                    connected.lose_patience()
+                except NotReadable as err:
+                    if isinstance(err, LeaderLost):
+                        connected.lose_patience()
                     yield ShardLost()
-                    yield Fact(progress_to_json(reading.given_up(str(err))))
+                    yield Fact(progress_to_json(reading.given_up(err)))
 
 
 def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from kgroups_spark.errors import KgroupsError
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
+from tests.sources.fake_broker import CLOSE
 from tests.transaction_coordinator import histories as transactions
 
 Live = Callable[..., LiveNights]
@@ -80,6 +82,77 @@ def test_share_state_that_brokers_delete_during_the_read_is_no_loss(live: Live, 
     assert {row["log_offset"] for row in nights.lake.rows("share_group_state_records")} >= {3, 4}
     assert not audit.lacks_records
     assert nights.lake.rebuilt().rows("share_partitions") == nights.lake.rows("share_partitions")
+
+
+CORRUPT_MESSAGE = 2
+
+
+def cannot_read(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+    """Fetches of a log whose leader cannot read it from its disk."""
+
+    def answer(node: int, request: Any) -> Any:
+        if brokers.log_of(request)[1] is not wanted:
+            return None
+        usual = brokers.Fetch(node, request)
+        (partition,) = usual["responses"][0].partitions
+        partition.error_code, partition.records = CORRUPT_MESSAGE, b""
+        return usual
+
+    return answer
+
+
+def dies(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+    """Fetches of a log whose leader has died."""
+    return lambda _, request: CLOSE if brokers.log_of(request)[1] is wanted else None
+
+
+def is_cut_back(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
+    """Fetches of a log whose leader has lost its end, and with it the batches that were planned."""
+
+    def answer(_: int, request: Any) -> Any:
+        if brokers.log_of(request)[1] is wanted and request.topics[0].partitions[0].partition_max_bytes > 4096:
+            wanted.batches, wanted.epoch = wanted.batches[:2], 2
+
+    return answer
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [(cannot_read, "CORRUPT_MESSAGE"), (dies, "closed the connection"), (is_cut_back, "was truncated")],
+)
+def test_a_partition_that_cannot_be_read_costs_no_other_one(
+    happens: Callable[..., Any], why: str, is_first: bool, live: Live
+) -> None:
+    first, second = two_logs(leader=2)
+    nights = live(nodes=2, **{OFFSETS: [second, first]})
+    ends = {} if is_first else {0: 9}
+    if not is_first:
+        nights.night()
+        for log in (first, second):
+            log.batches += commit_batches(2, start=9)
+    nights.brokers.instead["Fetch"] = happens(nights.brokers, second)
+    audit = nights.night()
+    (note,) = (note for note in audit.audit.notes or () if "left to the next audit" in note)
+    assert "partition 0" in note and why in note
+    assert (audit.shortfall.given_up, audit.shortfall.missing, audit.lacks_records) == ((0,), (), True)
+    assert nights.ends() == {**ends, 1: first.high_watermark}
+    del nights.brokers.instead["Fetch"]
+    assert not nights.night().lacks_records
+    assert nights.ends() == {0: second.high_watermark, 1: first.high_watermark}
+    for number, log in enumerate((second, first)):
+        read = [row for row in nights.lake.rows("offset_commits") if row["offsets_partition"] == number]
+        assert {row["log_offset"] for row in read} >= set(range(log.high_watermark))
+
+
+def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: Live) -> None:
+    nights = live(**{OFFSETS: two_logs()})
+    nights.night()
+    nights.brokers.instead["Fetch"] = lambda *_: CLOSE
+    with pytest.raises(KgroupsError, match="no partition can be read now: partition 1 is left to the next audit"):
+        nights.night()
+    del nights.brokers.instead["Fetch"]
+    assert nights.night().audit.audit_id == 2
 
 
 def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> None:

@@ -171,7 +171,7 @@ class LiveNights:
     def night(
         self, include: Sequence[str] = (), properties: dict[str, str] | None = None, **options: Any
     ) -> AuditSummary:
-        client = client_properties(self.brokers.address, {"default.api.timeout.ms": "2000", **(properties or {})})
+        client = client_properties(self.brokers.address, {"default.api.timeout.ms": "500", **(properties or {})})
         options = {"as_of": AS_OF, "writer": "parts", **options}
         with in_memory():
             self.lake._ended(

@@ -284,7 +284,7 @@ class TestReadAgainAfterLong:
 class TestLeaderLost:
     def lost(self, plan: AuditPlan, *partitions: int) -> list[RangeProgress]:
         return [
-            RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has returned nothing")
+            RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has returned nothing", leader_lost=True)
             if p in partitions
             else RangeProgress(p, 0, 0, 6, records=6)
             for p in (each.offsets_partition for each in plan.partitions)
