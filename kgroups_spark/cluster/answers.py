@@ -49,7 +49,7 @@ class FetchAnswer:
     high_watermark: int
     log_start_offset: int
     error: str | None
-    detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
+    detail: str = ""  # of NETWORK_EXCEPTION and REQUEST_TIMED_OUT: what happened to the connection
     diverges_at: int | None = None  # the log differs from this offset on: it was truncated and appended to
 
 

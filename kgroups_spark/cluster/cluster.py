@@ -30,6 +30,7 @@ from kgroups_spark.cluster.connection import (
     Address,
     BrokerConnection,
     Disconnected,
+    NoAnswerInTime,
     UnknownHost,
     api_versions_request,
     place_of,
@@ -164,6 +165,8 @@ class Cluster:
             timeout = min(self._request_timeout, max(self.timeout_ms / 1000, LEAST_TIME))
             connection = self._connection(self._nodes[metadata.leader], timeout)
             response = self._ask(connection, request, timeout + max_wait_ms / 1000)
+        except NoAnswerInTime as err:
+            return no_records("REQUEST_TIMED_OUT", str(err))
         except Disconnected as err:
             return no_records("NETWORK_EXCEPTION", str(err))
         return fetch_answer(response, partition)

@@ -48,6 +48,10 @@ class Disconnected(Exception):
     """The connection could not be opened, or broke: a retry may help. The text has the reason."""
 
 
+class NoAnswerInTime(Disconnected):
+    """A request was sent, and not answered, or not to the end."""
+
+
 class UnknownHost(Disconnected):
     """The name does not resolve."""
 
@@ -248,7 +252,7 @@ class BrokerConnection:
             self._socket.sendall(request.encode(header=True, framed=True))
             frame = self._receive(deadline)
         except TimeoutError as err:
-            raise Disconnected(f"{self} has not answered {request.name} in time") from err
+            raise NoAnswerInTime(f"{self} has not answered {request.name} in time") from err
         except OSError as err:
             if _is_tls_alert(err):  # TLS 1.3 reports a missing client certificate only after the handshake
                 raise _refused_tls(self.address, err) from err

@@ -50,13 +50,16 @@ class Pace:
     """Limits fetched bytes a second; None: no limit. Logs that are read one after the other may share one."""
 
     def __init__(self, rate: float | None = None) -> None:
+        """`response_bytes`: the bytes to ask for at once, no more than a second's share, so that the broker's load is
+        even."""
         self._rate = rate
         self._ready_at = 0.0
+        share = None if rate is None else max(SMALLEST_RESPONSE, min(int(rate), RESPONSE_BYTES))
+        self.response_bytes = RESPONSE_BYTES if share is None else share
 
-    @property
-    def response_bytes(self) -> int:
-        """The bytes to ask for at once: no more than a second's share, so that the broker's load is even."""
-        return RESPONSE_BYTES if self._rate is None else max(SMALLEST_RESPONSE, min(int(self._rate), RESPONSE_BYTES))
+    def ask_for_less(self) -> None:
+        """An answer did not come in time: the network may be too slow for so many bytes."""
+        self.response_bytes = min(self.response_bytes, max(SMALLEST_RESPONSE, self.response_bytes // 8))
 
     def note(self, size: int) -> None:
         """Bytes have come."""
@@ -120,7 +123,7 @@ class FetchedLog:
         self._last_epoch: int | None = None
         self._tells_epoch = True
         self._pace = limits.pace() if pace is None else pace
-        self._response_bytes = self._pace.response_bytes if response_bytes is None else response_bytes
+        self._given_response_bytes = response_bytes
         self._max_bytes = self._response_bytes
         self._pending = memoryview(b"")
         self._doubtful = b""  # the bytes of the previous answer that were held back
@@ -144,6 +147,10 @@ class FetchedLog:
         self._pending = self._pending[size:]
         self.given_bytes += size
         return size
+
+    @property
+    def _response_bytes(self) -> int:
+        return self._given_response_bytes or self._pace.response_bytes
 
     @property
     def _place(self) -> str:
@@ -171,6 +178,9 @@ class FetchedLog:
             if answer.error == "THROTTLING_QUOTA_EXCEEDED" and throttled.pause():
                 patience = Patience(self._limits.timeout_ms)  # the broker answers, and throttles us
                 continue
+            if answer.error == "REQUEST_TIMED_OUT":
+                self._pace.ask_for_less()
+                self._max_bytes = self._response_bytes
             self._require_passing(answer, patience.elapsed)
             if not patience.pause():
                 raise self._gave_up(answer, patience.elapsed)

@@ -302,6 +302,13 @@ class TestFetch:
             assert answer.detail == f"the broker at {broker.address} closed the connection"
             assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
 
+    def test_an_answer_that_does_not_come_in_time(self, start: Start) -> None:
+        broker = start({"Fetch": lambda _: SILENCE})
+        with cluster_at(broker, request_timeout_ms="20") as cluster:
+            answer = cluster.fetch("t", 0, 20, max_bytes=99, max_wait_ms=1)
+        assert (answer.error, answer.records) == ("REQUEST_TIMED_OUT", b"")
+        assert answer.detail == f"the broker at {broker.address} has not answered FetchRequest in time"
+
     def test_leaders_are_looked_up_again_after_metadata_max_age(
         self, start: Start, metadata: Metadata, fake_time: FakeTime
     ) -> None:

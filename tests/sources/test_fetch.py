@@ -361,6 +361,18 @@ def test_answers_are_no_larger_than_a_seconds_share() -> None:
     assert [request.max_bytes for request in cluster.requests] == [1 << 19]
 
 
+def test_less_is_asked_for_where_an_answer_does_not_come_in_time(fake_time: FakeTime) -> None:
+    """A slow network would never bring what was asked for; the next partition is behind it, too."""
+    cluster = FakeCluster(LOG, script=["REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"])
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    for _ in range(2):
+        with opener(FetchPiece("t", 0, None, 0, 15, True, 1, 100.0)) as piece:
+            assert read(piece) == b"".join(LOG)
+    assert [request.max_bytes for request in cluster.requests] == [8 << 20, 1 << 20, 1 << 20, 1 << 17, 1 << 17]
+    opener._pace.ask_for_less()
+    assert opener._pace.response_bytes == fetch.SMALLEST_RESPONSE
+
+
 class TestDamage:
     """A batch damaged on a broker's disk is fetched as it is, once, and reading goes on after it."""
 
