@@ -74,8 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the answers of the queries."""
     if arguments.query is not None and arguments.file is not None:
         raise UsageError("QUERY and --file are two sources: give one of them")
-    text = arguments.query
+    text, where = arguments.query, "QUERY"
     if arguments.file is not None:
+        where = arguments.file
         with _is_text(arguments.file):
             text = Path(arguments.file).read_text("utf-8")
     session = Session(open_lake(arguments), arguments.format)
@@ -83,9 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
         session.talk()
         return 0
     if text is None:
-        with _is_text("stdin"):
+        where = "stdin"
+        with _is_text(where):
             text = sys.stdin.read()
-    session.run(text.removeprefix(BYTE_ORDER_MARK))
+    if not session.run(text.removeprefix(BYTE_ORDER_MARK)):
+        raise UsageError(f"{where} has no statement; kgroups sql without QUERY, at a terminal, opens a prompt")
     return 0
 
 
@@ -109,13 +112,16 @@ class Session:
         self.reader = reader
         self.form = form
 
-    def run(self, text: str) -> None:
-        """Runs all statements, up to .quit. Raises KgroupsError at the first one that fails."""
+    def run(self, text: str) -> bool:
+        """Runs all statements, up to .quit. Returns whether there is one. Raises KgroupsError at the first one that
+        fails."""
         complete, rest = statements(text, self.reader.engine)
-        for statement in [*complete, *([rest] if rest else [])]:
+        found = [*complete, *([rest] if rest else [])]
+        for statement in found:
             if statement.rstrip(";") in QUIT:
-                return
+                break
             self._do(statement)
+        return bool(found)
 
     def talk(self) -> None:
         """Runs a prompt until its end. Reports a statement that fails and goes on."""

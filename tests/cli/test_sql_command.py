@@ -132,6 +132,20 @@ def test_several_statements_from_a_file_and_from_stdin(
     assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
 
 
+@pytest.mark.parametrize("text", ["", " ;; -- nothing\n", "/* open"])
+def test_a_text_without_a_statement_is_refused(
+    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_text(text)
+    with open(file) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        for source, options in (("QUERY", [text]), (str(file), ["--file", str(file)]), ("stdin", [])):
+            assert main(["sql", "--lake", lake, *options]) == 2
+            assert capsys.readouterr().err.startswith(f"kgroups: {source} has no statement")
+    assert main(["sql", "--lake", lake, ".quit"]) == 0
+
+
 def test_a_byte_order_mark_and_ends_of_lines_of_windows_are_no_sql(
     lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
