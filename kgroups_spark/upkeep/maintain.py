@@ -57,20 +57,20 @@ class MaintainSummary:
             if self.audit is None
             else (f"audit {self.audit.audit_id}: maintenance")
         )
-        yield from (f"  {line}" for line in self.reported())
+        yield from (f"  {line}" for line in self.reported("would be " if self.audit is None else ""))
 
-    def reported(self) -> Iterator[str]:
+    def reported(self, would_be: str = "") -> Iterator[str]:
         """The same for the ledger's notes."""
         for name, rows in self.rows_removed.items():
-            yield f"{name}: {counted(rows, 'row')} removed"
+            yield f"{name}: {counted(rows, 'row')} {would_be}removed"
         for each in (each for each in self.rewritten if each.files_before != each.files_after):
             size = sized(each.bytes_before)
             if each.bytes_after is not None:
                 size += f" to {sized(each.bytes_after)}"
             yield f"{each.table}: {counted(each.files_before, 'file')} to {each.files_after:,} ({size})"
-        yield f"{sized(self.bytes_freed)} of unneeded files deleted"
+        yield f"{sized(self.bytes_freed)} of unneeded files {would_be}deleted"
         if self.versions_removed:
-            yield f"{counted(self.versions_removed, 'old version')} removed from the tables' logs"
+            yield f"{counted(self.versions_removed, 'old version')} {would_be}removed from the tables' logs"
         yield from self.notes
 
 

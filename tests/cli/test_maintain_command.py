@@ -7,6 +7,7 @@ import pytest
 
 from kgroups_spark.cli import main, parse
 from kgroups_spark.durations import parse_duration
+from kgroups_spark.upkeep.maintain import MaintainSummary
 from kgroups_spark.upkeep.options import LEAST_VACUUM_MS
 
 JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
@@ -25,6 +26,16 @@ JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 def test_bad_usage_is_refused_before_spark_starts(tmp_path, capsys, arguments, message):
     assert main(["maintain", "--lake", f"{tmp_path}/nothing", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_dry_run_says_that_nothing_has_been_done():
+    lines = [*MaintainSummary(rows_removed={"findings": 2}, bytes_freed=0, versions_removed=1).lines()]
+    assert lines == [
+        "nothing was done (--dry-run); a run would do this:",
+        "  findings: 2 rows would be removed",
+        "  0 B of unneeded files would be deleted",
+        "  1 old version would be removed from the tables' logs",
+    ]
 
 
 def test_by_default_maintain_vacuums_after_seven_days_the_least_allowed():
