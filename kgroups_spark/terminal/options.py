@@ -46,6 +46,8 @@ class OptionParser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", HelpFormatter)
         kwargs.setdefault("allow_abbrev", False)  # an abbreviation may become ambiguous with the next new option
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        # argparse takes -1 for a value and -1h for an option, after which it misses the value.
+        self._negative_number_matcher = re.compile(r"-\.?[0-9]")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")

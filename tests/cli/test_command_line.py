@@ -30,6 +30,8 @@ BAD_USAGE = [
     ("expiring --off", "kgroups: unknown option --off"),
     ("expiring now", "kgroups: unknown argument now"),
     ("expiring --within", "kgroups: --within: expected one argument"),
+    ("expiring --within -1h", "kgroups: --within: invalid duration '-1h': use 15m, 48h or 7d"),
+    ("history --since -1h", "kgroups: --since: invalid time '-1h': use 2026-11-16T06:30"),
     ("expiring --within 48", "kgroups: --within: '48' has no unit: use 48ms, 48s, 48m, 48h or 48d"),
     ("expiring --retention 2weeks", "kgroups: --retention: invalid duration '2weeks': "),
     ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
