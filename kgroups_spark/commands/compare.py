@@ -23,7 +23,7 @@ from kgroups_spark.terminal.options import (
     positive_duration_value,
     release_value,
 )
-from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, write_rows
+from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.terminal.progress import work_reported
 from kgroups_spark.terminal.style import Style
 
@@ -122,11 +122,12 @@ def run(arguments: argparse.Namespace) -> int:
         found = _compare(arguments, location)
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
-    if arguments.format == "table" and not arguments.all:
-        _print_causes(found)
-    else:
-        names = found.a.release_version, found.b.release_version
-        write_rows([each._asdict() for each in found.differences], columns(*names), arguments.format)
+    with until_closed():
+        if arguments.format == "table" and not arguments.all:
+            _print_causes(found)
+        else:
+            names = found.a.release_version, found.b.release_version
+            write_rows([each._asdict() for each in found.differences], columns(*names), arguments.format)
     say_lines(count_lines(found))
     return FAILED_IF_ANY if arguments.fail_if_any and found.differences else 0
 

@@ -30,7 +30,7 @@ from kgroups_spark.terminal.options import (
     positive_duration_value,
     time_value,
 )
-from kgroups_spark.terminal.output import Column, say, write_rows
+from kgroups_spark.terminal.output import Column, say, until_closed, write_rows
 from kgroups_spark.terminal.output_file import require_place, write_file
 from kgroups_spark.times import LAST_MS, format_time_for_people, to_datetime, to_epoch_ms
 
@@ -132,7 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
         rows = list(rows)
         write_rows(rows, stored, form, text := io.StringIO())
         write_file(arguments.output, text.getvalue().encode())
-    write_rows(rows, columns if arguments.format == "table" else stored, arguments.format)
+    with until_closed():
+        write_rows(rows, columns if arguments.format == "table" else stored, arguments.format)
     say(_closing_line(reader, found, asked))
     return 4 if arguments.fail_if_any and found.offsets else 0
 

@@ -29,7 +29,7 @@ from kgroups_spark.terminal.options import (
     names_value,
     positive_count_value,
 )
-from kgroups_spark.terminal.output import Column, say, say_lines, screen_width, show, write_rows
+from kgroups_spark.terminal.output import Column, say, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.times import format_time_for_people
 
 NAME = "findings"
@@ -93,10 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     rows = chosen_findings(reader, audits, arguments)
     if not rows:
         _require_groups(reader, arguments.group)
-    if arguments.format == "table":
-        _print_for_eyes(rows)
-    else:
-        write_rows(rows, COLUMNS, arguments.format)
+    with until_closed():
+        if arguments.format == "table":
+            _print_for_eyes(rows)
+        else:
+            write_rows(rows, COLUMNS, arguments.format)
     say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
     if arguments.all_audits:
         say_lines(removal_lines(reader))

@@ -21,7 +21,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, to_rows
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, duration_value
-from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
+from kgroups_spark.terminal.output import Column, say, say_lines, until_closed, write_rows
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, verdict
 
@@ -106,7 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     wanted = [row for row in rows if row["is_hanging"] or not arguments.hanging]
     chosen = with_other_partitions(with_what_is_held_back(reader, wanted), listed)
-    write_rows(chosen, COLUMNS if arguments.format == "table" else CONTRACT_COLUMNS, arguments.format)
+    with until_closed():
+        write_rows(chosen, COLUMNS if arguments.format == "table" else CONTRACT_COLUMNS, arguments.format)
     also = about_other_partitions(chosen) if arguments.verbose else ()
     say_lines([*waiting_groups(chosen), *about_hanging(chosen), *also])
     say(f"{_summary(chosen, is_listed=listed is not None)} ({reader.known_as_of()})")

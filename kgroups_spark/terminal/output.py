@@ -170,6 +170,23 @@ def table_cell(value: Any) -> str | int:
     return str(value)
 
 
+def drop_stdout() -> None:
+    """Redirects stdout to the null device. Otherwise Python's flush at exit would fail for the closed pipe or the full
+    disk."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def until_closed() -> Iterator[None]:
+    """In the block, a reader that closes the pipe (`| head`) ends the output, not the command, whose exit code means
+    something."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
+
+
 _is_wide: ContextVar[bool] = ContextVar("_is_wide", default=False)
 
 

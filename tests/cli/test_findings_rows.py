@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -121,6 +122,19 @@ def test_a_finding_of_an_older_layout_has_its_present_name(run: Run) -> None:
     ]
     code, out, _ = run("--finding", "lost_when_emptied", "--fail-if-any", "--format", "json", of=lake)
     assert (code, reported(out)) == (4, [(3, "lost_when_emptied", "orders")])
+
+
+@pytest.mark.parametrize("lots", [1, 100], ids=["at the end", "amid the rows"])
+def test_a_reader_that_closes_the_pipe_leaves_the_exit_code(
+    run: Run, monkeypatch: pytest.MonkeyPatch, lots: int
+) -> None:
+    """As in `kgroups findings --fail-if-any | head`."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as stdout:
+        monkeypatch.setattr("sys.stdout", stdout)
+        code, _, err = run("--fail-if-any", of=Lake(FINDINGS * lots, AUDITS))
+    assert (code, err.count("\n")) == (4, 1)
 
 
 def test_findings_of_the_last_audit_that_looked_are_reported_errors_first(run: Run) -> None:
