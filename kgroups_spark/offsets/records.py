@@ -32,7 +32,7 @@ OFFSET_RECORDS = pa.schema(
         ("topic_id", TEXT),  # null: none
         ("record_type", pa.int16()),
         ("value_version", pa.int16()),  # null: tombstone
-        ("producer_id", pa.int64()),  # null: none
+        ("producer_id", pa.int64()),  # null: none; -1: none, in a transactional batch
         ("producer_epoch", pa.int16()),  # null: none
         ("is_transactional", pa.bool_()),
     ]
@@ -82,6 +82,9 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
         columns[name] = milliseconds(columns[name])
     if offset_commits.column("raw_value").null_count < len(offset_commits):
         columns |= _times_of_values(offset_commits, columns)
+    # Scala's coordinator has such a value wait for a marker of producer -1, and a saved state has producers by id.
+    without_producer = pc.if_else(columns["is_transactional"], pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64()))
+    columns["producer_id"] = pc.coalesce(columns["producer_id"], without_producer)
     if not release.has_topic_ids:
         columns["topic_id"] = pa.nulls(len(offset_commits), TEXT)
     return pa.table([as_type(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)

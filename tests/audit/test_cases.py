@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nights.nights_here import Audited, How, audit
+from tests.nights.nights_here import Audited, How, audit, new_lake
 from tests.records.build import batch, message
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
@@ -97,6 +97,22 @@ def test_a_control_record_without_a_readable_key_begins_no_transaction() -> None
     audited = run(cut_off, batch(1, [(offset_key(), offset_v3(1))]))
     assert reasons(audited) == [(0, "truncated", True)]
     assert audited.rows("open_transactions") == []
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_transactional_batch_without_a_producer_waits_for_a_marker_of_producer_minus_1(nights: int) -> None:
+    """3.9.2's loader does so; Java's commits the offset at once. No producer of Kafka's writes it."""
+    path, value = (
+        f"__consumer_offsets-0/{0:020d}.log",
+        batch(0, [(offset_key(), offset_v3(5))], attributes=TRANSACTIONAL),
+    )
+    audited, java = audit({path: value}, How("3.9")), run(value)
+    assert [(row["producer_id"], row["committed_offset"]) for row in audited.rows("pending_offsets")] == [(-1, 5)]
+    assert offsets(audited) == {} and offsets(java) == {"t": 5}
+    whole = {path: value + marker(1, -1)}
+    audited = audited if nights == 2 else new_lake()
+    audited.night(whole, How("3.9"))
+    assert audited.rows("pending_offsets") == [] and offsets(audited) == {"t": 5}
 
 
 def test_t42_an_empty_value_is_not_a_tombstone() -> None:
