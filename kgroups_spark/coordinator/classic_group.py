@@ -141,9 +141,15 @@ class ClassicGroup:
             leader = next(iter(self.member_numbers))
         return leader
 
+    @property
+    def current_state_timestamp(self) -> int | None:
+        """The time of the state in the value, as the release reads it; None: unknown."""
+        is_read = self.value_version < 3 or self.release.reads_state_timestamp_of_version_3
+        timestamp = self.value["currentStateTimestamp"] if self.value is not None and is_read else -1
+        return None if timestamp == -1 else timestamp
+
     def row(self, offsets_partition: int) -> GroupRow:
         value = self.value
-        timestamp = -1 if value is None else value["currentStateTimestamp"]
         return GroupRow(
             offsets_partition,
             self.group_id,
@@ -156,7 +162,7 @@ class ClassicGroup:
             group_epoch=None,
             assignment_epoch=None,
             leader=self.leader,
-            current_state_timestamp=None if timestamp == -1 else timestamp,
+            current_state_timestamp=self.current_state_timestamp,
             state_since=self.state_since,
             member_count=len(self.member_numbers),
             metadata_hash=None,

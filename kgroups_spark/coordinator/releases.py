@@ -18,7 +18,7 @@ from kgroups_spark.nearest import did_you_mean
 NEWEST = "4.4"
 # To be increased if a rule here or in the state machine changes, or if more records can be decoded. States of another
 # version are rebuilt, together with versions and quarantine.
-RULES_VERSION = 4
+RULES_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Release:
 
     # Classic groups.
     empty_group_keeps_protocol_type: bool = True
+    # KAFKA-10401: 2.3 to 2.6.0 read the time of the state in values of version 2 alone, although they write version 3.
+    reads_state_timestamp_of_version_3: bool = True
     # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group. Up to
     # 4.3 some exceptions are not caught, since 4.4 all are.
     damaged_subscription_fails: bool = True
@@ -195,19 +197,21 @@ V34_0 = replace(
     group_metadata_version=3,
 )
 V22 = replace(V34_0, name="2.2", group_metadata_version=2, damaged_subscription_fails=False)
-V23 = replace(V34_0, name="2.3", damaged_subscription_fails=False)
+V25 = replace(V34_0, name="2.5", reads_state_timestamp_of_version_3=False)
+V23 = replace(V25, name="2.3", damaged_subscription_fails=False)
 V20 = replace(V22, name="2.0", legacy_offset_commit_version=1, offset_commit_version=1, group_metadata_version=1)
-V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)
+V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)  # KAFKA-6287 came with 1.0.1
 V010_0 = replace(V011, name="0.10.0", group_metadata_version=0)
 V08 = replace(V010_0, name="0.8", legacy_offset_commit_version=0, offset_commit_version=-1)
 
 SCALA_LINES = {
     V39: ("3.9", "3.8", "3.7", "3.6", "3.5", "3.4"),
-    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0", "2.8", "2.7", "2.6", "2.5", "2.4"),
+    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0", "2.8", "2.7", "2.6"),
+    V25: ("2.6.0", "2.5", "2.4"),
     V23: ("2.3",),
     V22: ("2.2", "2.1"),
-    V20: ("2.0", "1.1"),
-    V011: ("1.0", "0.11", "0.10.2", "0.10.1"),
+    V20: ("2.0", "1.1", "1.0"),
+    V011: ("1.0.0", "0.11", "0.10.2", "0.10.1"),
     V010_0: ("0.10.0", "0.9"),
     V08: ("0.8",),
 }

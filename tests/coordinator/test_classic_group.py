@@ -56,6 +56,21 @@ def test_t09_an_unknown_state_timestamp_is_null():
     assert Log().record(2, classic(timestamp=0)).group().current_state_timestamp == 0
 
 
+@pytest.mark.parametrize(
+    ("version", "is_read"),
+    [("2.3", False), ("2.5", False), ("2.6.0", False), ("2.6", True), ("2.8", True), ("4.4", True)],
+)
+def test_the_time_of_the_state_is_read_in_version_2_and_since_kafka_10401_in_version_3_too(version, is_read):
+    def read(value_version):
+        log = Log(version).append(
+            "group_record", record_type=2, group_id="g", value=classic(timestamp=7), **value_version
+        )
+        return log.group().current_state_timestamp
+
+    assert read({"value_version": 2}) == 7
+    assert read({"value_version": 3}) == (7 if is_read else None)
+
+
 def test_t15_a_subscription_cut_inside_a_number_is_unknown_and_the_group_is_loaded():
     log = Log().record(2, classic([classic_member("m1", subscriptionRaw=raw(b"\0\1\0\0"))]))
     assert log.failed == {}
@@ -120,9 +135,11 @@ def test_a_tombstone_removes_a_group_of_any_type():
     assert Log().record(3, {"epoch": 1, "metadataHash": 0}).record(2, None).states() == {}
 
 
-def test_empty_groups_lose_their_protocol_type_in_0_11():
-    assert Log("0.11").record(2, classic()).group().protocol_type is None
-    assert Log("1.1").record(2, classic()).group().protocol_type == "consumer"
+@pytest.mark.parametrize(
+    ("version", "kept"), [("0.11", None), ("1.0.0", None), ("1.0", "consumer"), ("1.1", "consumer")]
+)
+def test_empty_groups_lose_their_protocol_type_before_kafka_6287(version, kept):
+    assert Log(version).record(2, classic()).group().protocol_type == kept
 
 
 def test_an_empty_protocol_type_with_members_is_not_simple():
