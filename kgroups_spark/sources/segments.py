@@ -43,6 +43,7 @@ from kgroups_spark.storage.files import (
     list_folder,
     open_file,
     read_text,
+    name_of,
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -153,7 +154,7 @@ def _has_partitions(folder: str, topic: str) -> bool:
 def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(\d+)")
     entries = list_folder(folder)
-    if itself := name.fullmatch(folder.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]):
+    if itself := name.fullmatch(name_of(folder)):
         return [list_partition(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)]
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:

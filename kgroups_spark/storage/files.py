@@ -273,15 +273,25 @@ PYARROWS_SCHEME = {"wasbs": "abfss"}
 
 
 def path_in(folder: str, name: str) -> str:
-    """The path of a name in a folder. A URI may end with options of its file system:
-    s3://bucket/logs?region=eu-west-1."""
+    """The path of a name in a folder."""
     if "://" not in folder and not folder.startswith("file:/"):
         return str(Path(folder).expanduser().absolute() / name)
-    place, question_mark, options = folder.partition("?")
-    return f"{place.rstrip('/')}/{name}{question_mark}{options}"
+    place, options = _place_and_options(folder)
+    return f"{place}/{name}{options}"
 
 
 def folder_of(path: str) -> str:
     """The folder of a file or folder, by its path or URI."""
+    place, options = _place_and_options(path)
+    return f"{place.rpartition('/')[0]}{options}"
+
+
+def name_of(path: str) -> str:
+    """The name of a file or folder, by its path or URI."""
+    return _place_and_options(path)[0].rpartition("/")[2]
+
+
+def _place_and_options(path: str) -> tuple[str, str]:
+    """A URI may end with options of its file system: s3://bucket/logs?region=eu-west-1. A path may have a `?`, too."""
     place, question_mark, options = path.partition("?") if "://" in path else (path, "", "")
-    return f"{place.rstrip('/').rpartition('/')[0]}{question_mark}{options}"
+    return place.rstrip("/"), question_mark + options

@@ -82,6 +82,12 @@ def test_a_uri_gives_uris(tmp_path: Path) -> None:
     assert last_batch(copy).last_offset.tolist() == [4]
 
 
+def test_the_path_to_the_folder_of_a_partition_may_have_a_question_mark(tmp_path: Path) -> None:
+    put(tmp_path / "a?b" / f"{TOPIC}-5" / log_name(0), segment(0))
+    (copy,) = find_partitions([str(tmp_path / "a?b" / f"{TOPIC}-5")])
+    assert (copy.partition, base_offsets(copy)) == (5, [0])
+
+
 def test_a_uri_with_one_slash_is_as_one_with_three(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
     (copy,) = find_partitions([f"file:{tmp_path}"])
