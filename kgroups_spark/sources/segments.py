@@ -93,8 +93,8 @@ class SegmentFile:
 
     @property
     def bounds(self) -> Bounds:
-        """The offsets that its batches can have."""
-        below = self.base_offset + LARGEST_SPAN
+        """The offsets that its batches can have. Every batch has a next offset, which is an offset, too."""
+        below = min(self.base_offset + LARGEST_SPAN, LARGEST_OFFSET)
         if self.next_base_offset is not None:
             below = min(below, self.next_base_offset)
         return Bounds(self.base_offset, below, self.base_offset, ends_log=self.is_last)

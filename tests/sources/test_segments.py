@@ -69,6 +69,13 @@ def test_a_name_with_a_number_that_kafka_cannot_have_is_refused(tmp_path: Path, 
             find_partitions([folder])
 
 
+def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path: Path) -> None:
+    largest = (1 << 63) - 1
+    put(tmp_path / f"{TOPIC}-0" / log_name(largest - 5), segment(largest - 1) + segment(largest))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert last_batch(copy).last_offset.tolist() == [largest - 1]
+
+
 def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-5" / log_name(0), segment(0))
     (copy,) = find_partitions([str(tmp_path / f"{TOPIC}-5")])
