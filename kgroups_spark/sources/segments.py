@@ -5,10 +5,12 @@
     <folder>/<topic>-<partition>/<20 digits>.log         batches; the digits are the base offset
                                  <20 digits>.log.swap    a cleaned segment that was about to replace others when the
                                  broker stopped
+                                 <20 digits>.log.cleaned one that was not complete
 
-A broker that starts deletes the segments that a swap file covers (Kafka: LogLoader.scala 3.9); this listing leaves them
-out, too. Other files (`.deleted`, `.cleaned`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`,
-`-future`, `-stray`) are not part of the log.
+A broker that starts deletes the segments that a swap file covers, and the swap files from the first `.cleaned` file on:
+the other part of a segment that it was splitting (Kafka: LogLoader.scala 3.9, KAFKA-6264). This listing leaves them
+out, too. Other files (`.deleted`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`, `-future`, `-stray`)
+are not part of the log.
 
 A running broker's cleaner replaces, merges and deletes segments while they are read. So a listing has the identity of
 each segment's file (`FileVersion`), which is checked when a segment is opened: see `open_segment`, `settled` and
@@ -41,13 +43,14 @@ from kgroups_spark.storage.files import (
     folder_of,
     is_local,
     list_folder,
+    name_of,
     open_file,
     read_text,
-    name_of,
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
+_CLEANED_NAME = re.compile(r"(\d{20})\.log\.cleaned")
 # The largest partition and the largest offset that Kafka can have.
 LARGEST_PARTITION, LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
@@ -250,6 +253,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
     """The segments that a broker would have after a start. Raises UnreadableSegment instead of leaving one out."""
     segments: dict[int, SegmentFile] = {}
     swaps: list[SegmentFile] = []
+    cleaned = [int(match[1]) for entry in entries if (match := _CLEANED_NAME.fullmatch(entry.name))]
     for entry in entries:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
@@ -259,6 +263,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
                 swaps.append(segment)
             else:
                 segments[segment.base_offset] = segment
+    swaps = [swap for swap in swaps if swap.base_offset < min(cleaned, default=LARGEST_OFFSET + 1)]
     for swap in swaps:
         next_offset = _next_offset(swap)
         for base_offset in [base for base in segments if swap.base_offset <= base < next_offset]:

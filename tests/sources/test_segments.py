@@ -82,17 +82,17 @@ def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
     assert (copy.partition, base_offsets(copy)) == (5, [0])
 
 
+def test_the_path_to_the_folder_of_a_partition_may_have_a_question_mark(tmp_path: Path) -> None:
+    put(tmp_path / "a?b" / f"{TOPIC}-5" / log_name(0), segment(0))
+    (copy,) = find_partitions([str(tmp_path / "a?b" / f"{TOPIC}-5")])
+    assert (copy.partition, base_offsets(copy)) == (5, [0])
+
+
 def test_a_uri_gives_uris(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
     (copy,) = find_partitions([tmp_path.as_uri()])
     assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
     assert last_batch(copy).last_offset.tolist() == [4]
-
-
-def test_the_path_to_the_folder_of_a_partition_may_have_a_question_mark(tmp_path: Path) -> None:
-    put(tmp_path / "a?b" / f"{TOPIC}-5" / log_name(0), segment(0))
-    (copy,) = find_partitions([str(tmp_path / "a?b" / f"{TOPIC}-5")])
-    assert (copy.partition, base_offsets(copy)) == (5, [0])
 
 
 def test_a_uri_with_one_slash_is_as_one_with_three(tmp_path: Path) -> None:
@@ -131,6 +131,24 @@ def test_an_empty_swap_file_replaces_only_its_own_segment(tmp_path: Path) -> Non
     put(tmp_path / f"{TOPIC}-0" / log_name(5), segment(5))
     (copy,) = find_partitions([str(tmp_path)])
     assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap", log_name(5)]
+
+
+def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path: Path) -> None:
+    """KAFKA-6264: a broker splits a segment into `.cleaned` files, which it renames to `.swap`, the last one first."""
+    folder = tmp_path / f"{TOPIC}-0"
+    put(folder / log_name(0), segment(0))
+    put(folder / log_name(10), segment(10, 11, 12, 13))
+    put(folder / f"{log_name(10)}.cleaned", segment(10, 11))
+    put(folder / f"{log_name(12)}.swap", segment(12, 13))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [log_name(0), log_name(10)]
+    (folder / f"{log_name(10)}.cleaned").rename(folder / f"{log_name(10)}.swap")
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [
+        log_name(0),
+        f"{log_name(10)}.swap",
+        f"{log_name(12)}.swap",
+    ]
 
 
 @pytest.mark.parametrize(
