@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +22,7 @@ from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.uncommitted import uncommitted_notes
+from kgroups_spark.state_logs.partition import StateShardRead
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,9 +64,10 @@ class Shortfall:
     given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
+    others: tuple[str, ...] = ()  # of the other logs, as __transaction_state-3: given up, unconfirmed or unsettled
 
     def __bool__(self) -> bool:
-        return any((self.missing, self.empty, self.given_up, self.unconfirmed, self.unsettled))
+        return any((self.missing, self.empty, self.given_up, self.unconfirmed, self.unsettled, self.others))
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,10 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     all_notes += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
     all_notes += moment.notes
     all_notes += unsettled_note(short.unsettled)
-    all_notes += result.states.notes
+    all_notes += work.states.notes(result.states.reads)
+    for read in result.states.reads:
+        of_partition = [*_held_back(read.progress), *unsettled_note(unsettled(read.progress))]
+        all_notes += [f"{read.topic}: {note}" for note in of_partition]
     rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
         moment,
@@ -125,7 +130,22 @@ def _shortfall(work: AuditWork, result: AuditResult) -> Shortfall:
         given_up=work.plan.given_up,
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
+        others=tuple(sorted({*_not_planned(work), *_of_other_logs(result.states.reads)})),
     )
+
+
+def _not_planned(work: AuditWork) -> Iterator[str]:
+    """The partitions of the other logs that could not be read when the audit was planned."""
+    for topic, plan in work.states.plans.items():
+        yield from (f"{topic}-{number}" for number in plan.given_up)
+
+
+def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
+    """The partitions of the other logs that were not read to their ends."""
+    for read in reads:
+        for each in read.progress:
+            if each.given_up or each.unconfirmed or is_unsettled(each):
+                yield f"{read.topic}-{each.offsets_partition}"
 
 
 def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) -> list[PartitionProgress]:
@@ -176,7 +196,7 @@ def unsettled_note(numbers: Sequence[int]) -> list[str]:
         return []
     return [
         f"partition {number_ranges(numbers)} was cleaned faster than it could be read, {MOST_ROUNDS} times in a row: "
-        "its frequently changing offsets and groups may be stale or missing; the next audit reads on"
+        "keys that change frequently may be stale or missing; the next audit reads on"
     ]
 
 

@@ -55,7 +55,7 @@ class StateLogsResult:
     entries: tuple[PartitionProgress, ...] = ()
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
-    notes: tuple[str, ...] = ()
+    reads: tuple[StateShardRead, ...] = ()
     share_partitions: pa.Table | None = None  # as stored, not committed: state_logs/share_listing.py completes them
 
 
@@ -85,7 +85,7 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
         tuple(work.states.entries(reads)),
         Counter({name: made.rows[name] for name in HISTORY}),
         _quarantined(reads),
-        tuple(work.states.notes(reads)),
+        tuple(reads),
         share_partitions,
     )
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
+from kgroups_spark.audit import run
+from kgroups_spark.audit.result import Shortfall
+from kgroups_spark.audit.state_logs import StateLogsResult
+from kgroups_spark.decoding.partition_reading import MOST_ROUNDS
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.state_logs.partition import StateShardRead
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
 from tests.records.build import batch
@@ -143,6 +149,40 @@ def test_a_partition_that_cannot_be_read_costs_no_other_one(
     for number, log in enumerate((second, first)):
         read = [row for row in nights.lake.rows("offset_commits") if row["offsets_partition"] == number]
         assert {row["log_offset"] for row in read} >= set(range(log.high_watermark))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first: bool, live: Live) -> None:
+    """Whether planning shows it, or the read."""
+    log = Log([transaction_batch(0, "a")])
+    nights = live(**{OFFSETS: two_logs(), "__transaction_state": [log]})
+    if not is_first:
+        nights.night(["transaction-state"])
+    nights.brokers.instead["Fetch"] = cannot_read(nights.brokers, log)
+    audit = nights.night(["transaction-state"])
+    (note,) = (note for note in audit.audit.notes or () if "CORRUPT_MESSAGE" in note)
+    assert note.startswith("__transaction_state: partition 0 is left to the next audit: ")
+    assert (audit.shortfall, audit.lacks_records) == (Shortfall(others=("__transaction_state-0",)), True)
+    del nights.brokers.instead["Fetch"]
+    assert not nights.night(["transaction-state"]).lacks_records
+    assert len(nights.lake.rows("transactional_ids")) == 1
+
+
+@pytest.mark.parametrize(
+    ("progress", "note"),
+    [
+        ({"number": 0, "unconfirmed": "a gap"}, "the last batch of partition 3 was not read (a gap)"),
+        ({"number": MOST_ROUNDS}, "partition 3 was cleaned faster than it could be read, 20 times in a row"),
+    ],
+)
+def test_another_log_that_is_not_read_to_its_end_is_a_shortfall(
+    progress: dict[str, Any], note: str, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = StateShardRead("__transaction_state", [RangeProgress(3, start_offset=0, next_offset=9, **progress)])
+    monkeypatch.setattr(run, "audit_state_logs", lambda *_, **__: StateLogsResult(reads=(read,)))
+    audit = live(**{OFFSETS: two_logs()}).night()
+    assert audit.shortfall == Shortfall(others=("__transaction_state-3",))
+    assert any(each.startswith(f"__transaction_state: {note}") for each in audit.audit.notes or ())
 
 
 def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: Live) -> None:
