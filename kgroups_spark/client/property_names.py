@@ -1,7 +1,7 @@
 """The names of Kafka's client properties, and the treatment of each here.
 
-From AdminClientConfig, ConsumerConfig and ProducerConfig of Kafka 4.3.1. Those not listed as ignored or refused are
-used.
+From AdminClientConfig, ConsumerConfig and ProducerConfig of Kafka 3.9.2, 4.3.1 and 4.4.0. Those not listed as ignored
+or refused are used.
 """
 
 from __future__ import annotations
@@ -71,10 +71,13 @@ PASSED_OVER = (
     "acks",
     "allow.auto.create.topics",
     "auto.commit.interval.ms",
+    "auto.include.jmx.reporter",
     "auto.offset.reset",
     "batch.size",
+    "bootstrap.resolve.timeout.ms",
     "bootstrap.servers",
     "buffer.memory",
+    "buffer.memory.allocation.strategy",
     "check.crcs",
     "client.rack",
     "compression.gzip.level",
@@ -105,6 +108,7 @@ PASSED_OVER = (
     "max.poll.interval.ms",
     "max.poll.records",
     "max.request.size",
+    "metadata.cluster.check.enable",
     "metadata.max.idle.ms",
     "metadata.recovery.rebootstrap.trigger.ms",
     "metadata.recovery.strategy",
@@ -117,6 +121,7 @@ PASSED_OVER = (
     "partitioner.availability.timeout.ms",
     "partitioner.class",
     "partitioner.ignore.keys",
+    "partitioner.rack.aware",
     "retries",
     "retry.backoff.max.ms",
     "retry.backoff.ms",
@@ -128,6 +133,8 @@ PASSED_OVER = (
     "sasl.login.refresh.min.period.seconds",
     "sasl.login.refresh.window.factor",
     "sasl.login.refresh.window.jitter",
+    "sasl.oauthbearer.allow.unverified.audience",
+    "sasl.oauthbearer.allow.unverified.issuer",
     "sasl.oauthbearer.assertion.algorithm",
     "sasl.oauthbearer.assertion.claim.aud",
     "sasl.oauthbearer.assertion.claim.exp.seconds",

@@ -227,6 +227,18 @@ def test_brokers_are_hosts_with_ports(servers, problem):
         client_properties(servers, {})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "auto.include.jmx.reporter",  # 3.4 to 3.9
+        "bootstrap.resolve.timeout.ms",  # this one and the next: 4.4
+        "metadata.cluster.check.enable",
+    ],
+)
+def test_properties_that_not_all_releases_have_are_ignored(name):
+    assert client_properties("kafka:9092", {name: "1"}).notes == (f"ignored, as not used here: {name}",)
+
+
 def test_every_property_is_either_used_ignored_or_refused():
     fates = [*names.USED, *names.PASSED_OVER, *names.REFUSED]
     assert len(set(fates)) == len(fates)
