@@ -168,11 +168,13 @@ def live_logs(
     starts = cluster.list_offsets(places, EARLIEST)
     # Do not wait twice for a silent leader.
     ends = cluster.list_offsets([place for place in places if starts[place].offset is not None], LATEST)
+    # The first answer may have been an old one: then the leaders have been looked up again.
+    topic = _topic(cluster, topic_name)
     pace, logs = Pace(max_bytes_per_second), list[LiveLog]()
     errors: dict[str, list[int]] = {}
     for place in places:
         start, end = starts[place], ends.get(place, starts[place])
-        if start.offset is None or end.offset is None:
+        if start.offset is None or end.offset is None or place[1] not in topic.partitions:
             why = end.error or "no answer"
             errors.setdefault(f"{why}, {end.detail}" if end.detail else why, []).append(place[1])
             continue

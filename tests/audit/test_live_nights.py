@@ -195,6 +195,28 @@ def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: L
     assert nights.night().audit.audit_id == 2
 
 
+def test_a_broker_with_old_metadata_does_not_make_the_log_another_one(live: Live) -> None:
+    """A broker that has just restarted still names the leader and the epoch of before."""
+    log = Log([batch(3 * number, commits(3), leader_epoch=6) for number in range(3)], epoch=6)
+    nights = live(nodes=2, **{OFFSETS: [log]})
+    nights.night()
+    log.batches += commit_batches(1, start=9)
+    old = []
+
+    def outdated(node: int, request: Any) -> Any:
+        if old:
+            return None
+        old.append(request)
+        log.leader, log.epoch = 2, 5
+        answer = nights.brokers.Metadata(node, request)
+        log.leader, log.epoch = 1, 6
+        return answer
+
+    nights.brokers.instead["Metadata"] = outdated
+    nights.night()
+    assert old and nights.ends() == {0: 12}
+
+
 def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> None:
     """Such as with credentials that have expired meanwhile."""
     nights = live(**{OFFSETS: two_logs(), "t": [Log()]})
