@@ -14,12 +14,15 @@ from kgroups_spark.times import format_time_for_people
 class KnownTimes:
     """The moments that a lake's history covers, in log time; None: the log has no times.
 
-    `begins`: the oldest record. `incomplete_to`: the time of the newest records when an audit last found offsets
-    missing; None: none has. Records that an older moment needs may have been compacted away before they were read, or
-    damaged. `ends`: the newest record; for a live cluster also the time of the last read.
+    `begins`: the oldest record. `reduced_to`: the newest of the records that `kgroups maintain --keep` has reduced
+    (None: none were); as of an older moment the functions fail for their partitions. `incomplete_to`: the time of the
+    newest records when an audit last found offsets missing; None: none has. Records that an older moment needs may have
+    been compacted away before they were read, or damaged. `ends`: the newest record; for a live cluster also the time
+    of the last read.
     """
 
     begins: datetime | None
+    reduced_to: datetime | None
     incomplete_to: datetime | None
     ends: datetime | None
 
@@ -41,6 +44,8 @@ class KnownTimes:
         """How well history covers the moment, in the words of the function known_as_of."""
         if self.outside(moment) is not None:
             return "before" if self.begins is not None and moment < self.begins else "after"
+        if self.reduced_to is not None and moment < self.reduced_to:
+            return "reduced"
         return "complete" if self.incomplete_to is None or moment >= self.incomplete_to else "incomplete"
 
     def closing(self, moment: datetime) -> list[str]:
@@ -54,7 +59,7 @@ class KnownTimes:
         why = self.outside(moment)
         if why is not None:
             return [why]
-        if self.known(moment) == "incomplete" and self.incomplete_to is not None:
+        if self.incomplete_to is not None and moment < self.incomplete_to:
             return [
                 f"offsets are missing in the log up to {_shown(self.incomplete_to)} (compacted before it was read, or "
                 "damaged): as of an earlier moment, groups, members and offsets may be missing or stale (view "
@@ -65,7 +70,7 @@ class KnownTimes:
 
 def incomplete_history(reader: LakeReader) -> list[str]:
     """Notes for as-of functions in SQL: the time up to which their answers may be incomplete."""
-    known = replace(known_times(reader), begins=None, ends=None)
+    known = replace(known_times(reader), begins=None, reduced_to=None, ends=None)
     return known.notes(datetime.min.replace(tzinfo=UTC))
 
 
@@ -106,7 +111,7 @@ def reduced_history(reader: LakeReader, groups: Condition, since: datetime | Non
 
 def known_times(reader: LakeReader) -> KnownTimes:
     """The times of the lake as its last finished audit left it."""
-    [row] = reader.sql("SELECT begins, incomplete_to, ends FROM known_history")
+    [row] = reader.sql("SELECT begins, reduced_to, incomplete_to, ends FROM known_history")
     return KnownTimes(**row)
 
 

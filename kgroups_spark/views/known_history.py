@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kgroups_spark.lake.last_finished import FINISHED
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.views import Dialect, statement
 
@@ -72,6 +73,18 @@ FROM (
   GROUP BY date_trunc('day', log_timestamp)
 ) AS days
 """
+# The column `reduced_to`; `{below}`: the records below the kept states.
+_PLACES = " UNION ALL ".join(f"SELECT offsets_partition, log_offset, log_timestamp FROM {name}" for name in LOG_TABLES)
+_REDUCED_TO = f"""
+SELECT max(log_timestamp) AS reduced_to
+FROM ({_PLACES}) AS records
+WHERE ({{below}}) AND (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
+"""
+_OF_KEPT = (
+    Condition("reason", "==", KEEP),
+    Condition("log", "is null"),
+    Condition("record_offset", "is null"),  # not the state's offsets, of which there may be millions
+)
 # The number of newest audits in the first query; each next query has this many times more.
 _FIRST_LOOK = 2
 _FURTHER_LOOK = 16
@@ -119,10 +132,22 @@ def begins(sql: Callable[..., dict[str, Any]], bounds: Collection[datetime] | No
     return found
 
 
+def reduced_to(sql: Callable[..., dict[str, Any]], rows: Callable[..., pa.Table]) -> datetime | None:
+    """The column `reduced_to`; None: nothing has been reduced. `sql` and `rows`: as in `KnownRow.of`."""
+    kept = rows("checkpoints", ["offsets_partition", "log_offset"], _OF_KEPT).group_by("offsets_partition")
+    below = " OR ".join(
+        f"(offsets_partition = {row['offsets_partition']} AND log_offset < {row['log_offset_max']})"
+        for row in kept.aggregate([("log_offset", "max")]).to_pylist()
+    )
+    found: datetime | None = sql(_REDUCED_TO.format(below=below))["reduced_to"] if below else None
+    return found
+
+
 class KnownRow(NamedTuple):
     """The columns of the view."""
 
     begins: datetime | None
+    reduced_to: datetime | None
     incomplete_to: datetime | None
     ends: datetime | None
 
@@ -133,12 +158,13 @@ class KnownRow(NamedTuple):
         """The row as that audit left the lake. `sql`: as in `spans`; `rows`: (table, columns, conditions) -> its
         rows."""
         newest, incomplete_to = spans(sql, audit_id)
+        reduced = reduced_to(sql, rows)
         conditions = [Condition("audit_id", "==", audit_id), Condition("status", "==", FINISHED)]
         for audit in rows("audits", ["source", "as_of"], conditions).to_pylist():
             # A live cluster's history is known up to the time of reading.
             if audit["source"] == "kafka" and newest is not None and audit["as_of"] is not None:
-                return cls(begins, incomplete_to, max(newest, audit["as_of"]))
-        return cls(begins, incomplete_to, newest)
+                return cls(begins, reduced, incomplete_to, max(newest, audit["as_of"]))
+        return cls(begins, reduced, incomplete_to, newest)
 
     def view_sql(self, dialect: Dialect) -> str:
         """The statement that makes the view with this row alone."""

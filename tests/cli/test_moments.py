@@ -155,15 +155,21 @@ AT = {
 
 @pytest.mark.parametrize("source", ["segments", "kafka"])
 @pytest.mark.parametrize("missing", [0, 5])
-def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, missing: int, source: str) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, missing: int, source: str, kept: bool) -> None:
     as_of = TIMES[-1] + timedelta(hours=1)
-    location = lake(tmp_path, missing=missing, source=source, as_of=as_of)
-    rows = open_lake(Namespace(lake=location, command="groups")).sql("SELECT * FROM known_history")
+    places = [{"offsets_partition": 1, "log_offset": at, "reason": "keep"} for at in (50, 100)]
     tables = {**TABLES, "audits": audits(missing=missing, source=source, as_of=as_of)}
+    tables |= {"checkpoints": table_rows("checkpoints", *places)} if kept else {}
+    reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", tables), command="groups"))
+    rows = reader.sql("SELECT * FROM known_history")
     assert rows == rows_of(in_duckdb(tables), "SELECT * FROM known_history")
+    records = [row for name in LOG_TABLES for row in TABLES[name].to_pylist()]
+    below = [row["log_timestamp"] for row in records if row["offsets_partition"] == 1 and row["log_offset"] < 100]
     assert rows == [
         {
             "begins": min(time for time in TIMES_OF_ALL if time is not None),
+            "reduced_to": max(below) if kept else None,
             "incomplete_to": TIMES[-1] if missing else None,
             "ends": as_of if source == "kafka" else TIMES[-1],
         }

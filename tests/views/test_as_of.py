@@ -113,15 +113,22 @@ def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[t
     return [tuple(row.values()) for row in rows_of(views, query)]
 
 
+def known_as_of(views: Any, moment: datetime) -> str:
+    [row] = rows_of(views, f"SELECT known_as_of(TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z') AS known")
+    return str(row["known"])
+
+
 def test_moments_in_reduced_history_are_refused() -> None:
     views = in_duckdb(two_partitions(reason="keep", log_offset=5))
     reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
         with pytest.raises(duckdb.Error, match=reduced):
             committed_as_of(views, at(moment))
+        assert known_as_of(views, at(moment)) == ("before" if moment < 0 else "reduced")
         assert committed_as_of(views, at(moment), "offsets_partition = 1") == ([(1, moment)] if moment >= 0 else [])
     # Its end is the border: the state that was saved there has the records below.
     assert committed_as_of(views, at(4)) == [(0, 4), (1, 4)]
+    assert known_as_of(views, at(4)) == "complete"
     assert committed_as_of(views, at(99)) == [(0, 9), (1, 9)]
 
 

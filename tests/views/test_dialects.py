@@ -58,18 +58,29 @@ def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: Spark
     assert asked(spark, rows[2:]) == []
 
 
+# States kept before log offset 3, later before 5, in both logs; and rows that are none.
+KEPT = [
+    {"offsets_partition": number, "log": log, "log_offset": log_offset, "reason": reason}
+    for log in (None, "__share_group_state")
+    for number, log_offset, reason in ((0, 3, "keep"), (0, 5, "keep"), (0, 9, "night"), (1, 9, "keep"))
+]
+
+
 def test_history_does_not_begin_at_one_broken_old_time(spark: SparkSession) -> None:
     times = [datetime(1970, 1, 1, tzinfo=UTC), *(MOMENT + timedelta(hours=5 * number) for number in range(9)), None]
-    records = [{"log_offset": number, "log_timestamp": at} for number, at in enumerate(times)]
-    of_logs = [{"log": "__share_group_state"} | record for record in records]
+    records = [{"offsets_partition": 0, "log_offset": number, "log_timestamp": at} for number, at in enumerate(times)]
+    of_logs = [{"log": "__share_group_state", "state_partition": 0} | record for record in records]
     read = {"offsets_partition": 0, "topic": "__share_group_state", "start_offset": 0, "end_offset": 11}
     tables = {
         "audits": ledger({"partitions": [read | {"records": 11, "records_reread": 0}]}),
         "quarantine": rows_of("quarantine", *records),
         "state_quarantine": rows_of("state_quarantine", *of_logs),
+        "checkpoints": rows_of("checkpoints", *KEPT),
     }
-    assert compared(spark, tables, "known_history")["begins"].to_pylist() == [MOMENT]
-    assert compared(spark, tables, "known_state_history")["begins"].to_pylist() == [MOMENT]
+    for name in ("known_history", "known_state_history"):
+        [row] = compared(spark, tables, name).to_pylist()
+        # The record before the kept state of log offset 5 is the newest one of those.
+        assert (row["begins"], row["reduced_to"]) == (MOMENT, MOMENT + timedelta(hours=5 * 3)), name
 
 
 def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:

@@ -41,7 +41,9 @@ AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and "offsets_part
 # Reduced history is checked on these logs, which have most transactions.
 REDUCED = ("mixed-upgrade", "transactions-4.3", "dense-1")
 # As readers make it: with its row.
-KNOWN = KnownRow(datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+KNOWN = KnownRow(
+    datetime(1970, 1, 1, tzinfo=UTC), None, datetime(2026, 11, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+)
 # Each log has its partitions to itself.
 PARTITIONS_PER_LOG = 100
 

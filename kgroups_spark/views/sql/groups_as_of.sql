@@ -4,7 +4,7 @@
 -- columns of group_versions but is_removed
 -- log_offset: Record that put the group in this state
 -- log_timestamp: Log time of that record; null: it has none
--- known STRING: The history's knowledge of the moment, as from known_as_of(ts): complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as from known_as_of(ts): complete, incomplete, reduced, before or after
 
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)

@@ -1,6 +1,7 @@
 -- One row: the time range that history covers (known_as_of)
 --
 -- begins: Oldest log time in history that another one follows within 30 days (if there is none, the oldest): earlier states are unknown; null: the log has no times
+-- reduced_to: Newest log time of records that kgroups maintain --keep has reduced to the last of each key: as of earlier moments functions fail for their partitions; null: it has reduced none
 -- incomplete_to: Newest log time when an audit last found offsets missing among new records: the log up to here was compacted before it was read, or is damaged; null: no audit has
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: the log has no times
 
@@ -36,26 +37,40 @@ last_ends AS (
   FROM audit_partitions
   WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
 ),
+records AS (
+  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM group_records
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM transaction_markers
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
+),
+kept AS (
+  SELECT offsets_partition, max(log_offset) AS log_offset
+  FROM checkpoints
+  WHERE reason = 'keep' AND log IS NULL
+  GROUP BY offsets_partition
+),
 -- The oldest log time of each day, and whether another one follows it soon: one record stamped 1970 begins no history.
 days AS (
   SELECT
     min(log_timestamp) AS oldest,
     max(log_timestamp) > min(log_timestamp)
     OR lead(min(log_timestamp)) OVER (ORDER BY min(log_timestamp)) <= min(log_timestamp) + INTERVAL '30' DAY AS is_followed
-  FROM (
-    SELECT log_timestamp FROM offset_commits
-    UNION ALL
-    SELECT log_timestamp FROM group_records
-    UNION ALL
-    SELECT log_timestamp FROM transaction_markers
-    UNION ALL
-    SELECT log_timestamp FROM quarantine
-  )
+  FROM records
   WHERE log_timestamp IS NOT NULL
   GROUP BY date_trunc('day', log_timestamp)
 )
 SELECT
   (SELECT coalesce(min(CASE WHEN is_followed THEN oldest END), min(oldest)) FROM days) AS begins,
+  -- By the rule of log_ends_as_of.
+  (
+    SELECT max(records.log_timestamp)
+    FROM records
+    JOIN kept ON kept.offsets_partition = records.offsets_partition AND records.log_offset < kept.log_offset
+    WHERE (records.log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
+  ) AS reduced_to,
   (SELECT max(newest_log_timestamp) FROM spans WHERE end_offset - start_offset > records) AS incomplete_to,
   -- A live cluster's log is known up to the time of the read.
   (

@@ -3,7 +3,7 @@
 -- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of share_partitions
 -- audit_id: The audit that read the newest record (table audits)
--- known STRING: The history's knowledge of the moment, as from state_known_as_of(ts) for __share_group_state: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as from state_known_as_of(ts) for __share_group_state: complete, incomplete, reduced, before or after
 
 WITH kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
