@@ -20,7 +20,7 @@ from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.expiry import twin
-from tests.offsets.mixed_twin import mixed_of
+from tests.offsets.mixed_twin import COLUMNS, mixed_of
 from tests.twin.object_nights import ObjectTables
 
 DAY = 86_400_000
@@ -94,7 +94,8 @@ def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = 
 
 
 def _mixed(audited: ObjectTables) -> list[MixedCommits]:
-    rows = sorted(audited.rows("offset_commits"), key=itemgetter("offsets_partition"))
+    commits = audited.table("offset_commits").select(["offsets_partition", *COLUMNS])
+    rows = sorted(commits.to_pylist(), key=itemgetter("offsets_partition"))
     by_shard = groupby(rows, key=itemgetter("offsets_partition"))
     return [MixedCommits(number, *each) for number, of_shard in by_shard for each in mixed_of(of_shard)]
 

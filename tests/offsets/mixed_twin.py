@@ -9,6 +9,8 @@ from typing import Any
 from kgroups_spark.offsets.mixed import Mixed
 
 Row = dict[str, Any]
+# The columns of offset_commits that it reads.
+COLUMNS = ("group_id", "topic", "partition", "log_offset", "committed_offset", "is_transactional")
 
 
 def mixed_of(offset_commits: Iterable[Row]) -> list[Mixed]:
