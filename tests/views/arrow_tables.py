@@ -28,25 +28,20 @@ WITHOUT_RECORD_VIEWS = tuple(name for name in VIEWS if name not in RECORD_VIEWS)
 def in_duckdb(tables: Mapping[str, pa.Table], *, alone: bool = False) -> duckdb.DuckDBPyConnection:
     """Every view and function over these tables; the others are empty. `alone`: in a database that no other test has,
     for tests that change its views or its settings."""
-    # The tables are those of this connection alone: DuckDB registers them as temporary views.
     connection = duckdb.connect(config=ONE_THREAD) if alone else _database().cursor()
     if alone:
         _make_views(connection)
     connection.execute("SET TimeZone = 'UTC'")
-    for name, no_rows in _empty_tables().items():
-        connection.register(name, tables.get(name, no_rows))
+    # The tables are those of this connection alone: DuckDB registers them as temporary views, which hide empty ones.
+    for name, rows in tables.items():
+        connection.register(name, rows)
     return connection
 
 
 @cache
-def _empty_tables() -> dict[str, pa.Table]:
-    return {name: arrow_schema(name).empty_table() for name in TABLES}
-
-
-@cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The views and functions, which no test changes. Making them, each of which DuckDB binds, takes a hundred times as
-    long as another connection to them."""
+    """The empty tables, views and functions, which no test changes. Making them, each of which DuckDB binds, takes a
+    hundred times as long as another connection to them."""
     folder = TemporaryDirectory()
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "views.duckdb"
@@ -69,8 +64,10 @@ def _commented() -> duckdb.DuckDBPyConnection:
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
-    for name, no_rows in _empty_tables().items():
-        connection.register(name, no_rows)
+    for name in TABLES:
+        connection.register("no_rows", arrow_schema(name).empty_table())
+        connection.execute(f"CREATE TABLE {name} AS FROM no_rows")
+    connection.unregister("no_rows")
     for name in (*VIEWS, *FUNCTIONS):
         connection.execute(view_sql(name, "duckdb"))
 
