@@ -55,9 +55,9 @@ def lake_of(path: Path, groups: int) -> str:
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
-    """With one group, with 400, with 800."""
+    """With one group, with 200, with 400."""
     folder = tmp_path_factory.mktemp("lakes")
-    one, few, many = (lake_of(folder / str(count), count) for count in (1, 400, 800))
+    one, few, many = (lake_of(folder / str(count), count) for count in (1, 200, 400))
     return one, few, many
 
 
