@@ -26,6 +26,7 @@ def loaded_shard(log: str, partition: int, version: str) -> tuple[Shard, LoadFai
     return shard, failures
 
 
+@cache
 def loaded(log: str, partition: int, version: str) -> Loaded:
     return as_loaded(*loaded_shard(log, partition, version))
 
