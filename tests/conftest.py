@@ -113,8 +113,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> one_session.
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Gives the JVMs of tests with Spark or separate processes a shared archive of classes. All that was collected stays to
-    the end: the cycle collector, which looks through all of it in 0.3 s each time, need not."""
+    """Gives the JVMs of tests with Spark or separate processes a shared archive of classes. All that was collected
+    stays to the end, so the cycle collector leaves it out: looking through it takes 0.3 s each time."""
     gc.freeze()
     starts_jvms = any(item.get_closest_marker(name) for item in session.items for name in ("spark", "processes"))
     if starts_jvms and not session.config.option.collectonly:
