@@ -53,6 +53,8 @@ CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
 METADATA_AGE_MS = 300_000
 # For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
+# The share of the time left that one of several brokers may take.
+SHARE_OF_ONE = 1 / 3
 # Before 2.4 the metadata may have stale leader epochs (KAFKA-9212).
 METADATA_WITH_SOUND_EPOCHS = 9
 _FROM_LISTENERS = " (the address is from its advertised.listeners)"
@@ -122,7 +124,7 @@ class Cluster:
         asked = sorted(set(partitions))
         while asked:
             self.topics(sorted({topic for topic, _ in asked}), timeout_ms=patience.left_ms)
-            answers |= self._offsets_now(asked, at)
+            answers |= self._offsets_now(asked, at, patience)
             asked = [each for each in asked if _may_pass(answers[each].error, patience.elapsed)]
             if asked and not patience.pause():
                 break
@@ -179,10 +181,13 @@ class Cluster:
         patience = self._patience(timeout_ms)
         while True:
             failures: list[Disconnected] = []
-            for address in self._candidates(node_id):
+            candidates = self._candidates(node_id)
+            for address in candidates:
+                # A broker that hangs leaves time for the others.
+                share = 1.0 if address == candidates[-1] else SHARE_OF_ONE
                 try:
-                    connection = self._connection(address, patience.left(self._request_timeout))
-                    return self._ask(connection, request, patience.left(self._request_timeout))
+                    connection = self._connection(address, self._share_of(patience, share))
+                    return self._ask(connection, request, self._share_of(patience, share))
                 except Disconnected as err:
                     failures.append(err)
                 if not patience.left_ms:
@@ -192,6 +197,10 @@ class Cluster:
                 raise self._gave_up(node_id, failures, patience.elapsed)
             if node_id is not None:
                 self._metadata([], timeout_ms=patience.left_ms)
+
+    def _share_of(self, patience: Patience, share: float) -> float:
+        """Seconds for one step of an attempt, which may take this share of the time that is left."""
+        return max(LEAST_TIME, share * patience.left(self._request_timeout))
 
     def api_versions(self, node_id: int) -> Any:
         """That broker's ApiVersionsResponse, with its supported and the cluster's finalized features."""
@@ -227,7 +236,9 @@ class Cluster:
         self._cluster_id = response.cluster_id
         return response
 
-    def _offsets_now(self, partitions: Iterable[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+    def _offsets_now(
+        self, partitions: Iterable[tuple[str, int]], at: int, patience: Patience
+    ) -> dict[tuple[str, int], OffsetAnswer]:
         """One request to each leader; every partition has an answer."""
         answers: dict[tuple[str, int], OffsetAnswer] = {}
         by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -241,11 +252,11 @@ class Cluster:
             else:
                 by_leader[metadata.leader][name].append(partition)
         for leader, led in by_leader.items():
-            answers |= self._offsets_of_leader(leader, led, at)
+            answers |= self._offsets_of_leader(leader, led, at, patience.left(self._request_timeout))
         return answers
 
     def _offsets_of_leader(
-        self, leader: int, partitions: dict[str, list[int]], at: int
+        self, leader: int, partitions: dict[str, list[int]], at: int, timeout: float
     ) -> dict[tuple[str, int], OffsetAnswer]:
         epochs = {
             name: {number: self._topics[name].partitions[number].leader_epoch for number in numbers}
@@ -253,8 +264,8 @@ class Cluster:
         }
         request = list_offsets_request(epochs, at, timeout_ms=int(1000 * self._request_timeout))
         try:
-            connection = self._connection(self._nodes[leader], self._request_timeout)
-            response = self._ask(connection, request, self._request_timeout)
+            connection = self._connection(self._nodes[leader], timeout)
+            response = self._ask(connection, request, timeout)
         except Disconnected as err:
             lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{self._source_of(self._nodes[leader])}")
             return {(name, number): lost for name in partitions for number in partitions[name]}

@@ -14,7 +14,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer, PartitionMetadata, topic_id_text
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, addresses
-from kgroups_spark.cluster.connection import BrokerConnection, place_of
+from kgroups_spark.cluster.connection import Address, BrokerConnection, Disconnected, place_of
 from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable, KafkaRefused, WrongProtocol
 from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.sources.fake_cluster import FakeTime, fake_time
@@ -352,6 +352,36 @@ class TestConnections:
         with cluster_at(broken, sound) as cluster:
             for _ in range(5):
                 assert cluster.brokers() == {1: broken.address, 2: sound.address}
+
+    def test_brokers_that_hang_leave_time_for_the_others(
+        self, start: Start, fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        silent = [("first", 9092), ("second", 9092)]
+
+        def connect(address: Address, settings: Any, timeout: float) -> BrokerConnection:
+            if address in silent:
+                fake_time.now += timeout
+                raise Disconnected("does not answer")
+            return BrokerConnection(address, settings, timeout)
+
+        monkeypatch.setattr("kgroups_spark.cluster.cluster.BrokerConnection", connect)
+        monkeypatch.setattr("kgroups_spark.cluster.cluster.random.shuffle", lambda _: None)
+        servers = ",".join([*map(place_of, silent), start().address])
+        with Cluster(client_properties(servers, {}), timeout_ms=20_000) as cluster:
+            assert cluster.cluster_id == "cluster"
+
+    def test_a_leader_gets_no_more_time_than_there_is(self, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker = start({"ListOffsets": offsets()})
+        send, timeouts = BrokerConnection.send, []
+
+        def asked(self: BrokerConnection, request: Any, timeout: float, **more: Any) -> Any:
+            timeouts.append(timeout)
+            return send(self, request, timeout, **more)
+
+        monkeypatch.setattr(BrokerConnection, "send", asked)
+        with cluster_at(broker) as cluster:
+            cluster.list_offsets([("t", 0)], LATEST, timeout_ms=5000)
+        assert max(timeouts) <= 5
 
     def test_an_idle_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
         broker = start()
