@@ -236,6 +236,9 @@ def _missing_note(work: AuditWork, result: AuditResult, missing: Sequence[int]) 
     if not missing:
         return []
     count = work.names.partition_count(result.progress)
+    if gone := [number for number in missing if count is not None and number >= count]:
+        others = _missing_note(work, result, [number for number in missing if number not in gone])
+        return [f"partition {number_ranges(gone)} is no longer in the topic, which has {count}: its rows stay", *others]
     of = f"{len(missing)} of {count} offsets partitions" if count is not None else counted(len(missing), "partition")
     return [f"{of} {'were' if count is not None or len(missing) > 1 else 'was'} not given: {number_ranges(missing)}"]
 

@@ -195,6 +195,15 @@ def test_an_audit_that_can_read_no_partition_is_refused_before_its_claim(live: L
     assert nights.night().audit.audit_id == 2
 
 
+def test_partitions_that_the_topic_no_longer_has_are_named(live: Live) -> None:
+    nights = live(**{OFFSETS: [*two_logs(), Log(commit_batches(1))]})
+    nights.night()
+    del nights.brokers.topics[OFFSETS][1:]
+    audit = nights.night()
+    assert "partition 1-2 is no longer in the topic, which has 1: its rows stay" in (audit.audit.notes or ())
+    assert audit.shortfall == Shortfall(missing=(1, 2))
+
+
 def test_a_broker_with_old_metadata_does_not_make_the_log_another_one(live: Live) -> None:
     """A broker that has just restarted still names the leader and the epoch of before."""
     log = Log([batch(3 * number, commits(3), leader_epoch=6) for number in range(3)], epoch=6)
