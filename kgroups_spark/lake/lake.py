@@ -85,7 +85,7 @@ class Lake:
         """The existing lake, or a new one with all tables, empty. An earlier, unfinished creation is completed.
 
         A lake of an older layout stays as it is until a claim is taken (migrations.py). Raises UsageError for a place
-        with something else in it, KgroupsError as `open`.
+        with something else in it, or with a lake that has lost its ledger, KgroupsError as `open`.
         """
         lake = cls(spark, location)
         with reported_in_one_line(f"no lake can be created at {location}"):
@@ -240,7 +240,14 @@ class Lake:
 
     def _require_nothing_else_there(self) -> None:
         an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"
-        require_nothing_else(self.location, self.place.names(), an_empty_one)
+        names = self.place.names()
+        require_nothing_else(self.location, names, an_empty_one)
+        # An unfinished creation leaves empty tables. The rows of a lake without ledger would count again.
+        if any(self.place.has(name) and self.table(name).files() for name in TABLES if name in names):
+            raise UsageError(
+                f"the lake at {self.location} has lost its table audits, which cannot be rebuilt: restore it, or name "
+                f"{an_empty_one}"
+            )
 
     def _create_tables(self) -> None:
         in_parallel([partial(self.create_table, table) for name, table in TABLES.items() if name != "audits"])

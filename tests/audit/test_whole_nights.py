@@ -17,7 +17,7 @@ import pytest
 from kgroups_spark import attempts
 from kgroups_spark.audit.result import Shortfall, unsettled_note
 from kgroups_spark.decoding import partition_reading
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
@@ -195,3 +195,14 @@ def test_removed_groups_still_count_for_the_number_of_offsets_partitions():
         found.night(log.files, How())
         assert [(row["group_id"], row["is_misplaced"]) for row in found.rows("groups")] == [(names[0], False)]
         log.classic(names[0])
+
+
+def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
+    files = dense_log(1, 5)
+    audited = audit(files)
+    logs = audited.session.store.logs
+    del logs[next(path for path in logs if path.endswith("/audits"))]
+    with pytest.raises(
+        UsageError, match="has lost its table audits, which cannot be rebuilt: restore it, or name a new"
+    ):
+        audited.night(files, How())
