@@ -71,7 +71,7 @@ def require_free(location: str) -> None:
 def require_lake(location: str) -> None:
     """Raises UsageError if a local path is not a lake. Only Spark can check remote paths and schemas."""
     if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
-        found = "the folder holds no tables of kgroups" if Path(location).is_dir() else "there is no such folder"
+        found = "the folder has no table audits" if Path(location).is_dir() else "there is no such folder"
         raise UsageError(
             f"no lake at {location}: {found}; to create one: kgroups audit --lake {location} --segments DIR, "
             "to try one: kgroups demo"

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.lake.ledger_sums import ledger_sums
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.layout import lake_version_in, require_known_version
+from kgroups_spark.tables.layout import LAKE_VERSION, lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, comments_sql, known_history, view_sql
 from kgroups_spark.views.needed import NAMES, needed_for
@@ -70,7 +70,7 @@ class DuckDbLake:
         ledger = _table(location, "audits", storage_options)
         if ledger is None:
             raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit creates one")
-        layout = lake_version_in(ledger.metadata().configuration)
+        self._layout = layout = lake_version_in(ledger.metadata().configuration)
         require_known_version(location, layout)
         _require_readable(ledger, "audits")
         self.audit_id = _last_finished(ledger)
@@ -96,12 +96,18 @@ class DuckDbLake:
 
     def table(self, name: str) -> pa.dataset.Dataset:
         """All of the table's rows, including replaced ones. Columns missing in a lake of an older layout are null,
-        missing tables are empty. Raises DeltaProtocolError for a table that deltalake cannot return as files."""
+        missing tables are empty. Raises KgroupsError for a deleted table, DeltaProtocolError for one that deltalake
+        cannot return as files."""
         if name not in self._datasets:
             table, schema, older = self._tables[name], arrow_schema(name), self._older_checkpoints
             if name == CHECKPOINTS and older is not None:
                 self._datasets[name] = pa.dataset.dataset(as_checkpoints(older.to_pyarrow_table()))
             elif table is None:
+                if self._layout >= LAKE_VERSION:
+                    raise KgroupsError(
+                        f"the lake at {self.location} has no table {name} any more, which a lake of its layout has: "
+                        "restore it; or kgroups audit makes it again if the other tables have its rows"
+                    )
                 self._datasets[name] = pa.dataset.dataset(schema.empty_table())
             else:
                 self._datasets[name] = table.to_pyarrow_dataset(schema=schema)

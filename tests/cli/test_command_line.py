@@ -48,7 +48,7 @@ BAD_USAGE = [
         "expiring --lake ./nothing",
         "kgroups: no lake at ./nothing: there is no such folder; to create one: kgroups audit --lake ./nothing",
     ),
-    ("expiring --lake .", "kgroups: no lake at .: the folder holds no tables of kgroups"),
+    ("expiring --lake .", "kgroups: no lake at .: the folder has no table audits"),
     ("expiring --lake a.b.c", "kgroups: --lake a.b.c is neither schema nor catalog.schema; for a folder of that name"),
     ("groups --format xml", "kgroups: --format: 'xml' is unknown; use table, json, csv"),
     ("groups --type genric", "kgroups: --type: 'genric' is unknown; did you mean generic?"),

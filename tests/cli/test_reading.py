@@ -126,6 +126,15 @@ def test_a_lake_of_an_older_layout_lacks_tables_and_columns(tmp_path: Path) -> N
     assert {row["source"] for row in reader.rows("topics")} == {None}
 
 
+def test_a_deleted_table_of_the_present_layout_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    tables = tables_of("kip848-4.3") | {"audits": ledger({})}
+    reader = opened(write_lake(tmp_path / "lake", tables, without="groups"))
+    assert len(reader.rows("committed_offsets")) == tables["committed_offsets"].num_rows
+    for asked in (lambda: reader.rows("groups"), lambda: reader.sql("SELECT * FROM groups")):
+        with pytest.raises(KgroupsError, match="has no table groups any more, which a lake of its layout has: restore"):
+            asked()
+
+
 def test_newer_lakes_and_foreign_tables_are_refused(tmp_path: Path) -> None:
     newer = write_lake(tmp_path / "newer", {}, layout=LAKE_VERSION + 1)
     with pytest.raises(KgroupsError, match=f"has layout {LAKE_VERSION + 1}; this version of kgroups-spark knows up to"):
