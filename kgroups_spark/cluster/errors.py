@@ -44,6 +44,7 @@ LEADERSHIP = frozenset(
     {
         "FENCED_LEADER_EPOCH",
         "LEADER_NOT_AVAILABLE",
+        "LISTENER_NOT_FOUND",
         "NOT_LEADER_OR_FOLLOWER",
         "REPLICA_NOT_AVAILABLE",
         "UNKNOWN_LEADER_EPOCH",

@@ -154,7 +154,7 @@ class TestOffsets:
         ]
         assert request.isolation_level == 0
 
-    @pytest.mark.parametrize("error", [5, 6, 7, 9, 56, 74, 75, 78])
+    @pytest.mark.parametrize("error", [5, 6, 7, 9, 56, 72, 74, 75, 78])
     def test_leadership_is_followed(self, error: int, start: Start, metadata: Metadata) -> None:
         def moves(request: Any) -> Any:
             metadata.leaders = {0: (2, 6)}
