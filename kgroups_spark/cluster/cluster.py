@@ -53,8 +53,8 @@ CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
 METADATA_AGE_MS = 300_000
 # For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
-# The share of the time left that one of several brokers may take.
-SHARE_OF_ONE = 1 / 3
+# The share of the time left in which one of several brokers must have taken a connection.
+CONNECTING_SHARE = 1 / 3
 # Before 2.4 the metadata may have stale leader epochs (KAFKA-9212).
 METADATA_WITH_SOUND_EPOCHS = 9
 _FROM_LISTENERS = " (the address is from its advertised.listeners)"
@@ -183,11 +183,11 @@ class Cluster:
             failures: list[Disconnected] = []
             candidates = self._candidates(node_id)
             for address in candidates:
-                # A broker that hangs leaves time for the others.
-                share = 1.0 if address == candidates[-1] else SHARE_OF_ONE
+                # A broker that hangs leaves time for the others. Once connected, it may be slow.
+                share = 1.0 if address == candidates[-1] else CONNECTING_SHARE
                 try:
-                    connection = self._connection(address, self._share_of(patience, share))
-                    return self._ask(connection, request, self._share_of(patience, share))
+                    connection = self._connection(address, share * patience.left(self._request_timeout))
+                    return self._ask(connection, request, patience.left(self._request_timeout))
                 except Disconnected as err:
                     failures.append(err)
                 if not patience.left_ms:
@@ -197,10 +197,6 @@ class Cluster:
                 raise self._gave_up(node_id, failures, patience.elapsed)
             if node_id is not None:
                 self._metadata([], timeout_ms=patience.left_ms)
-
-    def _share_of(self, patience: Patience, share: float) -> float:
-        """Seconds for one step of an attempt, which may take this share of the time that is left."""
-        return max(LEAST_TIME, share * patience.left(self._request_timeout))
 
     def api_versions(self, node_id: int) -> Any:
         """That broker's ApiVersionsResponse, with its supported and the cluster's finalized features."""
