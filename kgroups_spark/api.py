@@ -135,7 +135,8 @@ class LakeByDuckDb(Lake[pa.Table]):
 
 
 class LakeBySpark(Lake["DataFrame"]):
-    """A lake read in a Spark session. Views and functions that a query needs become temporary ones of that session."""
+    """A lake read in a Spark session. Tables, views and functions that a query needs become temporary views and
+    functions of that session, in place of those of other lakes."""
 
     _reader: SparkReader
 

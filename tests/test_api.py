@@ -24,6 +24,7 @@ from kgroups_spark.reading.reader import parameters_in
 from kgroups_spark.report.queries import GROUP_NAMES
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import options_of
+from tests.cli.written_lake import ledger, write_lake
 from tests.pages import ROOT, blocks
 
 DATA = Path(__file__).parent / "data"
@@ -116,6 +117,11 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
     assert answers[0].to_pylist() == answers[1].to_pylist() == by_spark.rows(query, type="classic")
     with pytest.raises(KgroupsError, match="this is not one query"):
         by_spark.sql("DROP TABLE groups")
+    # Views of the same name: both lakes are in one session.
+    other = kgroups_spark.open_lake(write_lake(folder / "other", {"audits": ledger({})}), spark)
+    for _ in range(2):
+        assert other.rows(query, type="classic") == []
+        assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
 
 
 def test_every_question_can_be_asked(folder: Path) -> None:

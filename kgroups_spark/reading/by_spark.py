@@ -32,7 +32,6 @@ class SparkReader(LakeReader):
         self.spark = spark
         self.lake = lake
         self.location = lake.location
-        self._made: set[str] = set()
         # PySpark prints every refused query with the JVM's stack, in addition to its exception.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._queries = SparkQueries(spark)
@@ -77,11 +76,7 @@ class SparkReader(LakeReader):
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
         """Creates missing tables, views and functions, given in the order of NAMES."""
-        for name in names:
-            if name in self._made:
-                continue
-            make(self.spark, self._tables, name)
-            self._made.add(name)
+        make(self.spark, self._tables, names)
 
     @cached_property
     def _tables(self) -> LakeAsOfAudit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pyspark.sql import SparkSession
 
@@ -21,12 +22,34 @@ def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES
     `names`: only these, in the order of their dependencies (needed.py).
     """
     tables = LakeAsOfAudit.last_finished(lake)
+    made_of = _made_of(spark)
     for name in names:
-        make(spark, tables, name)
+        _make(spark, tables, name)
+        made_of[name] = tables
     return tables.audit_id
 
 
-def make(spark: SparkSession, tables: LakeAsOfAudit, name: str) -> None:
+def make(spark: SparkSession, tables: LakeAsOfAudit, names: Iterable[str]) -> None:
+    """Makes those of the names that the session does not have of these tables, in the order of their dependencies: the
+    session may have none, or those of another lake."""
+    made_of = _made_of(spark)
+    for name in names:
+        if made_of.get(name) is not tables:
+            _make(spark, tables, name)
+            made_of[name] = tables
+
+
+# By session and name: the tables of which it was made last.
+_MADE_OF: dict[int, WeakValueDictionary[str, LakeAsOfAudit]] = {}
+
+
+def _made_of(spark: SparkSession) -> WeakValueDictionary[str, LakeAsOfAudit]:
+    # A session in the JVM has several objects in Python.
+    session: int = spark._jvm.System.identityHashCode(spark._jsparkSession)  # type: ignore[union-attr]
+    return _MADE_OF.setdefault(session, WeakValueDictionary())
+
+
+def _make(spark: SparkSession, tables: LakeAsOfAudit, name: str) -> None:
     """Makes a table, view or function, if everything that it needs exists."""
     if name in TABLES:
         tables.read(name).createOrReplaceTempView(name)
