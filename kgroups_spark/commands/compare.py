@@ -22,6 +22,7 @@ from kgroups_spark.terminal.options import (
     lake_location,
     positive_duration_value,
     release_value,
+    text_value,
 )
 from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.terminal.progress import work_reported
@@ -98,7 +99,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="offsets.retention.minutes of both (default: the audit's where it is not its release's default, else each "
         "release's default)",
     )
-    parser.add_argument("--group", action="append", default=[], metavar="G", help="only this group; may be repeated")
+    parser.add_argument(
+        "--group", action="append", default=[], type=text_value, metavar="G", help="only this group; may be repeated"
+    )
     parser.add_argument(
         "--all",
         action="store_true",

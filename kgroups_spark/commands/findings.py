@@ -28,6 +28,7 @@ from kgroups_spark.terminal.options import (
     add_lake_option,
     names_value,
     positive_count_value,
+    text_value,
 )
 from kgroups_spark.terminal.output import Column, say, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.times import format_time_for_people
@@ -77,7 +78,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--finding", type=names_value(tuple(KINDS)), metavar="NAME,...", help="only these findings (names below)"
     )
-    parser.add_argument("--group", action="append", metavar="G", help="only of this group; may be given several times")
+    parser.add_argument(
+        "--group",
+        action="append",
+        type=text_value,
+        metavar="G",
+        help="only of this group; may be given several times",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--audit", type=positive_count_value, metavar="N", help="of audit N (default: the last one)")
     which.add_argument("--all-audits", action="store_true", help="of all audits, the last one's first")
@@ -181,7 +188,7 @@ def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
     } - {None}
     for group in groups:
         if group not in known:
-            raise KgroupsError(f"no group {group} in the lake at {reader.location}{did_you_mean(group, known)}")
+            raise KgroupsError(f"no group '{group}' in the lake at {reader.location}{did_you_mean(group, known)}")
 
 
 def _of_what(reader: LakeReader, audits: list[int]) -> str:

@@ -24,7 +24,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import words
-from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option
+from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, text_value
 from kgroups_spark.terminal.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.terminal.sql_prompt import Prompt
 from kgroups_spark.terminal.sql_statements import is_for_prompt, statements
@@ -63,7 +63,13 @@ Anything else is SQL; a statement ends with a semicolon, Ctrl-C discards the inp
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups sql`."""
-    parser.add_argument("query", nargs="?", metavar="QUERY", help="the query, or several with semicolons between them")
+    parser.add_argument(
+        "query",
+        nargs="?",
+        type=text_value,
+        metavar="QUERY",
+        help="the query, or several with semicolons between them",
+    )
     parser.add_argument("--file", metavar="F", help="read the queries from this file")
     add_lake_option(parser)
     add_format_option(parser)

@@ -10,6 +10,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.reading.reader import LakeReader
+from kgroups_spark.terminal.options import text_value
 
 _NAMED_TOPICS = 5
 
@@ -33,7 +34,7 @@ EVERYTHING = Condition("true", {})
 
 def topic_partitions_value(text: str) -> TopicPartitions:
     """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
-    topic, colon, numbers = text.partition(":")
+    topic, colon, numbers = text_value(text).partition(":")
     words = [word.strip() for word in numbers.split(",")] if colon else []
     if not topic or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
         raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
@@ -43,7 +44,12 @@ def topic_partitions_value(text: str) -> TopicPartitions:
 def add_group_options(parser: argparse.ArgumentParser) -> None:
     """`--group`, which may be repeated, and `--all-groups`."""
     parser.add_argument(
-        "--group", action="append", default=[], metavar="G", help="the group; may be given several times"
+        "--group",
+        action="append",
+        default=[],
+        type=text_value,
+        metavar="G",
+        help="the group; may be given several times",
     )
     parser.add_argument("--all-groups", action="store_true", help="every group that exists")
 

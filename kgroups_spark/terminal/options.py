@@ -89,6 +89,14 @@ positive_duration_value = option_value(lambda text: _positive(parse_duration(tex
 
 
 @option_value
+def text_value(text: str) -> str:
+    """A name or a query. Python has bytes of a command line that are no UTF-8 as characters that no engine takes."""
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise ValueError(f"{text!r} is not UTF-8 text")
+    return text
+
+
+@option_value
 def release_value(text: str) -> str:
     """A Kafka release whose rules are known, as typed."""
     releases.release(text)
