@@ -1,6 +1,7 @@
 """Durations as people type and read them: `15m`, `48h`, `1d12h`. In the code they are milliseconds."""
 
 import re
+from datetime import timedelta
 
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 LONGEST_MS = 36_500 * UNITS_MS["d"]  # a century: beyond it, a time plus a duration may be outside TIMESTAMP's range
@@ -37,3 +38,15 @@ def format_duration(duration_ms: int) -> str:
         if len(parts) == 2:
             break
     return " ".join(parts) or "0s"
+
+
+def exact_duration(duration: timedelta) -> str:
+    """The duration in all its units, without loss: `1d 2h 5s`, `-4m`, `0.25ms`, `0s`."""
+    rest, parts = abs(duration), []
+    for unit, size in UNITS_MS.items():
+        count, rest = divmod(rest, timedelta(milliseconds=size))
+        if unit == "ms" and rest:
+            parts.append(f"{count + rest / timedelta(milliseconds=1):g}ms")
+        elif count:
+            parts.append(f"{count}{unit}")
+    return ("-" if duration < timedelta() else "") + (" ".join(parts) or "0s")

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from kgroups_spark.commands.moments import incomplete_history
 from kgroups_spark.counts import counted
+from kgroups_spark.durations import exact_duration
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
@@ -278,6 +279,8 @@ def _python_rows(table: pa.Table) -> Rows:
 
 def _has_no_values_for_python(column: pa.Table) -> bool:
     try:
+    if isinstance(value, timedelta):
+        return exact_duration(value)
         to_rows(column)
     except (OverflowError, TypeError, ValueError, pa.ArrowException):
         return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -167,3 +167,12 @@ def _times(column: pa.ChunkedArray) -> list[datetime | None]:
 def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     texts = np.datetime_as_string(column.to_numpy(), "ms", timezone="UTC").tolist()
     return [None if text == "NaT" else text for text in texts]
+    if pa.types.is_interval(column.type):
+        return [_without_months(value) for value in values]
+def _without_months(value: pa.MonthDayNano | None) -> pa.MonthDayNano | timedelta | None:
+    """DuckDB's interval as a timedelta, as Spark has it, if it is one. A difference of times is always one."""
+    if value is None or value.months:
+        return value
+    return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+
+

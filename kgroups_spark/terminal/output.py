@@ -167,7 +167,7 @@ def table_cell(value: Any) -> str | int:
         return Pieces([*(f"{item}," for item in items[:-1]), items[-1]]) if items else NULL
     if isinstance(value, Mapping):
         return json.dumps(plain_value(value), ensure_ascii=False)
-    return str(value)
+    return str(plain_value(value))
 
 
 def drop_stdout() -> None:

@@ -1,8 +1,10 @@
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.durations import UNITS_MS, format_duration, parse_duration
+from kgroups_spark.durations import UNITS_MS, exact_duration, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,19 @@ def test_a_duration_over_a_century_is_refused_as_too_long_for_a_timestamp():
 )
 def test_a_duration_is_formatted_with_its_two_largest_units(duration_ms, text):
     assert format_duration(duration_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (timedelta(), "0s"),
+        (timedelta(days=40, hours=2, seconds=5), "40d 2h 5s"),
+        (timedelta(seconds=-3_723, milliseconds=-4), "-1h 2m 3s 4ms"),
+        (timedelta(minutes=1, microseconds=1_250), "1m 1.25ms"),
+    ],
+)
+def test_a_duration_is_exact_with_all_its_units(duration, text):
+    assert exact_duration(duration) == text
 
 
 @given(number=st.integers(0, 10_000), unit=st.sampled_from(list(UNITS_MS)))

@@ -110,6 +110,17 @@ def test_values_of_every_kind(lake: str, capsys: Captured) -> None:
     }  # fmt: skip
 
 
+def test_a_difference_of_times_is_a_duration(lake: str, capsys: Captured) -> None:
+    query = "SELECT as_of - TIMESTAMPTZ '2026-11-15 05:29:59.5Z' AS age, NULL::INTERVAL AS n FROM last_audit"
+    assert main(["sql", "--lake", lake, query, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"age": "1d 1h 500ms", "n": None}
+
+
+def test_bytes_are_base64_in_a_table_too(lake: str, capsys: Captured) -> None:
+    assert main(["sql", "--lake", lake, "SELECT '\\x00\\xFF'::BLOB AS b, ['a'::BLOB] AS list"]) == 0
+    assert capsys.readouterr().out.split() == ["b", "list", "AP8=", "YQ=="]
+
+
 def test_columns_of_one_name_get_names_that_no_other_column_has(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, "SELECT 1 AS a_2, 2 AS a, 3 AS a, 4 AS a_1", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"a_2": 1, "a": 2, "a_1": 3, "a_1_1": 4}
