@@ -207,6 +207,8 @@ class Session:
             raise UsageError(f"{word} needs a name (.tables has all)")
         elif word in (".help", "\\?"):
             say_lines(HELP.splitlines())
+        elif word in QUIT:
+            raise UsageError(f"{word} takes no argument")
         else:
             nearest = did_you_mean(word, POINTED) or f"; use {', '.join(POINTED)}"
             raise UsageError(f"{word} is unknown{nearest}")

@@ -252,6 +252,8 @@ def test_tables_and_describe_list_tables_views_functions_and_columns(lake: str, 
     for command in (".describe", "\\d ;"):
         assert main(["sql", "--lake", lake, command]) == 2
         assert capsys.readouterr().err == f"kgroups: {command.split(' ')[0]} needs a name (.tables has all)\n"
+    assert main(["sql", "--lake", lake, ".quit now"]) == 2
+    assert capsys.readouterr().err == "kgroups: .quit takes no argument\n"
     assert main(["sql", "--lake", lake, ".tabels"]) == 2
     assert "kgroups: .tabels is unknown; did you mean .tables?" in capsys.readouterr().err
 
