@@ -16,7 +16,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.open_lake import require_lake
-from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, to_rows
+from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, python_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES
@@ -85,7 +85,7 @@ class Lake(ABC, Generic[Answer]):
     def rows(self, query: str, **parameters: Any) -> Rows:
         """The answer to one query as dicts: times as datetimes with a zone, structs and maps as dicts."""
         self._require_in(query, parameters)
-        return to_rows(self._reader.arrow(query, parameters))
+        return python_rows(self._reader.arrow(query, parameters))
 
     def _require_in(self, query: str, parameters: Iterable[str]) -> None:
         known = parameters_in(query, self._reader.engine)
@@ -145,6 +145,14 @@ class LakeBySpark(Lake["DataFrame"]):
         return self._reader.frame(query, parameters)
 
 
+def _place(location: str | os.PathLike[str]) -> str:
+    """Raises UsageError for an empty text, which would be the present folder."""
+    place = os.fspath(location)
+    if not place:
+        raise UsageError("the location of the lake is empty")
+    return place
+
+
 @overload
 def open_lake(location: str | os.PathLike[str]) -> LakeByDuckDb: ...
 @overload
@@ -160,7 +168,7 @@ def open_lake(location: str | os.PathLike[str], spark: SparkSession | None = Non
         >>> lake.last_audit["audit_id"]
         2
     """
-    place = os.fspath(location)
+    place = _place(location)
     if spark is None:
         require_lake(place if is_path(place) else f"./{place}")  # only Spark knows schemas
         reader = duckdb_reader(place, must=True)
@@ -217,7 +225,7 @@ def run_audit(
         if value is not None and not bootstrap_servers:
             raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")
     options = AuditOptions(
-        lake=os.fspath(lake),
+        lake=_place(lake),
         segments=[os.fspath(folder) for folder in folders],
         client=_client(bootstrap_servers, properties) if bootstrap_servers else None,
         as_of=_optional("as_of", time_value, as_of),

@@ -144,6 +144,10 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
     for name in ("./nothing", "nothing"):
         with pytest.raises(UsageError, match=r"no lake at \./nothing: there is no such folder; to create one: kgroups"):
             kgroups_spark.open_lake(name)
+    with pytest.raises(UsageError, match="the location of the lake is empty"):
+        kgroups_spark.open_lake("")
+    with pytest.raises(KgroupsError, match='column "odd" has a value that cannot be shown'):
+        lake.rows("SELECT TIMESTAMPTZ '12000-01-01 00:00:00Z' AS odd")
     with pytest.raises(KgroupsError, match="this is not one query"):
         lake.sql("DROP TABLE groups")
 
@@ -170,6 +174,7 @@ def test_a_missing_or_unexpected_parameter_is_refused(folder: Path) -> None:
 def test_parameters_are_found_outside_the_quotes_and_comments_of_each_dialect() -> None:
     text = r"SELECT 'it\'s :a', :b, `:c`, x::int, ':d' -- :e"
     assert parameters_in(text, "spark") == ["b"]
+    assert parameters_in(r"SELECT e'it\'s :a', :b, $$it's :c$$, 'e' :d", "duckdb") == ["b", "d"]
     assert parameters_in("SELECT 'a\\', :b, \":c\", 'it''s :d' || :b /* :e */", "duckdb") == ["b"]
 
 

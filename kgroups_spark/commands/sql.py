@@ -22,7 +22,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
+from kgroups_spark.reading.reader import LakeReader, Rows, python_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, text_value
@@ -180,7 +180,7 @@ class Session:
                     show(line)
             return
         table = table.rename_columns(_distinct(table.schema.names))
-        rows = [{name: _printable(value) for name, value in row.items()} for row in _python_rows(table)]
+        rows = [{name: _printable(value) for name, value in row.items()} for row in python_rows(table)]
         write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
         sys.stdout.flush()
         say(f"{counted(len(rows), 'row')} ({_known_as_of(self.reader)})")
@@ -266,29 +266,6 @@ def _known_as_of(reader: LakeReader) -> str:
         return "no audit has finished"
 
 
-def _python_rows(table: pa.Table) -> Rows:
-    """The rows as dicts. Raises KgroupsError for a value without a Python type: a time outside the years 1 to 9999, a
-    map with lists as keys."""
-    try:
-        return to_rows(table)
-    except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
-        name = next((name for name in table.schema.names if _has_no_values_for_python(table.select([name]))), "?")
-        raise KgroupsError(
-            f'column "{name}" has a value that cannot be shown, such as a time outside the years 1 to 9999; '
-            "CAST(... AS VARCHAR) shows it"
-        ) from error
-
-
-def _has_no_values_for_python(column: pa.Table) -> bool:
-    try:
-    if isinstance(value, timedelta):
-        return exact_duration(value)
-        to_rows(column)
-    except (OverflowError, TypeError, ValueError, pa.ArrowException):
-        return True
-    return False
-
-
 def _distinct(names: Iterable[str]) -> list[str]:
     """The names, made distinct: two columns of the same name would become one in a dict."""
     found: list[str] = []
@@ -302,6 +279,8 @@ def _printable(value: Any) -> Any:
     """The value for a table and for JSON; as text unless it is a number, text, bytes or time."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, timedelta):
+        return exact_duration(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, bool | int | str | bytes):

@@ -44,9 +44,12 @@ NAMES_ARE_LISTED = "in kgroups sql, .tables lists tables, views and functions, .
 
 
 # In each dialect a text, a quoted name, a comment, a cast, or a parameter. Only a parameter has a capturing group.
+# DuckDB's e'...' has escapes, and $$...$$ is a text, too.
 _NO_TEXT = r"--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)"
 PARAMETER = {
-    "duckdb": re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|{_NO_TEXT}""", re.DOTALL),
+    "duckdb": re.compile(
+        rf"""\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$|{_NO_TEXT}""", re.DOTALL
+    ),
     "spark": re.compile(rf"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|{_NO_TEXT}""", re.DOTALL),
 }
 
@@ -142,6 +145,27 @@ def to_rows(table: pa.Table, *, times_as_text: bool = False) -> Rows:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def python_rows(table: pa.Table) -> Rows:
+    """The rows of any answer, as in `to_rows`. Raises KgroupsError for a value without a Python type: a time outside
+    the years 1 to 9999, a map with lists as keys."""
+    try:
+        return to_rows(table)
+    except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
+        name = next((name for name in table.schema.names if _has_no_values_for_python(table.select([name]))), "?")
+        raise KgroupsError(
+            f'column "{name}" has a value that cannot be shown, such as a time outside the years 1 to 9999; '
+            "CAST(... AS VARCHAR) shows it"
+        ) from error
+
+
+def _has_no_values_for_python(column: pa.Table) -> bool:
+    try:
+        to_rows(column)
+    except (OverflowError, TypeError, ValueError, pa.ArrowException):
+        return True
+    return False
+
+
 def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
     """A column's values, as in `to_rows`. pyarrow converts them one by one, which takes several times as long."""
     if column.null_count == len(column):
@@ -151,9 +175,18 @@ def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
     if pa.types.is_string(column.type) or (pa.types.is_integer(column.type) and not column.null_count):
         return list(column.to_numpy().tolist())
     values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    if pa.types.is_interval(column.type):
+        return [_without_months(value) for value in values]
     if pa.types.is_decimal(column.type) and column.type.scale == 0:  # DuckDB's sums of whole numbers
         return [None if value is None else int(value) for value in values]
     return values
+
+
+def _without_months(value: pa.MonthDayNano | None) -> pa.MonthDayNano | timedelta | None:
+    """DuckDB's interval as a timedelta, as Spark has it, if it is one. A difference of times is always one."""
+    if value is None or value.months:
+        return value
+    return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
 
 
 def _times(column: pa.ChunkedArray) -> list[datetime | None]:
@@ -167,12 +200,3 @@ def _times(column: pa.ChunkedArray) -> list[datetime | None]:
 def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     texts = np.datetime_as_string(column.to_numpy(), "ms", timezone="UTC").tolist()
     return [None if text == "NaT" else text for text in texts]
-    if pa.types.is_interval(column.type):
-        return [_without_months(value) for value in values]
-def _without_months(value: pa.MonthDayNano | None) -> pa.MonthDayNano | timedelta | None:
-    """DuckDB's interval as a timedelta, as Spark has it, if it is one. A difference of times is always one."""
-    if value is None or value.months:
-        return value
-    return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
-
-
