@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out and _starts_processes(collection_path.relative_to(Path(__file__).parent)) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end of the process: the cycle collector, which would look through all of it in
+    0.3 s each time, need not."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        # DuckDB complains of what it made and is still there when the process has ended.
+        atexit.register(gc.unfreeze)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts long files first, and marks tests: `spark` with the session, `processes` for those of PROCESSES (both are
     left out of `make test-fast`), `law` for those of hypothesis, `soak` for those whose turn it is not. Tests with the
@@ -113,17 +128,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> one_session.
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Gives the JVMs of tests with Spark or separate processes a shared archive of classes. All that was collected
-    stays to the end, so the cycle collector leaves it out: looking through it takes 0.3 s each time."""
-    gc.freeze()
+    """Gives the JVMs of tests with Spark or separate processes a shared archive of classes."""
     starts_jvms = any(item.get_closest_marker(name) for item in session.items for name in ("spark", "processes"))
     if starts_jvms and not session.config.option.collectonly:
         os.environ[JVM_OPTIONS] = with_shared_classes()
-
-
-def pytest_sessionfinish() -> None:
-    """DuckDB complains of what it made and is still there at the end of the process."""
-    gc.unfreeze()
 
 
 def _starts_processes(path: Path) -> bool:
