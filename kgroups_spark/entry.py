@@ -7,8 +7,19 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from types import ModuleType
 
 from kgroups_spark.interruption import exit_code, interruptible
+
+
+class _NoPandas:
+    """Finds no module, and for pandas nobody else may."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
 
 
 def entry_point() -> None:
@@ -17,12 +28,25 @@ def entry_point() -> None:
     use_utf_8()
     with interruptible():
         try:
+            leave_pandas_out()
             from kgroups_spark import cli
         except KeyboardInterrupt:
             sys.stderr.write("kgroups: interrupted\n")
             sys.stderr.flush()
             os._exit(exit_code(signal.SIGINT))
         cli.entry_point()
+
+
+def leave_pandas_out() -> None:
+    """Has pyarrow look for pandas now, and not find it. With its first array it would load pandas, to recognise arrays
+    of pandas, of which we have none: a third of the CPU of a command. Code that asks for pandas still loads it."""
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_NoPandas)
 
 
 def open_closed_streams() -> None:

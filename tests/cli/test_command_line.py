@@ -334,7 +334,7 @@ def test_a_pipe_into_head_exits_0():
 
 
 def test_a_process_has_the_same_exit_code_and_streams():
-    done = run_python("-m", "kgroups_spark.cli", "expirng")
+    done = run_python("-m", "kgroups_spark", "expirng")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("kgroups: unknown command expirng; did you mean expiring?")
 
@@ -355,7 +355,7 @@ def test_spark_opens_no_lake_without_java_17_or_newer(java, message, tmp_path):
         (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho '{java}' >&2\n")
         (tmp_path / "bin" / "java").chmod(0o755)
     by_spark = ["groups", "--engine", "spark", "--lake", str(tmp_path / "lake")]
-    done = run_python("-m", "kgroups_spark.cli", *by_spark, PATH=str(tmp_path / "bin"))
+    done = run_python("-m", "kgroups_spark", *by_spark, PATH=str(tmp_path / "bin"))
     assert done.returncode == 1
     assert done.stdout == ""
     assert message in done.stderr
@@ -364,7 +364,7 @@ def test_spark_opens_no_lake_without_java_17_or_newer(java, message, tmp_path):
 
 def test_a_closed_stdout_exits_0():
     """As in `kgroups dump ... | head -1`."""
-    command = [sys.executable, "-m", "kgroups_spark.cli", "dump", str(SEGMENTS)]
+    command = [sys.executable, "-m", "kgroups_spark", "dump", str(SEGMENTS)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline().startswith(b'{"topic"')
@@ -388,11 +388,21 @@ def test_closed_streams_are_no_error(closed):
     assert (done.returncode, done.stderr, done.stdout == "") == (0, "", ">&-" in closed.split(" "))
 
 
-def test_reading_segments_needs_no_spark():
-    code = (
-        "import sys; from kgroups_spark.cli import main; main(['dump', sys.argv[1]]);"
-        "sys.exit(any(name.split('.')[0] in ('pyspark', 'py4j') for name in sys.modules))"
-    )
-    done = run_python("-c", code, str(SEGMENTS / "__consumer_offsets-0"))
-    assert (done.returncode, done.stderr) == (0, "")
+def test_reading_segments_loads_neither_spark_nor_pandas():
+    done = run_python("-X", "importtime", "-m", "kgroups_spark", "dump", str(SEGMENTS / "__consumer_offsets-0"))
+    lines = done.stderr.splitlines()
+    assert (done.returncode, [line for line in lines if not line.startswith("import time:")]) == (0, [])
+    # Python also lists pandas itself, which it was asked for and did not find.
+    loaded = {line.rpartition("|")[2].strip() for line in lines}
+    assert loaded & {"pyarrow", "pyspark", "py4j", "pandas.core"} == {"pyarrow"}
     assert len(done.stdout.splitlines()) == 2662
+
+
+def test_what_asks_for_pandas_still_has_it():
+    code = (
+        "import pyarrow as pa; from kgroups_spark.entry import leave_pandas_out; leave_pandas_out();"
+        "frame = pa.table({'a': [1, 2]}).to_pandas();"
+        "print(frame['a'].sum(), pa.array(frame['a']).type, pa.Table.from_pandas(frame).num_rows)"
+    )
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3 int64 2\n", "")

@@ -49,7 +49,7 @@ def script() -> str:
 def folder(tmp_path: Path, script: str) -> Path:
     """The folder in which bash runs, with a kgroups on its PATH, the script, and files."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark.cli "$@"\n')
+    (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark "$@"\n')
     (tmp_path / "bin" / "kgroups").chmod(0o755)
     (tmp_path / "completion.bash").write_text(script)
     (tmp_path / "queries.sql").touch()
