@@ -112,7 +112,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
             "cluster_id": work.plan.cluster_id,
             "newest_log_timestamp": None if moment.newest_ms is None else _time(moment.newest_ms),
             "partitions": tuple(partitions),
-            "state_partitions": result.states.entries or (work.before.state_partitions if work.before else ()),
+            "state_partitions": tuple(work.states.entries(result.states.reads)),
             "rows_added": {name: rows for name, rows in sorted(rows_added.items()) if rows},
             "quarantined": dict(sorted((result.quarantined + result.states.quarantined).items())),
             "record_counts": record_counts(counts),

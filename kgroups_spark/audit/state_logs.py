@@ -22,7 +22,6 @@ from kgroups_spark.balance import by_weight
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.history.stored import Stored
-from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.saved_states import newest_state, rows_of_state
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
@@ -52,7 +51,6 @@ NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" 
 class StateLogsResult:
     """The results of an audit of these logs; empty where there are none."""
 
-    entries: tuple[PartitionProgress, ...] = ()
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     reads: tuple[StateShardRead, ...] = ()
@@ -82,7 +80,6 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
         sink.require_read_once()
     reads = list(map(read_from_json, made.facts))
     return StateLogsResult(
-        tuple(work.states.entries(reads)),
         Counter({name: made.rows[name] for name in HISTORY}),
         _quarantined(reads),
         tuple(reads),

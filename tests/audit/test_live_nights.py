@@ -168,6 +168,14 @@ def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first:
     assert len(nights.lake.rows("transactional_ids")) == 1
 
 
+def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: Live) -> None:
+    nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")])]})
+    read = [nights.night(include) for include in (["transaction-state"], ["transaction-state"], [])]
+    assert [[each.records for each in night.audit.state_partitions] for night in read] == [[1], [0], [0]]
+    assert [each.end_offset for each in read[-1].audit.state_partitions] == [1]
+    assert "__transaction_state: 1 new record from 1 partition" not in "".join(read[1].lines())
+
+
 @pytest.mark.parametrize(
     ("progress", "note"),
     [
