@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.cluster_facts import ClusterFacts
     from kgroups_spark.client.properties import ClientProperties
     from kgroups_spark.cluster.cluster import Cluster
+    from kgroups_spark.cluster.live_log import LiveLogs
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class LogSource:
     """The log to read, and its facts. `name`: its name in the ledger.
 
     For a live cluster also: how tasks reach it, the open connection, the number of offsets partitions, and the names of
-    topic ids. `state_logs`: the other existing logs, by topic.
+    topic ids. `state_logs`: the other existing logs, by topic. `states_without_answer`: their partitions, as
+    __transaction_state-3, whose leaders did not answer.
     """
 
     name: str
@@ -50,6 +52,7 @@ class LogSource:
     offsets_partitions: int | None = None
     topics: tuple[Sighting, ...] = ()
     state_logs: Mapping[str, Sequence[PartitionLog]] = field(default_factory=dict)
+    states_without_answer: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -113,6 +116,7 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
     states, not_read = _live_states(options, cluster)
     notes = [*found.notes, *_release_note(options, facts), *facts.notes, *not_read]
+    without_answer = tuple(f"{topic}-{number}" for topic, each in states.items() for number in each.without_answer)
     return LogSource(
         "kafka",
         found.logs,
@@ -122,15 +126,16 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
         cluster,
         len(found.topic.partitions),
         tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
-        states,
+        {topic: each.logs for topic, each in states.items()},
+        without_answer,
     )
 
 
-def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, Sequence[PartitionLog]], list[str]]:
+def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, LiveLogs], list[str]]:
     """Other logs of the cluster, and notes on those that could not be read: an audit does without them."""
     from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
 
-    logs: dict[str, Sequence[PartitionLog]] = {}
+    logs: dict[str, LiveLogs] = {}
     notes: list[str] = []
     for topic in state_topics(options):
         try:
@@ -140,7 +145,7 @@ def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, Seq
         except KgroupsError as error:
             notes.append(f"{topic} is not read: {error}")
             continue
-        logs[topic] = found.logs
+        logs[topic] = found
         notes += [f"{topic}: {note}" for note in found.notes]
     return logs, notes
 

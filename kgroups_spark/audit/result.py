@@ -64,7 +64,9 @@ class Shortfall:
     given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
-    others: tuple[str, ...] = ()  # of the other logs, as __transaction_state-3: given up, unconfirmed or unsettled
+    others: tuple[
+        str, ...
+    ] = ()  # of the other logs, as __transaction_state-3: without an answer, given up, unconfirmed or unsettled
 
     def __bool__(self) -> bool:
         return any((self.missing, self.empty, self.given_up, self.unconfirmed, self.unsettled, self.others))
@@ -136,6 +138,8 @@ def _shortfall(work: AuditWork, result: AuditResult) -> Shortfall:
 
 def _not_planned(work: AuditWork) -> Iterator[str]:
     """The partitions of the other logs that could not be read when the audit was planned."""
+    if work.source is not None:
+        yield from work.source.states_without_answer
     for topic, plan in work.states.plans.items():
         yield from (f"{topic}-{number}" for number in plan.given_up)
 

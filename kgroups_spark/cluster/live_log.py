@@ -142,11 +142,12 @@ class LiveLog(PartitionLog):
 
 @dataclass(frozen=True)
 class LiveLogs:
-    """The logs of a topic's partitions, by number; `notes` names those that did not answer."""
+    """The logs of a topic's partitions, by number, the partitions whose leaders did not answer, and notes on these."""
 
     topic: TopicMetadata
     logs: list[LiveLog]
     notes: list[str]
+    without_answer: Sequence[int] = ()
 
 
 def live_logs(
@@ -186,7 +187,8 @@ def live_logs(
     if not logs:
         raise KgroupsError(f"no partition of {topic_name} can be read now ({failed}): are its brokers up?")
     _require_readable(logs)
-    return LiveLogs(topic, logs, [f"not read, their leaders did not answer: {failed}"] if errors else [])
+    notes = [f"not read, their leaders did not answer: {failed}"] if errors else []
+    return LiveLogs(topic, logs, notes, sorted(set(wanted) - {log.number for log in logs}))
 
 
 def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:

@@ -168,6 +168,13 @@ def test_a_partition_of_another_log_that_cannot_be_read_is_a_shortfall(is_first:
     assert len(nights.lake.rows("transactional_ids")) == 1
 
 
+def test_a_partition_of_another_log_without_a_leader_is_a_shortfall(live: Live) -> None:
+    nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")]), Log(leader=-1)]})
+    audit = nights.night(["transaction-state"])
+    assert (audit.shortfall, audit.lacks_records) == (Shortfall(others=("__transaction_state-1",)), True)
+    assert any("their leaders did not answer: partition 1" in note for note in audit.audit.notes or ())
+
+
 def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: Live) -> None:
     nights = live(**{OFFSETS: two_logs(), "__transaction_state": [Log([transaction_batch(0, "a")])]})
     read = [nights.night(include) for include in (["transaction-state"], ["transaction-state"], [])]
