@@ -101,7 +101,8 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
         from kgroups_spark.views.duckdb_views import DuckDbLake
 
         try:
-            return DuckDbReader(DuckDbLake(_path(location)))
+            with _damage(location):
+                return DuckDbReader(DuckDbLake(_path(location)))
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {' '.join(str(error).split())}"
     if must:
@@ -134,12 +135,22 @@ def _delta_refusal(location: str) -> Iterator[None]:
     from deltalake.exceptions import DeltaError
 
     try:
-        yield
+        with _damage(location):
+            yield
     except DeltaError as error:
         reason = " ".join(str(error).split())
         raise KgroupsError(
             f"the lake at {location} cannot be read without Spark: {reason}; --engine spark reads it"
         ) from error
+
+
+@contextmanager
+def _damage(location: str) -> Iterator[None]:
+    """Within the block, raises KgroupsError for a file that is no Parquet any more, which no engine can read."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise KgroupsError(f"the lake at {location} cannot be read: {' '.join(str(error).split())}") from error
 
 
 _BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"

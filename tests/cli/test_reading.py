@@ -135,6 +135,15 @@ def test_a_deleted_table_of_the_present_layout_is_not_taken_for_an_empty_one(tmp
             asked()
 
 
+@pytest.mark.parametrize("name", ["groups", "audits"])
+def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, name: str) -> None:
+    lake = write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
+    (file,) = (tmp_path / "lake" / name).glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-50])
+    with pytest.raises(KgroupsError, match=rf"^the lake at .* cannot be read: Could not open Parquet .*{file.name}.*$"):
+        opened(lake).rows("groups")
+
+
 def test_newer_lakes_and_foreign_tables_are_refused(tmp_path: Path) -> None:
     newer = write_lake(tmp_path / "newer", {}, layout=LAKE_VERSION + 1)
     with pytest.raises(KgroupsError, match=f"has layout {LAKE_VERSION + 1}; this version of kgroups-spark knows up to"):
