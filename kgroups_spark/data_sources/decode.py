@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ShortType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, NullType, ShortType, StringType, StructField, StructType
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG
@@ -38,7 +38,7 @@ def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
     `__transaction_state`. Without the argument, a column `topic` has the topic of each row; COLUMNS are null for
     records of other topics. They are also null for control records if the frame has a column `control_type`, as
     `kafka-segments` and `kafka-raw` do. (Other sources hide control records.) Raises UsageError for another topic, or
-    if the frame lacks one of the two columns.
+    if the frame lacks one of the two columns or has it in another type.
 
         decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
     """
@@ -64,5 +64,8 @@ def _require(frame: DataFrame, topic: str | None) -> None:
         raise UsageError(f"{topic} is no coordinator's log{did_you_mean(topic, COORDINATOR_LOGS)}")
     if missing := [name for name in ("key", "value") if name not in frame.columns]:
         raise UsageError(f"decode needs the columns key and value; there is no {missing[0]}")
+    for name in ("key", "value"):
+        if not isinstance(found := frame.schema[name].dataType, BinaryType | NullType):
+            raise UsageError(f"decode needs binary columns key and value; {name} is {found.simpleString()}")
     if taken := [name for name in COLUMNS.names if name in frame.columns]:
         raise UsageError(f"the frame has a column {taken[0]} already: rename it, decode makes one of that name")

@@ -73,6 +73,7 @@ def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     [
         ("key binary, value binary", "__transaction_stat", "did you mean __transaction_state"),
         ("key binary", None, "there is no value"),
+        ("key binary, value string", None, "decode needs binary columns key and value; value is string"),
         ("key binary, value binary, reason string", None, "has a column reason already"),
     ],
 )
