@@ -249,7 +249,9 @@ def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, 
 
 @pytest.mark.parametrize("command", ["groups", *one_of("audits", "pending", "expiring", "groups --as-of 2026-11-01")])
 def test_commands_answer_without_java_and_without_loading_spark(location: str, command: str) -> None:
-    code = "import sys; from kgroups_spark.cli import main; code = main(sys.argv[1:]); print(*sys.modules); exit(code)"
+    # As the process of a command ends: pyarrow's threads may abort one that waits for them.
+    ends = "print(*sys.modules, flush=True); os._exit(code)"
+    code = f"import os, sys; from kgroups_spark.cli import main; code = main(sys.argv[1:]); {ends}"
     done = subprocess.run(
         [sys.executable, "-c", code, *command.split(), "--lake", location],
         capture_output=True,
