@@ -135,7 +135,7 @@ def test_only_the_lakes_names_are_shown(
 ) -> None:
     """In a soak with all that is behind the names: Spark takes 20 s of CPU to make it."""
     if not chosen.every:
-        monkeypatch.setattr("kgroups_spark.reading.by_spark.make", made_of_nothing)
+        monkeypatch.setattr("kgroups_spark.views.spark_views._make", made_of_nothing)
     spark = spark.newSession()
     by_spark = SparkReader(spark, Lake.open(spark, str(folder / "lake")))
     spark.sql(f"CREATE TABLE strange (x INT) USING parquet LOCATION '{tmp_path / 'strange'}'")
