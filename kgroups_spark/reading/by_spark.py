@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.reader import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, Rows, SqlError, to_rows
@@ -48,7 +49,8 @@ class SparkReader(LakeReader):
         self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
     ) -> pa.Table:
         # Without a Spark job if pyarrow reaches the lake: a job takes a second, however small the table.
-        return self._tables.rows(table, columns, conditions)
+        with reported_in_one_line(f"table {table} of the lake at {self.location} cannot be read"):
+            return self._tables.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         with _refusals(), self._queries.settings():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -18,6 +18,7 @@ from kgroups_spark.cli import main
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.reading import by_duckdb as by_duckdb
+from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, SqlError
 from kgroups_spark.tables.layout import LAKE_VERSION
@@ -142,6 +143,19 @@ def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, name: str) -> No
     file.write_bytes(file.read_bytes()[:-50])
     with pytest.raises(KgroupsError, match=rf"^the lake at .* cannot be read: Could not open Parquet .*{file.name}.*$"):
         opened(lake).rows("groups")
+
+
+def test_a_table_that_spark_cannot_read_is_reported_in_one_line() -> None:
+    """For example because its log ends within a line: DuckDB's reader then leaves the lake to Spark."""
+
+    class Damaged:
+        def rows(self, *_: Any) -> NoReturn:
+            raise OSError("no more lines")
+
+    reader = object.__new__(SparkReader)
+    reader.location, reader._tables = "./lake", Damaged()  # type: ignore[assignment]
+    with pytest.raises(KgroupsError, match=r"^table groups of the lake at \./lake cannot be read: no more lines$"):
+        reader.table_rows("groups")
 
 
 def test_newer_lakes_and_foreign_tables_are_refused(tmp_path: Path) -> None:
