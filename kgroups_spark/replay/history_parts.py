@@ -25,9 +25,9 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # The number of files that a reader keeps open.
 FILES_KEPT = 64
-# The number of files of which a reader keeps the last row group: the next range of groups, or the next offsets
-# partition, often begins in it.
-ROW_GROUPS_KEPT = 16
+# The number of row groups that a reader keeps for the next range of groups, or the next offsets partition. A lot of
+# sorted rows, of which a file may have several, has one at most.
+ROW_GROUPS_KEPT = 32
 _COLUMNS: dict[str, list[str] | None] = {
     "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
     "transaction_markers": None,
@@ -72,6 +72,14 @@ class RowGroup(NamedTuple):
             if not lowest <= offsets_partition <= highest:
                 return False
         return groups is None or self.group_ids is None or groups.meets(*self.group_ids)
+
+    def may_go_beyond(self, offsets_partition: int, groups: GroupRange | None = None) -> bool:
+        """Whether the row group may have rows of later groups, or of a later offsets partition."""
+        if self.offsets_partitions is None or self.offsets_partitions[1] > offsets_partition:
+            return True
+        if groups is None or groups.high is None:
+            return False
+        return self.group_ids is None or self.group_ids[1] >= groups.high
 
 
 class PartFile:
@@ -124,20 +132,22 @@ class PartReader:
 
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
-        # By table and URI: the number and the rows of a row group; the file read last is at the end.
-        self._last: dict[tuple[str, str], tuple[int, pa.Table]] = {}
+        # By table, URI and number, the row groups that may go beyond the rows read last; the oldest one is first.
+        self._kept: dict[tuple[str, str, int], pa.Table] = {}
         # By stored table: the shards that were read last, and their rows.
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
-    def _read(self, table: str, uri: str, number: int) -> pa.Table:
-        """The rows of a row group, which are kept until other files replace them."""
-        last = self._last.pop((table, uri), None)
-        if last is None or last[0] != number:
-            last = number, self._file(table, uri).read(number)
-        self._last[table, uri] = last
-        if len(self._last) > ROW_GROUPS_KEPT:
-            del self._last[next(iter(self._last))]
-        return last[1]
+    def _read(self, table: str, uri: str, number: int, *, keep: bool) -> pa.Table:
+        """The rows of a row group; `keep`: for another range of groups or offsets partition."""
+        place = table, uri, number
+        rows = self._kept.pop(place, None)
+        if rows is None:
+            rows = self._file(table, uri).read(number)
+        if keep:
+            self._kept[place] = rows
+            if len(self._kept) > ROW_GROUPS_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return rows
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history of an offsets partition in the parts."""
@@ -170,7 +180,8 @@ class PartReader:
             return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
-                rows = self._read(part.table, part.place, row_group.number)
+                goes_on = row_group.may_go_beyond(offsets_partition, groups)
+                rows = self._read(part.table, part.place, row_group.number, keep=goes_on)
                 yield where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:

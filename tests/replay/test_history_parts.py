@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay import history_parts
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from tests.lake.table_rows import rows_of
@@ -44,3 +45,28 @@ def test_commits_are_folded_by_ranges_of_groups_of_about_as_many_rows(tmp_path: 
     assert sizes == [24, 24, 36, 24, 12]
     assert [len(reader.rows(parts, name, number)) for number in (3, 4)] == [120, 0]
     assert reader.ranges(parts, 4) == [GroupRange()]
+
+
+def test_a_row_group_is_read_once_for_all_ranges_and_shards(tmp_path: Path, monkeypatch) -> None:
+    """Two parts of two sorted lots each, whose row groups end within groups and shards."""
+    read: list[tuple[str, int]] = []
+
+    class Counted(history_parts.PartFile):
+        def __init__(self, table: str, uri: str) -> None:
+            super().__init__(table, uri)
+            self.uri = uri
+
+        def read(self, number: int) -> pa.Table:
+            read.append((self.uri, number))
+            return super().read(number)
+
+    monkeypatch.setattr(history_parts, "PartFile", Counted)
+    name, shards, ranges = "offset_commits", (3, 4), group_ranges(["g2", "g5", "g8"])
+    parts = [HistoryPart(name, str(tmp_path / f"{part}.parquet")) for part in range(2)]
+    lot = [{"offsets_partition": shard, "group_id": f"g{number}"} for shard in shards for number in range(10)]
+    for _, place, _ in parts:
+        pq.write_table(rows_of(name, *lot, *lot), place, row_group_size=8)
+    reader = PartReader()
+    found = [len(reader.rows(parts, name, shard, groups)) for shard in shards for groups in ranges]
+    assert found == [8, 12, 12, 8] * 2
+    assert sorted(read) == sorted({*read})
