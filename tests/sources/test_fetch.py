@@ -362,7 +362,7 @@ def test_answers_are_no_larger_than_a_seconds_share() -> None:
 
 
 def test_less_is_asked_for_where_an_answer_does_not_come_in_time(fake_time: FakeTime) -> None:
-    """A slow network would never bring what was asked for; the next partition is behind it, too."""
+    """A slow network never brings a large answer in time. The next partition asks for less from the start."""
     cluster = FakeCluster(LOG, script=["REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"])
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     for _ in range(2):
