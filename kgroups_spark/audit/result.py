@@ -64,9 +64,8 @@ class Shortfall:
     given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
-    others: tuple[
-        str, ...
-    ] = ()  # of the other logs, as __transaction_state-3: without an answer, given up, unconfirmed or unsettled
+    # Partitions of the other logs, as __transaction_state-3: without an answer, given up, unconfirmed or unsettled.
+    others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return any((self.missing, self.empty, self.given_up, self.unconfirmed, self.unsettled, self.others))

@@ -22,7 +22,6 @@ LISTS_GROUPS = 1
 # How long these optional facts may delay an audit, and the number of resources in one request.
 TIMEOUT_MS = 15_000
 AT_ONCE = 500
-THROTTLED = "THROTTLING_QUOTA_EXCEEDED"
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,8 @@ def groups_with_configs(cluster: Cluster) -> Configs | list[str]:
     request = ListConfigResourcesRequest(resource_types=[RESOURCE_TYPES["group"]], min_version=LISTS_GROUPS)
     try:
         answer = cluster.send(request, timeout_ms=TIMEOUT_MS)
-    except Throttled:
-        return Configs(error=THROTTLED)
-    except KafkaRefused:
-        return Configs(error="UNSUPPORTED_VERSION")
+    except KafkaRefused as refused:
+        return Configs(error=_error_of(refused))
     if error := error_name(answer.error_code):
         return Configs(error=error)
     return sorted(
@@ -85,11 +82,15 @@ def _describe(
     try:
         answer = cluster.send(request, node_id, timeout_ms=TIMEOUT_MS)
     except KafkaRefused as refused:
-        error = THROTTLED if isinstance(refused, Throttled) else "UNSUPPORTED_VERSION"
         for name in names:
-            yield name, Configs(error=error)
+            yield name, Configs(error=_error_of(refused))
         return
     for reported in answer.results:
         values = {each.name: None if each.is_sensitive else each.value for each in reported.configs}
         own = frozenset(each.name for each in reported.configs if each.config_source in (SET_FOR_TOPIC, SET_FOR_GROUP))
         yield reported.resource_name, Configs(values, own, error_name(reported.error_code))
+
+
+def _error_of(refused: KafkaRefused) -> str:
+    """The name of the error because of which no request could be sent."""
+    return "THROTTLING_QUOTA_EXCEEDED" if isinstance(refused, Throttled) else "UNSUPPORTED_VERSION"

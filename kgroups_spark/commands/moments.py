@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from kgroups_spark.reading.group_options import Condition
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.times import format_time_for_people
+from kgroups_spark.views.known_history import below_places
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,7 @@ def reduced_history(reader: LakeReader, groups: Condition, since: datetime | Non
     reduced = reader.sql(_REDUCED_TO.format(groups=groups.sql), **groups.parameters)
     if not reduced:
         return []
-    below = " OR ".join(
-        f"(offsets_partition = {row['offsets_partition']} AND log_offset < {row['log_offset']})" for row in reduced
-    )
-    [row] = reader.sql(_NEWEST_BELOW.format(below=below))
+    [row] = reader.sql(_NEWEST_BELOW.format(below=below_places(reduced)))
     if row["moment"] is None or (since is not None and since > row["moment"]):
         return []
     return [

@@ -6,7 +6,7 @@ one audit. It therefore finds the row once, from as few of the newest audits as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -132,12 +132,18 @@ def begins(sql: Callable[..., dict[str, Any]], bounds: Collection[datetime] | No
     return found
 
 
+def below_places(places: Iterable[Mapping[str, Any]]) -> str:
+    """The condition in SQL of records below one of these offsets, at most one a partition; "": there are none."""
+    return " OR ".join(
+        f"(offsets_partition = {each['offsets_partition']} AND log_offset < {each['log_offset']})" for each in places
+    )
+
+
 def reduced_to(sql: Callable[..., dict[str, Any]], rows: Callable[..., pa.Table]) -> datetime | None:
     """The column `reduced_to`; None: nothing has been reduced. `sql` and `rows`: as in `KnownRow.of`."""
     kept = rows("checkpoints", ["offsets_partition", "log_offset"], _OF_KEPT).group_by("offsets_partition")
-    below = " OR ".join(
-        f"(offsets_partition = {row['offsets_partition']} AND log_offset < {row['log_offset_max']})"
-        for row in kept.aggregate([("log_offset", "max")]).to_pylist()
+    below = below_places(
+        kept.aggregate([("log_offset", "max")]).rename_columns({"log_offset_max": "log_offset"}).to_pylist()
     )
     found: datetime | None = sql(_REDUCED_TO.format(below=below))["reduced_to"] if below else None
     return found
