@@ -116,10 +116,10 @@ def test_groups_are_read_some_offsets_partitions_at_a_time(
         return found
 
     monkeypatch.setattr(DuckDbReader, "arrow", counted)
-    monkeypatch.setattr(group_description, "AT_ONCE", 400)
+    monkeypatch.setattr(group_description, "AT_ONCE", 200)
     assert described(lakes[1], capsys, *words) == at_once
     if "--state" not in words:
-        assert max(answers) <= 400 < len(at_once)
+        assert max(answers) <= 200 < len(at_once)
 
 
 def test_an_offset_has_its_owner_its_expiry_and_its_pending_offsets(
