@@ -25,7 +25,7 @@ from kgroups_spark.coordinator.conversions import Group, persisted_group
 from kgroups_spark.coordinator.group_events import TYPE_OF_GROUP_RECORD, GroupEvents
 from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.share_group import check_hash_as_tags
 from kgroups_spark.coordinator.topics import Topics
@@ -66,12 +66,14 @@ class Groups:
     ) -> None:
         """Replays a record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
 
-        `value_version` matters only for GroupMetadata values of version 0 (T8); None counts as 0. `batch_offset` is the
-        base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's load fails at the
-        record.
+        `value_version` matters only for GroupMetadata values (T8, and what the release reads); None counts as 0.
+        `batch_offset` is the base offset of the record's batch; None: unknown. Raises ReplayFailure if the release's
+        load fails at the record.
         """
         if self._skips(record_type):
             return
+        if value is not None and self.release.fails_to_read(record_type, value_version or 0):
+            raise ReplayFailure(unknown_version(record_type, value_version or 0))
         group = self.groups.get(group_id)
         place = RecordPlace(log_offset, log_timestamp, batch_offset)
         if self.events is not None:

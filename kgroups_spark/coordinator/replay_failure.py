@@ -12,5 +12,5 @@ class ReplayFailure(Exception):
 
 
 def unknown_version(record_type: int, value_version: int) -> str:
-    """Kafka's message for an offset commit with an unknown value version."""
+    """Kafka's message for a value of an unknown version."""
     return f"Found an unknown record version {value_version} for {record_type} type"

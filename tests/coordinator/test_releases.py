@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.coordinator.releases import NEWEST, RELEASES, release
-from tests.coordinator.records import Log, epoch
+from tests.coordinator.records import Log, classic, classic_member, epoch
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,18 @@ def test_t41_before_kip_915_types_from_3_on_fail():
 )
 def test_each_release_reads_its_value_versions(version, record_type, value_version, fails):
     assert release(version).fails_to_read(record_type, value_version) is fails
+
+
+@pytest.mark.parametrize(("version", "newest"), [("0.10.0", 0), ("2.0", 1), ("2.2", 2), ("3.4.0", 3)])
+def test_a_group_metadata_value_of_a_newer_version_fails_and_changes_nothing(version, newest):
+    snapshot = {"record_type": 2, "group_id": "g", "value": classic()}
+    log = Log(version).append("group_record", value_version=newest, **snapshot)
+    assert (log.failed, log.states()) == ({}, {"g": "classic Empty"})
+    of_members = {**snapshot, "value": classic([classic_member("m1")])}
+    log.append("group_record", value_version=newest + 1, **of_members)
+    assert (log.failed.keys(), log.states()) == ({1}, {"g": "classic Empty"})
+    tombstone = {**snapshot, "value": None}
+    assert log.append("group_record", **tombstone).states() == {}
 
 
 def test_t58_early_access_layouts_are_read_by_their_release_alone():
