@@ -27,7 +27,7 @@ RULES: dict[str, str] = {
     "empty_group_keeps_protocol_type": "up to 1.0.0 an Empty group forgets its protocol type (KAFKA-6287)",
     "reads_state_timestamp_of_version_3": "2.3 to 2.6.0 forget since when a group of version 3 has its state "
     "(KAFKA-10401)",
-    "damaged_subscription_fails": "a member's subscription that cannot be read may end a load from 2.4 to 4.3",
+    "damaged_subscription_fails": "a member's subscription that cannot be read may end a load from 2.7 to 4.3",
     "replaces_group_before_parsing": "Java puts a group in place before it reads members' subscriptions",
     "unset_rebalance_timeout_is_session_timeout": "a rebalance timeout of -1 becomes the session timeout: in Java "
     "always, in Scala in values of version 0 (T8)",

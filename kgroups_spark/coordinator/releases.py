@@ -55,8 +55,8 @@ class Release:
     empty_group_keeps_protocol_type: bool = True
     # KAFKA-10401: 2.3 to 2.6.0 read the time of the state in values of version 2 alone, although they write version 3.
     reads_state_timestamp_of_version_3: bool = True
-    # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group. Up to
-    # 4.3 some exceptions are not caught, since 4.4 all are.
+    # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group. Some
+    # exceptions are not caught from 2.7 to 4.3.
     damaged_subscription_fails: bool = True
     replaces_group_before_parsing: bool = True
     # T8: version 0 has no rebalance timeout. Java uses the session timeout wherever it is -1, Scala only in version 0.
@@ -196,9 +196,9 @@ V34_0 = replace(
     offset_commit_version=3,
     group_metadata_version=3,
 )
-V22 = replace(V34_0, name="2.2", group_metadata_version=2, damaged_subscription_fails=False)
-V25 = replace(V34_0, name="2.5", reads_state_timestamp_of_version_3=False)
-V23 = replace(V25, name="2.3", damaged_subscription_fails=False)
+V26 = replace(V34_0, name="2.6", damaged_subscription_fails=False)
+V25 = replace(V26, name="2.5", reads_state_timestamp_of_version_3=False)
+V22 = replace(V26, name="2.2", group_metadata_version=2)
 V20 = replace(V22, name="2.0", legacy_offset_commit_version=1, offset_commit_version=1, group_metadata_version=1)
 V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)  # KAFKA-6287 came with 1.0.1
 V010_0 = replace(V011, name="0.10.0", group_metadata_version=0)
@@ -206,9 +206,9 @@ V08 = replace(V010_0, name="0.8", legacy_offset_commit_version=0, offset_commit_
 
 SCALA_LINES = {
     V39: ("3.9", "3.8", "3.7", "3.6", "3.5", "3.4"),
-    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0", "2.8", "2.7", "2.6"),
-    V25: ("2.6.0", "2.5", "2.4"),
-    V23: ("2.3",),
+    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0", "2.8", "2.7"),
+    V26: ("2.6",),
+    V25: ("2.6.0", "2.5", "2.4", "2.3"),
     V22: ("2.2", "2.1"),
     V20: ("2.0", "1.1", "1.0"),
     V011: ("1.0.0", "0.11", "0.10.2", "0.10.1"),

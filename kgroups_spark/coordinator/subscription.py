@@ -7,7 +7,7 @@ others (Kafka GroupMetadata.computeSubscribedTopics since 2.4, ClassicGroup.comp
 
 A blob that ends inside a number is unparsable: then the group's topics are unknown, and none of its offsets expires
 (T15). A blob that ends inside a string, or has a negative length where that is not allowed, throws an exception that
-the coordinator does not catch up to 4.3; in 4.4 it is unparsable like the other.
+the coordinator does not catch from 2.7 to 4.3; before and since it is unparsable like the other.
 """
 
 from __future__ import annotations
