@@ -27,6 +27,8 @@ RULES: dict[str, str] = {
     "empty_group_keeps_protocol_type": "up to 1.0.0 an Empty group forgets its protocol type (KAFKA-6287)",
     "reads_state_timestamp_of_version_3": "2.3 to 2.6.0 forget since when a group of version 3 has its state "
     "(KAFKA-10401)",
+    "repeated_member_id_fails": "a snapshot with a repeated member id may end a load since 2.1",
+    "repeated_instance_id_fails": "a snapshot with a repeated group.instance.id ends a load since 3.0",
     "damaged_subscription_fails": "a member's subscription that cannot be read may end a load from 2.7 to 4.3",
     "replaces_group_before_parsing": "Java puts a group in place before it reads members' subscriptions",
     "unset_rebalance_timeout_is_session_timeout": "a rebalance timeout of -1 becomes the session timeout: in Java "

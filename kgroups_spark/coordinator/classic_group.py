@@ -230,8 +230,8 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
     return orjson.dumps([{"topic": topic, "partition": number} for topic, number in assigned]).decode()
 
 
-def check_members(group_id: str, value: dict[str, Any]) -> None:
-    """Raises ReplayFailure if Kafka's ClassicGroup.add refuses one of the value's members."""
+def check_members(release: Release, group_id: str, value: dict[str, Any]) -> None:
+    """Raises ReplayFailure if Kafka's ClassicGroup.add (GroupMetadata.add) refuses one of the value's members."""
     members = value["members"]
     if isinstance(members, SnapshotMembers):
         all_instances, all_ids = members.instance_ids(), members.ids()
@@ -239,7 +239,7 @@ def check_members(group_id: str, value: dict[str, Any]) -> None:
         all_instances = [member["groupInstanceId"] for member in members]
         all_ids = [member["memberId"] for member in members]
     instances = [instance for instance in all_instances if instance is not None]
-    if len(set(instances)) < len(instances):
+    if release.repeated_instance_id_fails and len(set(instances)) < len(instances):
         instance, _ = Counter(instances).most_common(1)[0]
         raise ReplayFailure(
             f"Static member with groupInstanceId={instance} cannot be added to group {group_id} "
@@ -248,7 +248,7 @@ def check_members(group_id: str, value: dict[str, Any]) -> None:
     # Kafka counts the protocol of a repeated member id twice. After that, it finds no protocol that all members
     # support, so the next member is refused.
     ids = all_ids[:-1]
-    if len(set(ids)) < len(ids):
+    if release.repeated_member_id_fails and len(set(ids)) < len(ids):
         raise ReplayFailure(f"None of the protocols of a member of group {group_id} can be supported.")
 
 

@@ -181,7 +181,7 @@ class Groups:
             if self.release.simple_groups_follow_offsets and self.has_offsets(group_id):
                 self.groups[group_id] = ClassicGroup(self.release, group_id)
             return
-        check_members(group_id, value)
+        check_members(self.release, group_id, value)
         if self.release.damaged_subscription_fails and not self.release.replaces_group_before_parsing:
             check_subscriptions(value)
         group = ClassicGroup(self.release, group_id, value, value_version or 0)

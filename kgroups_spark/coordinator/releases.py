@@ -55,6 +55,9 @@ class Release:
     empty_group_keeps_protocol_type: bool = True
     # KAFKA-10401: 2.3 to 2.6.0 read the time of the state in values of version 2 alone, although they write version 3.
     reads_state_timestamp_of_version_3: bool = True
+    # Whether a snapshot may not repeat a member id (but that of its last member), or a group.instance.id.
+    repeated_member_id_fails: bool = True
+    repeated_instance_id_fails: bool = True
     # 2.4 and newer parse the members' subscriptions (for expiry); Java does so after it has replaced the group. Some
     # exceptions are not caught from 2.7 to 4.3.
     damaged_subscription_fails: bool = True
@@ -196,17 +199,26 @@ V34_0 = replace(
     offset_commit_version=3,
     group_metadata_version=3,
 )
-V26 = replace(V34_0, name="2.6", damaged_subscription_fails=False)
+V28 = replace(V34_0, name="2.8", repeated_instance_id_fails=False)
+V26 = replace(V28, name="2.6", damaged_subscription_fails=False)
 V25 = replace(V26, name="2.5", reads_state_timestamp_of_version_3=False)
 V22 = replace(V26, name="2.2", group_metadata_version=2)
-V20 = replace(V22, name="2.0", legacy_offset_commit_version=1, offset_commit_version=1, group_metadata_version=1)
+V20 = replace(
+    V22,
+    name="2.0",
+    legacy_offset_commit_version=1,
+    offset_commit_version=1,
+    group_metadata_version=1,
+    repeated_member_id_fails=False,
+)
 V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)  # KAFKA-6287 came with 1.0.1
 V010_0 = replace(V011, name="0.10.0", group_metadata_version=0)
 V08 = replace(V010_0, name="0.8", legacy_offset_commit_version=0, offset_commit_version=-1)
 
 SCALA_LINES = {
     V39: ("3.9", "3.8", "3.7", "3.6", "3.5", "3.4"),
-    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0", "2.8", "2.7"),
+    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0"),
+    V28: ("2.8", "2.7"),
     V26: ("2.6",),
     V25: ("2.6.0", "2.5", "2.4", "2.3"),
     V22: ("2.2", "2.1"),

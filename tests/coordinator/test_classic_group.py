@@ -124,12 +124,16 @@ def test_a_repeated_instance_id_fails_and_changes_nothing():
     log = Log().record(2, classic()).record(2, classic(twice))
     assert log.failed[1].startswith("Static member with groupInstanceId=i cannot be added")
     assert log.states() == {"g": "classic Empty"}
+    assert Log("3.0").record(2, classic(twice)).failed.keys() == {0}
+    assert len(Log("2.8").record(2, classic(twice)).members()) == 2
 
 
 def test_a_repeated_member_id_fails_where_another_member_follows():
     twice = [classic_member("m1"), classic_member("m1")]
     assert Log().record(2, classic(twice)).group().member_count == 1
-    assert Log().record(2, classic([*twice, classic_member("m2")])).failed.keys() == {0}
+    three = classic([*twice, classic_member("m2")])
+    assert Log().record(2, three).failed.keys() == Log("2.1").record(2, three).failed.keys() == {0}
+    assert len(Log("2.0").record(2, three).members()) == 2
 
 
 def test_a_tombstone_removes_a_group_of_any_type():
