@@ -183,7 +183,8 @@ def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None
 
 
 def _group_key(record: GroupRecord) -> Line:
-    key: Line = {"group": record.group_id}
+    # GroupMetadataKey calls the group `group`, as the offset commits' keys do; all others `groupId`.
+    key: Line = {"group" if record.record_type == 2 else "groupId": record.group_id}
     if record.member_id is not None:
         key["memberId"] = record.member_id
     if record.regular_expression is not None:

@@ -6,6 +6,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from tests import recorded_state_logs
 from tests.logs.planned_batches import KEY
 from tests.records.build import batch
@@ -94,6 +95,14 @@ def test_a_group_has_its_records_and_the_markers_of_its_transactions(dump):
     assert [line for line in lines if "control_type" not in line] == own
     assert {line["control_type"] for line in markers} == {"COMMIT", "ABORT"}
     assert {line["producer_id"] for line in markers} == producers
+
+
+def test_keys_have_kafkas_field_names(dump):
+    _, lines, _ = dump(SEGMENTS / "__consumer_offsets-4")
+    names = {(line["record_type"], *line["key"]) for line in lines if "key" in line}
+    assert names >= {(1, "group", "topic", "partition"), (2, "group"), (3, "groupId"), (5, "groupId", "memberId")}
+    kafkas = {number: [field.name for field in kind.key.fields] for number, kind in CONSUMER_OFFSETS.items()}
+    assert all(of_key == kafkas[number] for number, *of_key in names)
 
 
 def test_a_tombstone_has_no_value(dump):

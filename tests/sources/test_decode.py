@@ -36,8 +36,7 @@ def test_decoded_records_equal_the_output_of_dump(spark, tmp_path, capsys, recor
     for row, line in zip(rows, lines, strict=True):
         assert {name: row[name] for name in FACTS} == {name: line.get(name) for name in FACTS}
         assert json.loads(row.record_value or "null") == line.get("value")
-        if topic != "__consumer_offsets":
-            assert json.loads(row.record_key or "null") == line.get("key")
+        assert json.loads(row.record_key or "null") == line.get("key")
 
 
 def test_undecodable_records_have_a_reason_and_those_of_other_topics_only_nulls(spark):
