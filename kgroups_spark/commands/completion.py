@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.terminal.options import lake_location, name_value
@@ -112,7 +113,7 @@ def _typed_lake(line: str) -> str | None:
         words = shlex.split(line)
     except ValueError:  # an unclosed quote
         words = line.split()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word == "--lake" and following:
             return os.path.expanduser(following)  # noqa: PTH111  a URI is no Path
         if word.startswith("--lake="):

@@ -103,6 +103,16 @@ def test_bash_completes_group_names_and_executes_none(folder: Path, lake: str) -
     assert not (folder / "hacked").exists()
 
 
+def test_shells_that_do_not_show_the_line_offer_names_of_the_default_lake(
+    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """zsh, fish and tcsh: only bash has COMP_LINE."""
+    monkeypatch.delenv("COMP_LINE", raising=False)
+    monkeypatch.setenv("KGROUPS_LAKE", lake)
+    assert main(["completion", "--group-names"]) == 0
+    assert capsys.readouterr().out.split() == ["billing", "billing.eu", "orders"]
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
