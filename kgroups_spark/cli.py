@@ -37,7 +37,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible, is_interruption
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.terminal.options import OptionParser, add_lake_option
-from kgroups_spark.terminal.output import drop_stdout, say, say_lines, spoken_logs, wide_tables
+from kgroups_spark.terminal.output import drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.version import __version__
 
 COMMANDS = (
@@ -107,7 +107,7 @@ def main(argv: Sequence[str], script: str | None = None) -> int:
         try:
             return _done(argv, script)
         except BrokenPipeError:
-            drop_stdout()
+            drop(sys.stdout)
             return DONE  # the reader closed the pipe, as in `kgroups dump ... | head`
         except BaseException as error:
             return _ended_by(error)
@@ -138,7 +138,7 @@ def _ended_by(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, OSError):
         if _is_stdout_full(error):
-            drop_stdout()
+            drop(sys.stdout)
         say(f"kgroups: {_os_error_text(error)}")
         return FAILED
     say_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))

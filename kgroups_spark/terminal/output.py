@@ -170,10 +170,19 @@ def table_cell(value: Any) -> str | int:
     return str(plain_value(value))
 
 
-def drop_stdout() -> None:
-    """Redirects stdout to the null device. Otherwise Python's flush at exit would fail for the closed pipe or the full
-    disk."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def drop(stream: TextIO) -> None:
+    """Redirects stdout or stderr to the null device. Otherwise Python's flush at exit would fail for the closed pipe or
+    the full disk."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def write_stderr(text: str) -> None:
+    """Writes to stderr. If its reader has gone or its disk is full, the work goes on, and its exit code counts."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        drop(sys.stderr)
 
 
 @contextmanager
@@ -184,7 +193,7 @@ def until_closed() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        drop_stdout()
+        drop(sys.stdout)
 
 
 _is_wide: ContextVar[bool] = ContextVar("_is_wide", default=False)
@@ -230,8 +239,7 @@ def say(text: str) -> None:
     not."""
     text, width = printable(text), terminal_width(sys.stderr) if sys.stderr.isatty() else None
     for line in [text] if text.startswith(" ") else wrapped(text, width):
-        sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+        write_stderr(line + "\n")
 
 
 def wrapped(text: str, width: int | None) -> list[str]:

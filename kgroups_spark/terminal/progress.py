@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kgroups_spark.escapes import printable
-from kgroups_spark.terminal.output import say, terminal_width
+from kgroups_spark.terminal.output import say, terminal_width, write_stderr
 
 _SECONDS_BETWEEN_LINES = 5.0  # where lines are not overwritten: in a log file, in a scheduler
 
@@ -24,18 +24,16 @@ class Progress:
     def __call__(self, text: str) -> None:
         if self._on_terminal:
             lines = textwrap.wrap(printable(text), max(1, terminal_width(sys.stderr) - 1)) or [""]
-            sys.stderr.write(self._cleared + "\n".join(lines))
+            write_stderr(self._cleared + "\n".join(lines))
             self._lines = len(lines)
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             say(text)
-        sys.stderr.flush()
 
     def done(self) -> None:
         """Removes the line."""
         if self._on_terminal:
-            sys.stderr.write(self._cleared)
-            sys.stderr.flush()
+            write_stderr(self._cleared)
             self._lines = 1
 
     @property

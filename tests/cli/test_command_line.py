@@ -388,6 +388,19 @@ def test_closed_streams_are_no_error(closed):
     assert (done.returncode, done.stderr, done.stdout == "") == (0, "", ">&-" in closed.split(" "))
 
 
+@pytest.mark.parametrize("has_reader", [False, True])
+def test_a_stderr_that_takes_nothing_changes_no_exit_code(has_reader, monkeypatch):
+    """Its reader has ended, as in `kgroups audit ... 2>&1 | head -1`, or the disk with the log file is full."""
+    if has_reader:
+        number = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, number = os.pipe()
+        os.close(reader)
+    with open(number, "w", buffering=1) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert main(["groups", "--lake", "./nothing"]) == 2
+
+
 def test_reading_segments_loads_neither_spark_nor_pandas():
     done = run_python("-X", "importtime", "-m", "kgroups_spark", "dump", str(SEGMENTS / "__consumer_offsets-0"))
     lines = done.stderr.splitlines()
