@@ -24,7 +24,7 @@ class LeaderLost(NotReadable):
     """The leader returned nothing for longer than a reader may wait."""
 
 
-class LogStartMoved(KgroupsError):
+class LogStartMoved(NotReadable):
     """Planned records are no longer in the log: retention or DeleteRecords removed them."""
 
     def __init__(self, message: str, log_start_offset: int) -> None:

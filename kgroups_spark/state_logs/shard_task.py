@@ -115,17 +115,14 @@ def _read_and_replay(
     yield ShardBegins(f"{work.topic}-{work.partition} from {first}")
     try:
         yield from read_and_replay(work, state, context, settings, read, records())
-    except LogStartMoved as err:
-        if COORDINATOR_LOGS[work.topic].clean_up_policy != "delete":
-            raise
-        yield ShardLost()
-        left = work.without_deleted(err.log_start_offset)
-        yield from _read_and_replay(left, state, records, context, settings)
-        return
     except NotReadable as err:
+        yield ShardLost()
+        if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
+            left = work.without_deleted(err.log_start_offset)
+            yield from _read_and_replay(left, state, records, context, settings)
+            return
         if isinstance(err, LeaderLost):
             context.lose_patience()
-        yield ShardLost()
         outputs, read = left_as_it_was(work, state, context, settings, str(err), records())
         yield from outputs
     yield Fact(_to_json(read))

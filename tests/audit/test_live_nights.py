@@ -20,6 +20,7 @@ from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
 from tests.sources.fake_broker import CLOSE
+from tests.sources.fake_cluster import base_of
 from tests.transaction_coordinator import histories as transactions
 
 Live = Callable[..., LiveNights]
@@ -149,6 +150,30 @@ def test_a_partition_that_cannot_be_read_costs_no_other_one(
     for number, log in enumerate((second, first)):
         read = [row for row in nights.lake.rows("offset_commits") if row["offsets_partition"] == number]
         assert {row["log_offset"] for row in read} >= set(range(log.high_watermark))
+
+
+@pytest.mark.parametrize("topic", [OFFSETS, "__transaction_state"])
+def test_a_partition_whose_first_records_are_deleted_during_the_read_costs_no_other_one(topic: str, live: Live) -> None:
+    """By retention, if the topic is not only compacted, or by DeleteRecords."""
+    deleted, other = Log(commit_batches(3)), Log(commit_batches(3))
+    if topic != OFFSETS:
+        deleted = Log([transaction_batch(0, "a"), transaction_batch(1, "b")])
+    nights = live(**({OFFSETS: [deleted, other]} if topic == OFFSETS else {OFFSETS: [other], topic: [deleted]}))
+
+    def delete(_: int, request: Any) -> None:
+        log = nights.brokers.log_of(request)[1]
+        if log is deleted and request.topics[0].partitions[0].partition_max_bytes > 4096:
+            log.start, log.batches = base_of(log.batches[-1]), log.batches[-1:]
+
+    nights.brokers.instead["Fetch"] = delete
+    audit = nights.night(["transaction-state"])
+    (note,) = (note for note in audit.audit.notes or () if "partition 0 is left to the next audit" in note)
+    assert "the records to read from offset 0 on have been deleted" in note
+    assert audit.lacks_records
+    assert nights.ends() == ({1: 9} if topic == OFFSETS else {0: 9})
+    nights.night(["transaction-state"])
+    read = [*(nights.lake.newest.partitions or ()), *nights.lake.newest.state_partitions]
+    assert [each.end_offset for each in read] == ([9, 9] if topic == OFFSETS else [9, 2])
 
 
 @pytest.mark.parametrize("is_first", [True, False])
