@@ -59,7 +59,7 @@ def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -
 class Shortfall:
     """Partitions that the audit did not read completely."""
 
-    missing: tuple[int, ...] = ()  # not given
+    missing: tuple[int, ...] = ()  # not given, although the topic has them
     empty: tuple[int, ...] = ()  # given as folders without a segment file
     given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
@@ -87,10 +87,11 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
-    short = _shortfall(work, result)
+    missing, gone = _missing(work, result)
+    short = _shortfall(work, result, missing)
     all_notes = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
     all_notes += [*notes, *_without_segments(short.empty)]
-    all_notes += [*gone_before_we_came(work, partitions), *_missing_note(work, result, short.missing)]
+    all_notes += [*gone_before_we_came(work, partitions), *_missing_notes(work, result, missing, gone)]
     all_notes += _held_back(result.progress)
     all_notes += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
     all_notes += moment.notes
@@ -124,9 +125,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     )
 
 
-def _shortfall(work: AuditWork, result: AuditResult) -> Shortfall:
+def _shortfall(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> Shortfall:
     return Shortfall(
-        missing=tuple(_missing(work, result)),
+        missing=tuple(missing),
         empty=tuple(p.offsets_partition for p in work.plan.partitions if not p.log.is_there),
         given_up=work.plan.given_up,
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
@@ -225,25 +226,27 @@ def _without_segments(empty: Sequence[int]) -> list[str]:
     return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
 
 
-def _missing(work: AuditWork, result: AuditResult) -> list[int]:
-    """Partitions of the topic that this audit was not given, if their number is known or an earlier audit read them;
-    none if the options named the partitions to read."""
+def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]]:
+    """Partitions that this audit was not given although the topic has them or an earlier audit read them; and those
+    that an earlier audit read and the topic no longer has. None if the options named the partitions to read."""
     if work.chosen_partitions:
-        return []
-    known = set(range(work.names.partition_count(result.progress) or 0))
-    known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
-    return sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.given_up))
-
-
-def _missing_note(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> list[str]:
-    if not missing:
-        return []
+        return [], []
     count = work.names.partition_count(result.progress)
-    if gone := [number for number in missing if count is not None and number >= count]:
-        others = _missing_note(work, result, [number for number in missing if number not in gone])
-        return [f"partition {number_ranges(gone)} is no longer in the topic, which has {count}: its rows stay", *others]
-    of = f"{len(missing)} of {count} offsets partitions" if count is not None else counted(len(missing), "partition")
-    return [f"{of} {'were' if count is not None or len(missing) > 1 else 'was'} not given: {number_ranges(missing)}"]
+    known = set(range(count or 0))
+    known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
+    absent = sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.given_up))
+    gone = [number for number in absent if count is not None and number >= count]
+    return [number for number in absent if number not in gone], gone
+
+
+def _missing_notes(work: AuditWork, result: AuditResult, missing: Sequence[int], gone: Sequence[int]) -> Iterator[str]:
+    count = work.names.partition_count(result.progress)
+    if gone:
+        yield f"partition {number_ranges(gone)} is no longer in the topic, which has {count}: its rows stay"
+    if missing:
+        of = counted(len(missing), "partition") if count is None else f"{len(missing)} of {count} offsets partitions"
+        verb = "was" if count is None and len(missing) == 1 else "were"
+        yield f"{of} {verb} not given: {number_ranges(missing)}"
 
 
 def _rebuilt(work: AuditWork) -> list[str]:
