@@ -39,7 +39,8 @@ class LogSource:
     """The log to read, and its facts. `name`: its name in the ledger.
 
     For a live cluster also: how tasks reach it, the open connection, the number of offsets partitions, and the names of
-    topic ids. `state_logs`: the other existing logs, by topic. `states_without_answer`: their partitions, as
+    topic ids. `state_logs`: the other logs that the options ask for, by topic; a log that does not exist has no
+    partitions, and one that cannot be read is not there. `states_without_answer`: their partitions, as
     __transaction_state-3, whose leaders did not answer.
     """
 
@@ -85,7 +86,7 @@ def _segments(options: AuditOptions) -> LogSource:
         [SegmentLog(copy) for copy in copies],
         settle(options, _clock_ms()),
         notes,
-        state_logs={topic: [SegmentLog(c) for c in chosen.copies] for topic, chosen in states.items() if chosen.copies},
+        state_logs={topic: [SegmentLog(c) for c in chosen.copies] for topic, chosen in states.items()},
     )
 
 
@@ -116,7 +117,8 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
     states, not_read = _live_states(options, cluster)
     notes = [*found.notes, *_release_note(options, facts), *facts.notes, *not_read]
-    without_answer = tuple(f"{topic}-{number}" for topic, each in states.items() for number in each.without_answer)
+    found_states = [(topic, each) for topic, each in states.items() if each is not None]
+    without_answer = tuple(f"{topic}-{number}" for topic, each in found_states for number in each.without_answer)
     return LogSource(
         "kafka",
         found.logs,
@@ -126,21 +128,23 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
         cluster,
         len(found.topic.partitions),
         tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
-        {topic: each.logs for topic, each in states.items()},
+        {topic: each.logs if each is not None else [] for topic, each in states.items()},
         without_answer,
     )
 
 
-def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, LiveLogs], list[str]]:
-    """Other logs of the cluster, and notes on those that could not be read: an audit does without them."""
+def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, LiveLogs | None], list[str]]:
+    """Other logs (None: the cluster has none), and notes on those that could not be read: an audit does without
+    them."""
     from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
 
-    logs: dict[str, LiveLogs] = {}
+    logs: dict[str, LiveLogs | None] = {}
     notes: list[str] = []
     for topic in state_topics(options):
         try:
             found = live_logs(cluster, topic, max_bytes_per_second=options.max_bytes_per_second)
         except NoOffsetsTopic:
+            logs[topic] = None
             continue
         except KgroupsError as error:
             notes.append(f"{topic} is not read: {error}")

@@ -64,7 +64,8 @@ class Shortfall:
     given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
-    # Partitions of the other logs, as __transaction_state-3: without an answer, given up, unconfirmed or unsettled.
+    # Partitions of the other logs, as __transaction_state-3: missing, without an answer, given up, unconfirmed or
+    # unsettled.
     others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -96,7 +97,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     all_notes += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
     all_notes += moment.notes
     all_notes += unsettled_note(short.unsettled)
-    all_notes += work.states.notes(result.states.reads)
+    all_notes += [*_missing_state_notes(work), *work.states.notes(result.states.reads)]
     for read in result.states.reads:
         of_partition = [*_held_back(read.progress), *unsettled_note(unsettled(read.progress))]
         all_notes += [f"{read.topic}: {note}" for note in of_partition]
@@ -132,7 +133,7 @@ def _shortfall(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> 
         given_up=work.plan.given_up,
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
-        others=tuple(sorted({*_not_planned(work), *_of_other_logs(result.states.reads)})),
+        others=tuple(sorted({*_not_planned(work), *_not_given(work), *_of_other_logs(result.states.reads)})),
     )
 
 
@@ -142,6 +143,31 @@ def _not_planned(work: AuditWork) -> Iterator[str]:
         yield from work.source.states_without_answer
     for topic, plan in work.states.plans.items():
         yield from (f"{topic}-{number}" for number in plan.given_up)
+
+
+def _missing_states(work: AuditWork) -> Iterator[tuple[str, list[int]]]:
+    """The partitions of each other log that an earlier audit read, and that are not among those of this audit."""
+    not_planned = {*_not_planned(work)}
+    for topic, plan in work.states.plans.items():
+        before = work.before.of_state_log(topic).partitions if work.before else ()
+        missing = {p.offsets_partition for p in before or ()} - {p.offsets_partition for p in plan.partitions}
+        if absent := sorted(number for number in missing if f"{topic}-{number}" not in not_planned):
+            yield topic, absent
+
+
+def _not_given(work: AuditWork) -> Iterator[str]:
+    """The missing partitions of the other logs that may still exist."""
+    if not work.is_live:
+        yield from (f"{topic}-{number}" for topic, missing in _missing_states(work) for number in missing)
+
+
+def _missing_state_notes(work: AuditWork) -> Iterator[str]:
+    for topic, missing in _missing_states(work):
+        if work.is_live:
+            yield f"{topic}: partition {number_ranges(missing)} is no longer in the cluster: its rows stay"
+        else:
+            was = "was" if len(missing) == 1 else "were"
+            yield f"{topic}: {counted(len(missing), 'partition')} {was} not given: {number_ranges(missing)}"
 
 
 def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:

@@ -51,6 +51,10 @@ def live() -> Iterator[Live]:
         yield start
 
 
+def two_share_logs() -> list[Log]:
+    return [Log([share_batch(0, 0, start=3)]), Log([share_batch(0, 1, start=3)])]
+
+
 def two_logs(**of_second: Any) -> list[Log]:
     return [Log(commit_batches(3)), Log(commit_batches(3), **of_second)]
 
@@ -198,6 +202,21 @@ def test_a_partition_of_another_log_without_a_leader_is_a_shortfall(live: Live) 
     audit = nights.night(["transaction-state"])
     assert (audit.shortfall, audit.lacks_records) == (Shortfall(others=("__transaction_state-1",)), True)
     assert any("their leaders did not answer: partition 1" in note for note in audit.audit.notes or ())
+
+
+def test_another_log_that_was_deleted_is_noted_and_no_shortfall(live: Live) -> None:
+    topics = ("__share_group_state", "__transaction_state")
+    nights = live(**{OFFSETS: two_logs(), topics[0]: two_share_logs(), topics[1]: [Log([transaction_batch(0, "a")])]})
+    nights.night(["share-state", "transaction-state"])
+    del nights.brokers.topics[topics[0]][1:], nights.brokers.topics[topics[1]]
+    audit = nights.night(["share-state", "transaction-state"])
+    gone = {note for note in audit.audit.notes or () if "is no longer in the cluster" in note}
+    assert gone == {
+        "__share_group_state: partition 1 is no longer in the cluster: its rows stay",
+        "__transaction_state: partition 0 is no longer in the cluster: its rows stay",
+    }
+    assert not audit.lacks_records
+    assert not any("no longer" in note for note in nights.night(["share-state"]).audit.notes or () if "__tr" in note)
 
 
 def test_a_night_without_new_records_repeats_no_counts_of_the_other_logs(live: Live) -> None:

@@ -175,6 +175,13 @@ def test_other_logs_are_left_out_if_unwanted_or_missing(session, recorded, tmp_p
     assert sum(entry.records for entry in last.state_partitions) == sum(
         last.rows_added.get(name, 0) for name in ("share_group_state_records", "transaction_state_records")
     )
+    # One that is no longer given keeps its rows, and is missing, unless it is unwanted.
+    options = AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "groups")], writer="parts")
+    missing = run_audit(session, options)
+    assert missing.shortfall.others == tuple(f"{each.topic}-{each.offsets_partition}" for each in last.state_partitions)
+    topic, count = TOPIC_OF[recorded[0]], len(last.state_partitions)
+    assert f"{topic}: {count} partitions were not given: 0-{count - 1}" in missing.audit.notes
+    assert not run_audit(session, replace(options, include=())).shortfall
 
 
 @of_one_recording
