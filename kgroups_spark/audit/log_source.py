@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kgroups_spark.audit.options import STATE_LOGS, AuditOptions
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, require_partition_count
 from kgroups_spark.audit.settings import AuditSettings, settle
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.topic_names import CLUSTER, Sighting
@@ -60,13 +60,17 @@ class LogSource:
 def open_source(options: AuditOptions) -> Iterator[LogSource]:
     """The log that the options name; a connection is closed afterwards. Raises KgroupsError."""
     if options.client is None:
-        yield _segments(options)
+        source = _segments(options)
+        require_partition_count(options.offsets_partitions, (log.partition for log in source.logs))
+        yield source
         return
     # Imported here, because kafka-python takes a quarter of a second.
     from kgroups_spark.cluster.cluster import Cluster
 
     with Cluster(options.client) as cluster:
-        yield _live(options, options.client, cluster)
+        source = _live(options, options.client, cluster)
+        require_partition_count(options.offsets_partitions, range(source.offsets_partitions or 0))
+        yield source
 
 
 def _segments(options: AuditOptions) -> LogSource:

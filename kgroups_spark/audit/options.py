@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from kgroups_spark.errors import UsageError
 
 if TYPE_CHECKING:
     from kgroups_spark.client.properties import ClientProperties
@@ -25,6 +27,13 @@ def parse_state_logs(text: str) -> tuple[str, ...]:
         if name not in STATE_LOGS:
             raise ValueError(f"{name!r} is unknown; use {', '.join(STATE_LOGS)} or none")
     return tuple(names)
+
+
+def require_partition_count(count: int | None, partitions: Iterable[int]) -> None:
+    """Raises UsageError if `__consumer_offsets` has more partitions than the given count (None: none was given)."""
+    last = max(partitions, default=-1)
+    if count is not None and last >= count:
+        raise UsageError(f"--offsets-partitions {count}: there is a partition {last}, so there are {last + 1} at least")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.changes import Changes, current_tables
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.options import silent
+from kgroups_spark.audit.options import require_partition_count, silent
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
@@ -102,6 +102,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     """Rebuilds the tables. Raises KgroupsError; then none of its rows count, and the next audit repeats the rebuild."""
     lake = Lake.open(spark, options.lake)
     before = _last_finished(lake)
+    require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
     gone = gone_tables(lake)
     writer_name, why = choose_writer(lake, options.writer)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit import run
+from kgroups_spark.audit.log_source import open_source
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.audit.state_logs import StateLogsResult
+from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS
 from kgroups_spark.decoding.range_progress import RangeProgress
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.state_logs.partition import StateShardRead
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
@@ -261,6 +264,15 @@ def test_partitions_that_the_topic_no_longer_has_are_named(live: Live) -> None:
     audit = nights.night()
     assert "partition 1-2 is no longer in the topic, which has 1: its rows stay" in (audit.audit.notes or ())
     assert not audit.lacks_records  # all that there is was read
+
+
+def test_a_partition_count_below_the_logs_own_is_refused(live: Live) -> None:
+    """A typo, with which nearly all groups would be in the wrong partition."""
+    with pytest.raises(UsageError, match="--offsets-partitions 1: there is a partition 1, so there are 2 at least"):
+        live(**{OFFSETS: two_logs()}).night(offsets_partitions=1, partitions=[0])
+    segments = AuditOptions("lake", [str(SEGMENTS)], offsets_partitions=5)
+    with pytest.raises(UsageError, match="--offsets-partitions 5: there is a partition 7"), open_source(segments):
+        pass
 
 
 def test_a_broker_with_old_metadata_does_not_make_the_log_another_one(live: Live) -> None:

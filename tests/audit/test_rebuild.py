@@ -305,6 +305,11 @@ def test_an_empty_lake_is_rebuilt_and_a_missing_one_is_refused(session, tmp_path
         rebuild(session, tmp_path / "unaudited")
 
 
+def test_a_partition_count_below_the_logs_own_is_refused(local, java):
+    with pytest.raises(UsageError, match="--offsets-partitions 8: there is a partition 8, so there are 9 at least"):
+        rebuild(local, java, offsets_partitions=8)
+
+
 def test_a_missing_table_of_the_log_cannot_be_rebuilt(session, java, logs, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_records")
