@@ -43,8 +43,9 @@ def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
         decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
     """
     _require(frame, topic)
-    whose = F.col("topic") if topic is None and "topic" in frame.columns else F.lit(topic or GROUP_LOG.topic)
-    if "control_type" in frame.columns:
+    names = _names(frame)
+    whose = F.col("topic") if topic is None and "topic" in names else F.lit(topic or GROUP_LOG.topic)
+    if "control_type" in names:
         whose = F.when(F.col("control_type").isNull(), whose)
     schema = StructType([*frame.schema.fields, *COLUMNS.fields])
     return frame.select("*", whose.cast("string").alias(_TOPIC)).mapInArrow(_with_decoded, schema)
@@ -67,5 +68,10 @@ def _require(frame: DataFrame, topic: str | None) -> None:
     for name in ("key", "value"):
         if not isinstance(found := frame.schema[name].dataType, BinaryType | NullType):
             raise UsageError(f"decode needs binary columns key and value; {name} is {found.simpleString()}")
-    if taken := [name for name in COLUMNS.names if name in frame.columns]:
+    if taken := [name for name in COLUMNS.names if name in _names(frame)]:
         raise UsageError(f"the frame has a column {taken[0]} already: rename it, decode makes one of that name")
+
+
+def _names(frame: DataFrame) -> set[str]:
+    """The names of the columns in lower case: Spark finds `Topic` as topic."""
+    return {name.lower() for name in frame.columns}

@@ -61,6 +61,14 @@ def test_undecodable_records_have_a_reason_and_those_of_other_topics_only_nulls(
     assert_df_equality(kgroups_spark.decode(frame), spark.createDataFrame(expected, schema))
 
 
+def test_the_columns_of_the_topic_and_of_control_records_count_in_any_case(spark):
+    key, value = bytearray(b"\0\0\0\2me"), bytearray(6)
+    columns = "Topic string, CONTROL_TYPE string, key binary, value binary"
+    rows = [("__transaction_state", None), ("__transaction_state", "COMMIT"), ("orders", None)]
+    frame = spark.createDataFrame([(*row, key, value) for row in rows], columns)
+    assert [row.transactional_id for row in kgroups_spark.decode(frame).collect()] == ["me", None, None]
+
+
 def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     frame = spark.createDataFrame([(bytearray(b"\0\0\0\2me"), None)], "key binary, value binary")
     (row,) = kgroups_spark.decode(frame, "__transaction_state").collect()
@@ -74,6 +82,7 @@ def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
         ("key binary", None, "there is no value"),
         ("key binary, value string", None, "decode needs binary columns key and value; value is string"),
         ("key binary, value binary, reason string", None, "has a column reason already"),
+        ("key binary, value binary, Reason string", None, "has a column reason already"),
     ],
 )
 def test_unsuitable_frames_and_topics_are_refused(spark, columns, topic, said):
