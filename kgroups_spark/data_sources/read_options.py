@@ -28,11 +28,17 @@ def topics_of(subscribe: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
 
 
-def require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int], int]) -> None:
-    """Raises BadOption if there is no topic, or if offsets are given for another one."""
+def require_subscribed(
+    topics: Sequence[str], starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+) -> None:
+    """Raises BadOption if there is no topic, if offsets are given for another one, or if a partition's start is after
+    its end."""
     if not topics:
         raise BadOption("subscribe names no topic")
-    if others := sorted({topic for each in offsets for topic, _ in each} - set(topics)):
+    for (topic, partition), start in starts.items():
+        if start > (end := ends.get((topic, partition), start)):
+            raise BadOption(f"startingOffsets of {topic}-{partition} is {start}, after endingOffsets, which is {end}")
+    if others := sorted({topic for topic, _ in (*starts, *ends)} - set(topics)):
         raise BadOption(
             f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
         )

@@ -88,8 +88,7 @@ def test_ends_are_fixed_when_the_read_is_planned(cluster: FakeCluster) -> None:
     assert found == [0, 1, 2, 3, 4, 5, 6, 9, 10, 11, 12]
 
 
-@pytest.mark.parametrize("start", range(13))
-@pytest.mark.parametrize("end", [1, 5, 10, 13])
+@pytest.mark.parametrize(("start", "end"), [(start, end) for end in (1, 5, 10, 13) for start in range(end + 1)])
 @pytest.mark.parametrize("min_partitions", ["0", "3", "50"])
 def test_offsets_are_those_asked_for_whatever_the_number_of_tasks(
     cluster: FakeCluster, start: int, end: int, min_partitions: str

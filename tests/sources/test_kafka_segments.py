@@ -202,6 +202,10 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
             {"path": "x", "startingOffsets": '{"__consumer_offset": {"0": 5}}'},
             "__consumer_offset, which subscribe does",
         ),
+        (
+            {"path": "x", "startingOffsets": '{"t": {"3": 9}}', "endingOffsets": '{"t": {"3": 8}}', "subscribe": "t"},
+            "startingOffsets of t-3 is 9, after endingOffsets, which is 8",
+        ),
         ({"path": "x", "subscribe": " , "}, "subscribe names no topic"),
         ({"path": "x", "minPartitions": "many"}, "minPartitions is a number, not 'many'"),
         ({"path": "x", "failOnDataLoss": "no"}, "failOnDataLoss is true or false, not 'no'"),
