@@ -65,8 +65,8 @@ class Lake(ABC, Generic[Answer]):
         """The answer to one query: a pyarrow.Table by DuckDB, a DataFrame by Spark.
 
         A parameter `group` is written in the query as `:group`. It is a str, int, bool, None, datetime with a zone, or
-        a list of str. Raises UsageError for a parameter that the query lacks, KgroupsError for a query that the engine
-        rejects.
+        a list of str. Raises UsageError for a parameter that the query lacks and for a datetime without a zone,
+        KgroupsError for a query that the engine rejects.
 
             >>> lake.sql("SELECT state, member_count FROM groups WHERE group_id = :group", group=GROUP).to_pylist()
             [{'state': 'Stable', 'member_count': 1}]
@@ -84,14 +84,17 @@ class Lake(ABC, Generic[Answer]):
 
     def rows(self, query: str, **parameters: Any) -> Rows:
         """The answer to one query as dicts: times as datetimes with a zone, structs and maps as dicts."""
-        self._require_in(query, parameters)
+        self._require(query, parameters)
         return python_rows(self._reader.arrow(query, parameters))
 
-    def _require_in(self, query: str, parameters: Iterable[str]) -> None:
+    def _require(self, query: str, parameters: Mapping[str, Any]) -> None:
+        """Raises UsageError for a parameter that is not in the query, or is a time that each engine would take to be in
+        another zone."""
         known = parameters_in(query, self._reader.engine)
-        for name in parameters:
+        for name, value in parameters.items():
             if name not in known:
                 raise UsageError(f"parameter {name} is not in the query as :{name}{did_you_mean(name, known)}")
+            _require_zone(name, value)
 
     def ask(self, question: str, **parameters: Any) -> Rows:
         """The answer to one of QUESTIONS, those of the report. Raises UsageError for any other question or parameter.
@@ -130,7 +133,7 @@ class LakeByDuckDb(Lake[pa.Table]):
     _reader: DuckDbReader
 
     def sql(self, query: str, **parameters: Any) -> pa.Table:
-        self._require_in(query, parameters)
+        self._require(query, parameters)
         return self._reader.arrow(query, parameters)
 
 
@@ -141,7 +144,7 @@ class LakeBySpark(Lake["DataFrame"]):
     _reader: SparkReader
 
     def sql(self, query: str, **parameters: Any) -> DataFrame:
-        self._require_in(query, parameters)
+        self._require(query, parameters)
         return self._reader.frame(query, parameters)
 
 
@@ -224,6 +227,7 @@ def run_audit(
     for name, value in (("properties", properties), ("max_bytes_per_second", max_bytes_per_second)):
         if value is not None and not bootstrap_servers:
             raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")
+    is_strict = _flag("strict", strict)
     options = AuditOptions(
         lake=_place(lake),
         segments=[os.fspath(folder) for folder in folders],
@@ -234,12 +238,12 @@ def run_audit(
         partitions=_optional("partitions", partition_values, partitions),
         include=_read("include", option_value(parse_state_logs), include),
         offsets_partitions=_optional("offsets_partitions", partition_count_value, offsets_partitions),
-        full=full,
-        accept_log_change=accept_log_change,
+        full=_flag("full", full),
+        accept_log_change=_flag("accept_log_change", accept_log_change),
         delete_retention_ms=_optional("delete_retention", positive_duration_value, delete_retention),
         max_bytes_per_second=_optional("max_bytes_per_second", byte_count_value, max_bytes_per_second),
         writer=_read("writer", name_value(WRITERS), writer),
-        take_over=take_over,
+        take_over=_flag("take_over", take_over),
         progress=progress,
     )
     from kgroups_spark.audit.run import run_audit as run
@@ -247,7 +251,7 @@ def run_audit(
     from kgroups_spark.storage.s3 import is_s3
 
     summary = run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
-    if strict and summary.lacks_records:
+    if is_strict and summary.lacks_records:
         raise KgroupsError("the audit counts, but some records could not be read or used:", *summary.lines())
     return summary
 
@@ -260,12 +264,23 @@ def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> Cli
 
 def _read(name: str, read: Callable[[str], Value], given: object) -> Value:
     """The value of an argument, by the command line's rules. Raises UsageError, which names the argument."""
-    if isinstance(given, datetime) and given.tzinfo is None:
-        raise UsageError(f"{name}: {given} has no zone: give it one, as in tzinfo=UTC")
+    _require_zone(name, given)
     try:
         return read(_as_typed(given))
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{name}: {error}") from error
+
+
+def _flag(name: str, given: object) -> bool:
+    """Raises UsageError for any other value than True and False: a text such as "false" would be true."""
+    if not isinstance(given, bool):
+        raise UsageError(f"{name} is True or False, not {given!r}")
+    return given
+
+
+def _require_zone(name: str, given: object) -> None:
+    if isinstance(given, datetime) and given.tzinfo is None:
+        raise UsageError(f"{name}: {given} has no zone: give it one, as in tzinfo=UTC")
 
 
 def _optional(name: str, read: Callable[[str], Value], given: object) -> Value | None:

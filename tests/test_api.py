@@ -169,6 +169,8 @@ def test_a_missing_or_unexpected_parameter_is_refused(folder: Path) -> None:
             ask("SELECT :group", group=GROUP, grup=GROUP)
         with pytest.raises(UsageError, match="parameter group is not in the query as :group"):
             ask("SELECT * FROM groups WHERE group_id = ':group'", group=GROUP)
+        with pytest.raises(UsageError, match="ts: 2026-11-16 00:00:00 has no zone: give it one"):
+            ask("SELECT * FROM groups_as_of(:ts)", ts=datetime(2026, 11, 16))
 
 
 def test_parameters_are_found_outside_the_quotes_and_comments_of_each_dialect() -> None:
@@ -262,6 +264,10 @@ def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
         ({"writer": "sparc"}, "writer: 'sparc' is unknown; did you mean spark?"),
         ({"max_bytes_per_second": "20m"}, "max_bytes_per_second needs a live cluster: give bootstrap_servers"),
         ({"properties": {}}, "properties needs a live cluster"),
+        ({"full": "false"}, "full is True or False, not 'false'"),
+        ({"accept_log_change": "no"}, "accept_log_change is True or False, not 'no'"),
+        ({"take_over": 1}, "take_over is True or False, not 1"),
+        ({"strict": None}, "strict is True or False, not None"),
     ],
     ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
 )
