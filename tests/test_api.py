@@ -115,6 +115,9 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
     query = "SELECT group_id, state FROM groups WHERE group_type = :type ORDER BY group_id"
     answers = by_spark.sql(query, type="classic").toArrow(), by_duckdb.sql(query, type="classic")
     assert answers[0].to_pylist() == answers[1].to_pylist() == by_spark.rows(query, type="classic")
+    in_list = "SELECT count(*) AS n FROM groups WHERE array_contains(:names, group_id)"
+    for names in ([GROUP], []):
+        assert by_spark.rows(in_list, names=names) == by_duckdb.rows(in_list, names=names) == [{"n": len(names)}]
     with pytest.raises(KgroupsError, match="this is not one query"):
         by_spark.sql("DROP TABLE groups")
     # Views of the same name: both lakes are in one session.

@@ -19,6 +19,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, SqlError
@@ -157,7 +158,7 @@ class SparkQueries:
         if kind in _AROUND_A_QUERY:
             # Spark runs it at once.
             self._require_of_lake(self._analysed(parsed))
-        frame = self._spark.sql(text, args=dict(parameters))
+        frame = self._spark.sql(text, args={name: _argument(value) for name, value in parameters.items()})
         if kind in _OF_EVERYTHING:
             column, names = _OF_EVERYTHING[kind]
             is_ours = frame[column].isin(*sorted(names))
@@ -183,6 +184,11 @@ class SparkQueries:
                 is_known = name in _RELATIONAL or (name.startswith(_EXPRESSIONS) and name not in _NOT_OF_SPARK)
             if not is_known:
                 raise _refused(name)
+
+
+def _argument(value: object) -> object:
+    """A parameter for Spark, which finds no type for the elements of an empty list."""
+    return F.array() if value == [] else value
 
 
 def _introduced(kind: str, node: JavaObject) -> Iterator[str]:
