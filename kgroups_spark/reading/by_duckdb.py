@@ -131,7 +131,7 @@ def _path(location: str) -> str:
 
 @contextmanager
 def _delta_refusal(location: str) -> Iterator[None]:
-    """Within the block, raises KgroupsError for a lake that deltalake cannot read."""
+    """Within the block, raises KgroupsError for a lake that deltalake cannot read, or that lacks a file."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -141,6 +141,11 @@ def _delta_refusal(location: str) -> Iterator[None]:
         reason = " ".join(str(error).split())
         raise KgroupsError(
             f"the lake at {location} cannot be read without Spark: {reason}; --engine spark reads it"
+        ) from error
+    except OSError as error:
+        raise KgroupsError(
+            f"the lake at {location} cannot be read: {' '.join(str(error).split())}; if maintenance has deleted files "
+            "since the lake was opened, open it again"
         ) from error
 
 

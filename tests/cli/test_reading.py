@@ -145,6 +145,16 @@ def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, name: str) -> No
         opened(lake).rows("groups")
 
 
+def test_a_file_that_is_gone_since_the_lake_was_opened_is_reported_in_one_line(tmp_path: Path) -> None:
+    reader = opened(write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})}))
+    for name in ("groups", "audits"):
+        (file,) = (tmp_path / "lake" / name).glob("*.parquet")
+        file.unlink()
+    for read in (lambda: reader.rows("groups"), lambda: reader.last_audit, lambda: reader.rows("log_totals")):
+        with pytest.raises(KgroupsError, match=r"^the lake at .* cannot be read: .* not found .*open it again$"):
+            read()
+
+
 def test_a_table_that_spark_cannot_read_is_reported_in_one_line() -> None:
     """For example because its log ends within a line: DuckDB's reader then leaves the lake to Spark."""
 
