@@ -113,6 +113,11 @@ class DuckDbLake:
                 self._datasets[name] = table.to_pyarrow_dataset(schema=schema)
         return self._datasets[name]
 
+    @property
+    def missing_tables(self) -> list[str]:
+        """The tables that the lake's older layout lacks."""
+        return [name for name, table in self._tables.items() if table is None and self._layout < LAKE_VERSION]
+
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """Rows of a table, without DuckDB. Files and row groups without a row that meets the conditions are not read,
         nor are other columns (`columns` None: all are read)."""

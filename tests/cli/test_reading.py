@@ -114,7 +114,7 @@ def test_a_lake_whose_first_audit_has_not_finished_is_empty(tmp_path: Path) -> N
         _ = reader.last_audit
 
 
-def test_a_lake_of_an_older_layout_lacks_tables_and_columns(tmp_path: Path) -> None:
+def test_a_lake_of_an_older_layout_lacks_tables_and_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables = tables_of("kip848-4.3")
     shorter = tables["topics"].drop_columns(["source"])
     lake = write_lake(
@@ -125,6 +125,10 @@ def test_a_lake_of_an_older_layout_lacks_tables_and_columns(tmp_path: Path) -> N
     assert reader.rows("findings") == reader.sql("SELECT * FROM findings") == []
     assert len(reader.rows("topics")) == shorter.num_rows > 0
     assert {row["source"] for row in reader.rows("topics")} == {None}
+    assert main(["groups", "--lake", lake]) == 0
+    assert "made this lake, without findings: answers from these tables are empty until" in capsys.readouterr().err
+    assert main(["groups", "--lake", write_lake(tmp_path / "present", {"audits": ledger({})})]) == 0
+    assert "made this lake" not in capsys.readouterr().err
 
 
 def test_a_deleted_table_of_the_present_layout_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
