@@ -34,7 +34,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.failures import reported_in_one_line
-from kgroups_spark.lake.gone import gone_tables, make_again
+from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger
@@ -72,6 +72,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     writer_name, why = choose_writer(lake, options.writer)
     _require_log_of(lake.without_memory(), source, options)
     gone = gone_tables(lake)
+    require_newest(lake)
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         before = claim.before

@@ -28,7 +28,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.gone import gone_tables, make_again
+from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.unfinished import clear_up
@@ -104,6 +104,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     before = _last_finished(lake)
     require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
     gone = gone_tables(lake)
+    require_newest(lake, rebuilds=True)
     writer_name, why = choose_writer(lake, options.writer)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:

@@ -22,6 +22,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.known_times import known_times
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.gone import require_newest
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
@@ -79,6 +80,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     repeated."""
     require_vacuum_allowed(options.vacuum_ms)
     lake = Lake.open(spark, options.lake)
+    require_newest(lake)
     if options.dry_run:
         return _foreseen(lake, options)
     writer_name, why = choose_writer(lake, options.writer)

@@ -22,6 +22,7 @@ import pyarrow.dataset
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.lake.ledger_sums import ledger_sums
+from kgroups_spark.lake.lost_versions import lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -73,7 +74,7 @@ class DuckDbLake:
         self._layout = layout = lake_version_in(ledger.metadata().configuration)
         require_known_version(location, layout)
         _require_readable(ledger, "audits")
-        self.audit_id = _last_finished(ledger)
+        self.audit_id, added = _last_finished(ledger)
         older = _table(location, OLDER_CHECKPOINTS, storage_options) if layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         for name, table in (*others.items(), (OLDER_CHECKPOINTS, older)):
@@ -82,6 +83,9 @@ class DuckDbLake:
                 _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
         self._older_checkpoints = older
+        there = {name: table for name, table in others.items() if table is not None}
+        newest = {name: _newest_audit(table) for name, table in there.items()}
+        self._lost = lost_versions(added, self.audit_id, newest, lambda name: not there[name].file_uris())
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
@@ -96,8 +100,10 @@ class DuckDbLake:
 
     def table(self, name: str) -> pa.dataset.Dataset:
         """All of the table's rows, including replaced ones. Columns missing in a lake of an older layout are null,
-        missing tables are empty. Raises KgroupsError for a deleted table, DeltaProtocolError for one that deltalake
-        cannot return as files."""
+        missing tables are empty. Raises KgroupsError for a deleted table and for one whose log has lost its newest
+        version, DeltaProtocolError for one that deltalake cannot return as files."""
+        if name in self._lost:
+            raise version_lost(self.location, name)
         if name not in self._datasets:
             table, schema, older = self._tables[name], arrow_schema(name), self._older_checkpoints
             if name == CHECKPOINTS and older is not None:
@@ -253,8 +259,10 @@ def _table(location: str, name: str, storage_options: dict[str, str] | None) -> 
     return DeltaTable(path, storage_options=storage_options)
 
 
-def _last_finished(ledger: DeltaTable) -> int:
-    """The number of the last finished audit; 0: none has finished. Opens only the newest files of the ledger."""
+def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
+    """The number of the last finished audit (0: none has finished), and of the rows that it added to each table. Opens
+    only the newest files of the ledger."""
+    added: dict[int, pa.Scalar] = {}
     files = pa.table(ledger.get_add_actions(flatten=True)).to_pydict()
     newest = dict(zip(files["path"], files.get("max.audit_id", ()), strict=False))
 
@@ -263,11 +271,19 @@ def _last_finished(ledger: DeltaTable) -> int:
         return math.inf if number is None else float(number)
 
     def finished_in(file: pa.dataset.Fragment) -> list[int]:
-        numbers: list[int] = file.to_table(columns=["audit_id"], filter=IS_FINISHED)["audit_id"].to_pylist()
+        rows = file.to_table(columns=["audit_id", "rows_added"], filter=IS_FINISHED)
+        numbers: list[int] = rows["audit_id"].to_pylist()
+        added.update(zip(numbers, rows["rows_added"], strict=True))
         return numbers
 
     fragments = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).get_fragments()
-    return since_last_finished(fragments, newest_audit, finished_in)[0]
+    last, _ = since_last_finished(fragments, newest_audit, finished_in)
+    return last, dict(added[last].as_py() or ()) if last else {}
+
+
+def _newest_audit(table: DeltaTable) -> int:
+    """The number of the newest audit that wrote to the loaded version; 0: none has."""
+    return max(table.transaction_version(app_id) or 0 for app_id in APP_IDS)
 
 
 def _require_plain_path(location: str) -> None:
@@ -299,7 +315,7 @@ def _go_back_to(table: DeltaTable, audit_id: int) -> None:
     KgroupsError if the table's log no longer has it."""
     from deltalake.exceptions import DeltaError
 
-    while any((table.transaction_version(app_id) or 0) > audit_id for app_id in APP_IDS):
+    while _newest_audit(table) > audit_id:
         try:
             table.load_as_version(table.version() - 1)
         except DeltaError as error:

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from kgroups_spark.lake.lake import table_properties
-from kgroups_spark.lake.last_finished import APP_ID
+from kgroups_spark.lake.last_finished import APP_ID, FINISHED
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.terminal.output import plain_value
@@ -26,13 +26,16 @@ AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 
 
 def write_lake(path: Path, tables: Mapping[str, pa.Table], *, layout: int = LAKE_VERSION, without: str = "") -> str:
-    """Writes every table but `without`; those that are not given are empty. Returns the lake's location."""
+    """Writes every table but `without`, as the last finished audit; those that are not given are empty. Returns the
+    lake's location."""
+    audits = tables.get("audits", arrow_schema("audits").empty_table())
+    audit_id = pc.max(audits.filter(pc.field("status") == FINISHED)["audit_id"]).as_py() or 1
     for name in TABLES:
         if name != without:
             rows = tables.get(name, arrow_schema(name).empty_table())
             create(path, name, rows.schema, table_properties(TABLES[name]) | {LAKE_VERSION_PROPERTY: str(layout)})
             if name in tables:
-                add(path, name, rows, audit_id=1)
+                add(path, name, rows, audit_id=audit_id)
     return str(path)
 
 

@@ -1,0 +1,44 @@
+"""Tables whose logs have lost their newest version.
+
+Delta reads a log up to its last file. If that file is lost, the table is as it was before, without an error. But each
+log has the number of the audit that wrote to it last, which shows the loss in two ways:
+
+    the ledger   counts the rows that the last finished audit added to each table
+    other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kgroups_spark.errors import KgroupsError
+
+_CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics")
+_DECIDED = ("offset_expiry", "group_expiry", "previous_offset_expiry")
+_OF_STATE_LOGS = ("share_partitions", "share_batches", "transactional_ids")
+# Tables that are rewritten together, and the tables that then are at least as new: expiry is also decided alone.
+_TOGETHER = ((_CURRENT, (*_CURRENT, *_DECIDED)), (_DECIDED, _DECIDED), (_OF_STATE_LOGS, _OF_STATE_LOGS))
+
+
+def lost_versions(
+    added: Mapping[str, int], audit_id: int, newest: Mapping[str, int], is_empty: Callable[[str], bool]
+) -> set[str]:
+    """The tables whose logs end too early.
+
+    `added`: the number of rows that the last finished audit, `audit_id`, added to each table. `newest`: the number of
+    the newest audit in each table's log, 0: it has none, because the table is new or a copy by other software.
+    """
+    lost = {name for name in added.keys() & newest.keys() if added[name] and newest[name] < audit_id}
+    lost -= {name for name in lost if not newest[name] and not is_empty(name)}
+    for together, as_new in _TOGETHER:
+        rewritten = max(newest.get(name, 0) for name in together)
+        lost |= {name for name in as_new if 0 < newest.get(name, 0) < rewritten and not is_empty(name)}
+    return lost
+
+
+def version_lost(location: str, name: str) -> KgroupsError:
+    """The error of a reader, and of an audit that would go on from an older version."""
+    return KgroupsError(
+        f"the lake at {location} has lost the newest version of table {name} (a file in {name}/_delta_log): restore "
+        "it; or kgroups rebuild makes it again if the other tables have its rows"
+    )
