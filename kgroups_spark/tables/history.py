@@ -112,8 +112,15 @@ TRANSACTION_MARKERS = pa.schema(
             BIGINT,
             "The producer's first transactional record after its previous marker; null: none",
         ),
-        column("offset_count", INT, "Offsets in the transaction; null: neither committed nor aborted"),
-        column("group_ids", array(STRING), "Groups whose offsets were in it; null: neither committed nor aborted"),
+        column(
+            "offset_count",
+            INT,
+            "Offsets in the transaction, without those in quarantine when the marker was read; null: neither committed "
+            "nor aborted",
+        ),
+        column(
+            "group_ids", array(STRING), "Groups whose offsets were counted in it; null: neither committed nor aborted"
+        ),
     ]
 )
 

@@ -9,8 +9,8 @@
 -- duration_ms: From started_timestamp to ended_timestamp; null: one is unknown
 -- outcome: committed or aborted; null: open
 -- marker_offset: Log offset of its marker; null: open
--- group_ids: Groups whose offsets were in it
--- offset_count: Offsets in it
+-- group_ids: Groups whose offsets were counted in it
+-- offset_count: Offsets in it, without those in quarantine when the marker was read (offset_history has them if they were decoded later)
 -- transactional_id: transactional.id of the producer; null: __transaction_state was not read, or does not have it
 
 WITH ended AS (
