@@ -44,7 +44,8 @@ COMMAND = """
     sys.argv = ["kgroups", "dump", "x"]
     cli.entry_point()
 """
-WAITS = "print('ready', flush=True); time.sleep(600)"
+# Many short calls: a signal between the last look of Python and the beginning of a call does not end that call.
+WAITS = "print('ready', flush=True); [time.sleep(0.1) for _ in range(6000)]"
 
 
 def command(work: str) -> str:
@@ -79,7 +80,7 @@ def test_a_second_signal_does_not_wait() -> None:
             f"    {WAITS}",
             "except KeyboardInterrupt:",
             "    print('cleaning up', flush=True)",
-            "    time.sleep(600)",
+            "    [time.sleep(0.1) for _ in range(6000)]",
         ]
     )
     process = start(command(work))
@@ -97,10 +98,10 @@ def test_a_signal_swallowed_by_a_finalizer_is_raised_again() -> None:
             "class Slow:",
             "    def __del__(self):",
             "        print('ready', flush=True)",
-            "        time.sleep(600)",
+            "        [time.sleep(0.1) for _ in range(6000)]",
             "slow = Slow()",
             "del slow",
-            "time.sleep(600)",
+            "[time.sleep(0.1) for _ in range(6000)]",
         ]
     )
     process = start(command(work))
@@ -117,7 +118,7 @@ def test_a_signal_while_the_commands_are_loaded_is_one_line() -> None:
             def find_spec(self, name, path=None, target=None):
                 if name == "kgroups_spark.commands":
                     print("ready", flush=True)
-                    time.sleep(600)
+                    [time.sleep(0.1) for _ in range(6000)]
 
         sys.meta_path.insert(0, Slow())
         from kgroups_spark.entry import entry_point
@@ -139,7 +140,7 @@ def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
             while True:
                 try:
                     print(say, flush=True)
-                    time.sleep(600)
+                    [time.sleep(0.1) for _ in range(6000)]
                 except KeyboardInterrupt as asked:
                     going_on(asked)
                     say = "again"
@@ -215,7 +216,7 @@ def test_a_signal_after_the_work_ends_the_process_silently() -> None:
 
         def last():
             print("ready", flush=True)
-            time.sleep(600)
+            [time.sleep(0.1) for _ in range(6000)]
 
         atexit.register(last)
         dump.run = lambda arguments: 0
@@ -239,7 +240,7 @@ ARRIVES = """
         try:
             try:
                 print("ready", flush=True)
-                time.sleep(600)
+                [time.sleep(0.1) for _ in range(6000)]
             finally:
                 ended.wait(600)  # as PySpark for the end of a job
                 raise RuntimeError("the job was cancelled")

@@ -191,6 +191,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def instead(location: str, command: str) -> Any:
         asked.append(location)
+        return argparse.Namespace(missing_tables=[])
 
     monkeypatch.setattr("kgroups_spark.reading.open_lake.open_by_spark", instead)
     return asked
