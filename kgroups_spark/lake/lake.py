@@ -156,7 +156,7 @@ class Lake:
         schema = TABLES[name].schema
         if not paths:
             return self.spark.createDataFrame([], schema)
-        rows = self.spark.read.schema(schema).parquet(*paths)
+        rows = parquet_of(self.spark, schema, paths)
         return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))
 
     def rows(
@@ -264,6 +264,11 @@ def rows_where(rows: DataFrame, conditions: Iterable[Condition]) -> DataFrame:
     for each in conditions:
         rows = rows.where(each.of(F.col(each.column), F.lit))
     return rows
+
+
+def parquet_of(spark: SparkSession, schema: StructType, paths: Iterable[str]) -> DataFrame:
+    """The rows of these files. Spark takes paths for globs by default, and a lake's folder may be named `{a}`."""
+    return spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
 
 
 def table_properties(table: Table) -> dict[str, str]:

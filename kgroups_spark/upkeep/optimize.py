@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import named_if_lost
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Lake, parquet_of
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.store import ChangedMeanwhile, TableFile
 from kgroups_spark.lake.writer import LakeWriter
@@ -110,7 +110,7 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
     """
     log = writer.lake.table(name)
     files_in_full = [f"{log.path}/{unquote(file.path)}" for file in files]
-    rows = writer.lake.spark.read.schema(TABLES[name].schema).parquet(*files_in_full)
+    rows = parquet_of(writer.lake.spark, TABLES[name].schema, files_in_full)
     parts = parts_of(in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
     missing = total_rows(files) - sum(part.records for part in parts)
     if missing:

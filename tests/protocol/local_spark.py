@@ -147,8 +147,9 @@ class Reader:
         return Reader(self._store)
 
     def option(self, name: str, value: int) -> Reader:
-        assert name == "versionAsOf"
-        self._version = value
+        assert name in ("versionAsOf", "__globPaths__")
+        if name == "versionAsOf":
+            self._version = value
         return self
 
     def load(self, path: str) -> LocalFrame:
