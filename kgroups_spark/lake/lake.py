@@ -242,8 +242,10 @@ class Lake:
         an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"
         names = self.place.names()
         require_nothing_else(self.location, names, an_empty_one)
-        # An unfinished creation leaves empty tables. The rows of a lake without ledger would count again.
-        if any(self.place.has(name) and self.table(name).files() for name in TABLES if name in names):
+        # An unfinished creation leaves empty tables. The rows of a lake without ledger would count again. With a ledger
+        # by now, another process has created the lake meanwhile.
+        has_rows = any(self.place.has(name) and self.table(name).files() for name in TABLES if name in names)
+        if has_rows and not self.exists():
             raise UsageError(
                 f"the lake at {self.location} has lost its table audits, which cannot be rebuilt: restore it, or name "
                 f"{an_empty_one}"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import Chosen
@@ -206,3 +208,12 @@ def test_a_lake_that_has_lost_its_ledger_is_not_taken_for_a_new_one() -> None:
         UsageError, match="has lost its table audits, which cannot be rebuilt: restore it, or name a new"
     ):
         audited.night(files, How())
+
+
+def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_ledger() -> None:
+    files = dense_log(1, 5)
+    audited = audit(files)
+    exists = iter([False])  # the other one creates it, and adds rows, after this look
+    with mock.patch.object(Lake, "exists", lambda lake: next(exists, True)):
+        audited.night(files, How())
+    assert [night.audit.audit_id for night in audited.nights] == [1, 2]
