@@ -78,7 +78,7 @@ CONTRACT_COLUMNS = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups pending`."""
     add_lake_option(parser)
-    parser.add_argument("--hanging", action="store_true", help="only transactions open longer than the maximum timeout")
+    parser.add_argument("--hanging", action="store_true", help="only hanging transactions")
     parser.add_argument(
         "--max-transaction-timeout",
         type=duration_value,
