@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
+from kgroups_spark.counts import counted
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
@@ -88,16 +89,15 @@ class Changes:
         if self.moved:
             moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_REPORTED)]
             others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_REPORTED))
-            yield f"states changed: {', '.join(moves)}{f', {others:,} others' if others else ''}"
+            moves += [counted(others, "other")] if others else []
+            yield f"states changed: {', '.join(moves)}"
 
     def _sizes(self) -> Iterator[str]:
-        for difference, what in (
-            (self.members, "members"),
-            (self.offsets, "committed offsets"),
-            (self.expiring, "expiring"),
-        ):
+        for difference, noun in ((self.members, "member"), (self.offsets, "committed offset")):
             if difference:
-                yield f"{difference:+,} {what}"
+                yield f"{'+' if difference > 0 else '-'}{counted(abs(difference), noun)}"
+        if self.expiring:
+            yield f"{self.expiring:+,} expiring"
 
 
 def _groups(count: int) -> str:

@@ -46,7 +46,7 @@ def test_a_night_is_reported_in_a_few_lines():
         "  current state: 0 groups (3 members), 4 committed offsets, 0 offsets pending in 0 open transactions",
         "  0 offsets will expire at the brokers' next check (as of 2026-11-19 23:59:00 UTC, retention 7d (default), "
         "rules of Kafka 4.3)",
-        "  since audit 6: 1 group is new (c); 1 group is gone (b); states changed: 1 Stable to Empty; +1 members; "
+        "  since audit 6: 1 group is new (c); 1 group is gone (b); states changed: 1 Stable to Empty; +1 member; "
         "+4 committed offsets; -1 expiring",
         "  ledger: audit 7 finished 2026-11-20 01:00:12 UTC after 12.0 s; rows added: group_records 10, "
         "offset_commits 100",
@@ -92,8 +92,10 @@ def test_many_changes_are_summed_up():
     changes = replace(Changes.between(1, CurrentTables(), now), moved=moved)
     assert list(changes.lines()) == [
         "since audit 1: 5 groups are new (group-0, group-1, group-2 and 2 more); "
-        "states changed: 9 Stable to Empty, 5 Empty to Stable, 2 Empty to Dead, 1 others"
+        "states changed: 9 Stable to Empty, 5 Empty to Stable, 2 Empty to Dead, 1 other"
     ]
+    one = replace(Changes.between(1, NOW, NOW), members=1, offsets=-1, expiring=1)
+    assert list(one.lines()) == ["since audit 1: +1 member; -1 committed offset; +1 expiring"]
 
 
 def planned(*read_before):
