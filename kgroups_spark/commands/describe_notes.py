@@ -74,7 +74,7 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
     moment = format_time(removal.offsets_as_of)
     group = shell_option("--group", description.group_id)
     command = f"kgroups export-offsets --lake {shell_word(reader.location)} {group} --as-of {moment}"
-    lines += [f"To restore its last offsets: {command} --output offsets.csv"]
+    lines += ["To restore its last offsets:", f"  {command} --output offsets.csv"]
     if not arguments.state:
         what = "its last members" if arguments.members else "what it had"
         lines.append(f"Below: {what}, before the removal.")

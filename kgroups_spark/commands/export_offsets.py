@@ -311,14 +311,14 @@ def _how_to_import(
 ) -> list[str]:
     """Kafka's command, and its effect on the offsets."""
     when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
-    lines = [f"{counted(exported.offsets, 'offset')} of {counted(exported.groups, 'group')} ({when})"]
+    lines = [f"{counted(exported.offsets, 'offset')} of {counted(exported.groups, 'group')} ({when}); to import:"]
     file = shell_word(arguments.output or "FILE")
     for tool, first, count in exported.by_tool():
         # Groups are named one by one, because --all-groups would miss deleted groups.
         named = " ".join(f"--group {shell_word(group)}" for group in first)
         more = f" --group ... ({count - len(first):,} more)" if count > len(first) else ""
         lines.append(
-            f"to import: {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} --dry-run"
+            f"  {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} --dry-run"
         )
     lines.append(
         "then use --execute instead of --dry-run. This works only while the group has no members; the tool moves "

@@ -486,6 +486,12 @@ def test_a_removal_without_events_has_an_unknown_cause(kgroups: Any) -> None:
     assert "removed 2001-09-09 01:46:44 UTC, the cause is unknown, as the lake has no events of that time" in err
 
 
+def test_the_command_that_restores_a_deleted_group_can_be_copied(kgroups: Any) -> None:
+    _, _, err = kgroups("describe --group ab-test-17")
+    (command,) = (line for line in err.splitlines() if "export-offsets" in line)
+    assert command.startswith("  kgroups export-offsets --lake ") and command.endswith(" --output offsets.csv")
+
+
 def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
     code, out, err = kgroups("export-offsets --group nightly-settlement")
     expected = story().sql(
@@ -493,9 +499,10 @@ def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
     )
     assert code == 0
     assert out.splitlines() == sorted(f"payments,{row['partition']},{row['committed_offset']}" for row in expected)
+    # A terminal breaks no indented line: commands can be copied.
     assert (
-        "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --group nightly-settlement --reset-offsets "
-        "--from-file FILE --dry-run" in err
+        "\n  kafka-consumer-groups.sh --bootstrap-server HOST:PORT --group nightly-settlement --reset-offsets "
+        "--from-file FILE --dry-run\n" in err
     )
     _, out, _ = kgroups("export-offsets --group nightly-settlement --group one-off-export --topic payments:0")
     assert [line.split(",")[:3] for line in out.splitlines()] == [["nightly-settlement", "payments", "0"]]
