@@ -1,5 +1,6 @@
 """One line on stderr with the progress of long work."""
 
+import os
 import sys
 import textwrap
 import time
@@ -14,10 +15,10 @@ _SECONDS_BETWEEN_LINES = 5.0  # where lines are not overwritten: in a log file, 
 
 class Progress:
     """Call it with the current step. A terminal shows one line, which is overwritten; it may wrap, because nothing is
-    cut. Elsewhere a line is printed now and then."""
+    cut. Elsewhere, and on a terminal without control sequences, a line is printed now and then."""
 
     def __init__(self) -> None:
-        self._on_terminal = sys.stderr.isatty()
+        self._on_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._next_line = 0.0
         self._lines = 1
 

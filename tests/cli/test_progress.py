@@ -39,6 +39,7 @@ def test_a_narrow_terminal_shows_every_step_in_full(width: int, monkeypatch: pyt
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
     progress = Progress()
     for step in ("asking for the ends of 12,345 topics", "drawing", "saving the state of 50 partitions"):
         progress(step)
@@ -47,3 +48,13 @@ def test_a_narrow_terminal_shows_every_step_in_full(width: int, monkeypatch: pyt
         assert all(len(line) < width for line in lines)
     progress.done()
     assert screen(out.getvalue()) == [""]
+
+
+def test_a_terminal_without_control_sequences_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("TERM", "dumb")
+    progress = Progress()
+    progress("drawing")
+    progress.done()
+    assert out.getvalue() == "drawing\n"
