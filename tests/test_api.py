@@ -107,6 +107,9 @@ def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None
     run_examples(text, {"kgroups_spark": kgroups_spark}, "docs/python.md")
 
 
+NO_ZONE = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.session.timeZone": "Asia/Tokyo"}
+
+
 def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
     by_duckdb, by_spark = kgroups_spark.open_lake(folder / "lake"), kgroups_spark.open_lake(folder / "lake", spark)
     assert by_spark.location == by_duckdb.location
@@ -118,6 +121,19 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
     in_list = "SELECT count(*) AS n FROM groups WHERE array_contains(:names, group_id)"
     for names in ([GROUP], []):
         assert by_spark.rows(in_list, names=names) == by_duckdb.rows(in_list, names=names) == [{"n": len(names)}]
+    # In a session where TIMESTAMP has no zone, a view's moments would be taken to be in the session's zone.
+    as_of = "SELECT known_as_of(:ts) AS known, count(*) AS n FROM groups_as_of(:ts)"
+    [known] = by_duckdb.rows("SELECT begins FROM known_history")
+    for name, value in NO_ZONE.items():
+        spark.conf.set(name, value)
+    try:
+        elsewhere = kgroups_spark.open_lake(folder / "lake", spark)
+        for seconds in (-1, 3):
+            ts = known["begins"] + timedelta(seconds=seconds)
+            assert elsewhere.rows(as_of, ts=ts) == by_duckdb.rows(as_of, ts=ts)
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
     with pytest.raises(KgroupsError, match="this is not one query"):
         by_spark.sql("DROP TABLE groups")
     # Views of the same name: both lakes are in one session.

@@ -35,6 +35,8 @@ SETTINGS = {
     # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on, so Spark
     # reports all of them as unbound. With this setting they are bound after the parser, as in earlier releases.
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+    # In the SQL of our views and functions a TIMESTAMP has a zone. A view keeps the settings with which it was made.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
 _CATALYST = "org.apache.spark.sql.catalyst."
