@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
+from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.number_ranges import number_ranges
@@ -110,7 +111,8 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
             nearest = (
-                did_you_mean(group, names) or f"; it has {len(names):,} others, kgroups groups lists the current ones"
+                did_you_mean(group, names)
+                or f"; it has {counted(len(names), 'other')}, kgroups groups lists the current ones"
             )
             raise KgroupsError(f"no group {group!r} in the log ({reader.known_as_of()}){nearest}")
 
