@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
     """The lake of --lake, opened by the engine of --engine. Raises UsageError if there is none, before Spark starts.
-    Tells the user about tables that an older lake lacks."""
+    Prints the names of tables that an older lake lacks."""
     reader = _opened(arguments)
     missing = [name for name in reader.missing_tables if TABLES[name].kind != "internal"]
     if missing:
