@@ -70,9 +70,11 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     settings = source.settings
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
-    _require_log_of(lake.without_memory(), source, options)
+    before_claim = lake.without_memory()
+    last = Ledger(before_claim).last_finished()
+    _require_log_of(before_claim, last, source, options)
     gone = gone_tables(lake)
-    require_newest(lake)
+    require_newest(before_claim, last)
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         before = claim.before
@@ -108,9 +110,8 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated))])
 
 
-def _require_log_of(lake: Lake, source: LogSource, options: AuditOptions) -> None:
+def _require_log_of(lake: Lake, last: AuditRow | None, source: LogSource, options: AuditOptions) -> None:
     """Refuses another cluster's log, before a number is claimed."""
-    last = Ledger(lake).last_finished()
     if last is not None:
         readings = _readings(lake, last, options)
         plan_audit(source.logs, last, full=options.full, readings=readings).require_readable()

@@ -104,7 +104,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     before = _last_finished(lake)
     require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
     gone = gone_tables(lake)
-    require_newest(lake, rebuilds=True)
+    require_newest(lake, before, rebuilds=True)
     writer_name, why = choose_writer(lake, options.writer)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:

@@ -8,7 +8,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_IDS
-from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.lost_versions import lost_versions, version_lost
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
@@ -32,13 +32,13 @@ def gone_tables(lake: Lake) -> list[str]:
     return gone
 
 
-def require_newest(lake: Lake, *, rebuilds: bool = False) -> None:
-    """Raises KgroupsError for a table that lacks rows of the last finished audit, because its log has lost its newest
-    version: after the next audit nothing would show it. `rebuilds`: only for a table that cannot be rebuilt."""
-    last = Ledger(lake).last_finished()
+def require_newest(lake: Lake, last: AuditRow | None, *, rebuilds: bool = False) -> None:
+    """Raises KgroupsError for a table that lacks rows of the last finished audit (None: none has finished), because its
+    log has lost its newest version: after the next audit nothing would show it. `rebuilds`: only for a table that
+    cannot be rebuilt."""
     if last is None:
         return
-    added = {name: rows for name, rows in (last.rows_added or {}).items() if lake.place.has(name)}
+    added = {name: rows for name, rows in (last.rows_added or {}).items() if rows and lake.place.has(name)}
     newest = {name: max(lake.table(name).last_transaction(app_id) or 0 for app_id in APP_IDS) for name in added}
     for name in lost_versions(added, last.audit_id, newest, lambda name: not lake.table(name).files()):
         if name in NOT_REBUILT or not rebuilds:

@@ -28,8 +28,11 @@ def lost_versions(
     `added`: the number of rows that the last finished audit, `audit_id`, added to each table. `newest`: the number of
     the newest audit in each table's log, 0: it has none, because the table is new or a copy by other software.
     """
-    lost = {name for name in added.keys() & newest.keys() if added[name] and newest[name] < audit_id}
-    lost -= {name for name in lost if not newest[name] and not is_empty(name)}
+    lost = {
+        name
+        for name in added.keys() & newest.keys()
+        if added[name] and newest[name] < audit_id and (newest[name] or is_empty(name))
+    }
     for together, as_new in _TOGETHER:
         rewritten = max(newest.get(name, 0) for name in together)
         lost |= {name for name in as_new if 0 < newest.get(name, 0) < rewritten and not is_empty(name)}

@@ -80,7 +80,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     repeated."""
     require_vacuum_allowed(options.vacuum_ms)
     lake = Lake.open(spark, options.lake)
-    require_newest(lake)
+    require_newest(lake, Ledger(lake).last_finished())
     if options.dry_run:
         return _foreseen(lake, options)
     writer_name, why = choose_writer(lake, options.writer)

@@ -77,14 +77,13 @@ class DuckDbLake:
         self.audit_id, added = _last_finished(ledger)
         older = _table(location, OLDER_CHECKPOINTS, storage_options) if layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
-        for name, table in (*others.items(), (OLDER_CHECKPOINTS, older)):
-            if table is not None:
-                _require_readable(table, name)
-                _go_back_to(table, self.audit_id)
+        there = {name: table for name, table in {**others, OLDER_CHECKPOINTS: older}.items() if table is not None}
+        newest = {}
+        for name, table in there.items():
+            _require_readable(table, name)
+            newest[name] = _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
         self._older_checkpoints = older
-        there = {name: table for name, table in others.items() if table is not None}
-        newest = {name: _newest_audit(table) for name, table in there.items()}
         self._lost = lost_versions(added, self.audit_id, newest, lambda name: not there[name].file_uris())
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
@@ -281,11 +280,6 @@ def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
     return last, dict(added[last].as_py() or ()) if last else {}
 
 
-def _newest_audit(table: DeltaTable) -> int:
-    """The number of the newest audit that wrote to the loaded version; 0: none has."""
-    return max(table.transaction_version(app_id) or 0 for app_id in APP_IDS)
-
-
 def _require_plain_path(location: str) -> None:
     """Raises DeltaError for a folder that deltalake (1.6) does not find or confuses with another: in a folder's name it
     reads %20 as a blank, and a backslash as a slash."""
@@ -310,13 +304,14 @@ def _require_readable(table: DeltaTable, name: str) -> None:
         raise DeltaProtocolError(f"table {name} has lost its property {STATISTICS}")
 
 
-def _go_back_to(table: DeltaTable, audit_id: int) -> None:
-    """Loads the newest version to which no later audit has committed, as LakeAsOfAudit does with Spark. Raises
-    KgroupsError if the table's log no longer has it."""
+def _go_back_to(table: DeltaTable, audit_id: int) -> int:
+    """Loads the newest version to which no later audit has committed, as LakeAsOfAudit does with Spark; returns the
+    number of the newest audit in it (0: none). Raises KgroupsError if the table's log no longer has it."""
     from deltalake.exceptions import DeltaError
 
-    while _newest_audit(table) > audit_id:
+    while (newest := max(table.transaction_version(app_id) or 0 for app_id in APP_IDS)) > audit_id:
         try:
             table.load_as_version(table.version() - 1)
         except DeltaError as error:
             raise version_gone(table.table_uri, audit_id) from error
+    return newest
