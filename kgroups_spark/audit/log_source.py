@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.cluster_facts import ClusterFacts
     from kgroups_spark.client.properties import ClientProperties
     from kgroups_spark.cluster.cluster import Cluster
-    from kgroups_spark.cluster.live_log import LiveLogs
 
 
 @dataclass(frozen=True)
@@ -119,10 +118,8 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     options.progress("asking the cluster")
     found = live_logs(cluster, OFFSETS_TOPIC, options.partitions, max_bytes_per_second=options.max_bytes_per_second)
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
-    states, not_read = _live_states(options, cluster)
+    states, without_answer, not_read = _live_states(options, cluster)
     notes = [*found.notes, *_release_note(options, facts), *facts.notes, *not_read]
-    found_states = [(topic, each) for topic, each in states.items() if each is not None]
-    without_answer = tuple(f"{topic}-{number}" for topic, each in found_states for number in each.without_answer)
     return LogSource(
         "kafka",
         found.logs,
@@ -132,30 +129,33 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
         cluster,
         len(found.topic.partitions),
         tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
-        {topic: each.logs if each is not None else [] for topic, each in states.items()},
-        without_answer,
+        states,
+        tuple(without_answer),
     )
 
 
-def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, LiveLogs | None], list[str]]:
-    """Other logs (None: the cluster has none), and notes on those that could not be read: an audit does without
-    them."""
+def _live_states(
+    options: AuditOptions, cluster: Cluster
+) -> tuple[dict[str, Sequence[PartitionLog]], list[str], list[str]]:
+    """Other logs (none: the cluster does not have it), their partitions without an answer, and notes on logs that could
+    not be read: an audit does without them."""
     from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
 
-    logs: dict[str, LiveLogs | None] = {}
-    notes: list[str] = []
+    logs: dict[str, Sequence[PartitionLog]] = {}
+    without_answer, notes = list[str](), list[str]()
     for topic in state_topics(options):
         try:
             found = live_logs(cluster, topic, max_bytes_per_second=options.max_bytes_per_second)
         except NoOffsetsTopic:
-            logs[topic] = None
+            logs[topic] = []
             continue
         except KgroupsError as error:
             notes.append(f"{topic} is not read: {error}")
             continue
-        logs[topic] = found
+        logs[topic] = found.logs
+        without_answer += [f"{topic}-{number}" for number in found.without_answer]
         notes += [f"{topic}: {note}" for note in found.notes]
-    return logs, notes
+    return logs, without_answer, notes
 
 
 def _clock_ms() -> int:

@@ -166,8 +166,7 @@ def _missing_state_notes(work: AuditWork) -> Iterator[str]:
         if work.is_live:
             yield f"{topic}: partition {number_ranges(missing)} is no longer in the cluster: its rows stay"
         else:
-            was = "was" if len(missing) == 1 else "were"
-            yield f"{topic}: {counted(len(missing), 'partition')} {was} not given: {number_ranges(missing)}"
+            yield f"{topic}: {_were_not_given(missing)}"
 
 
 def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
@@ -270,9 +269,14 @@ def _missing_notes(work: AuditWork, result: AuditResult, missing: Sequence[int],
     if gone:
         yield f"partition {number_ranges(gone)} is no longer in the topic, which has {count}: its rows stay"
     if missing:
-        of = counted(len(missing), "partition") if count is None else f"{len(missing)} of {count} offsets partitions"
-        verb = "was" if count is None and len(missing) == 1 else "were"
-        yield f"{of} {verb} not given: {number_ranges(missing)}"
+        yield _were_not_given(missing, count)
+
+
+def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:
+    """`count`: the number of the topic's partitions; None: unknown."""
+    of = counted(len(missing), "partition") if count is None else f"{len(missing)} of {count} offsets partitions"
+    verb = "was" if count is None and len(missing) == 1 else "were"
+    return f"{of} {verb} not given: {number_ranges(missing)}"
 
 
 def _rebuilt(work: AuditWork) -> list[str]:
