@@ -42,8 +42,9 @@ def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
 
         decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
     """
-    _require(frame, topic)
-    names = _names(frame)
+    # In lower case: Spark finds `Topic` as topic.
+    names = {name.lower() for name in frame.columns}
+    _require(frame, names, topic)
     whose = F.col("topic") if topic is None and "topic" in names else F.lit(topic or GROUP_LOG.topic)
     if "control_type" in names:
         whose = F.when(F.col("control_type").isNull(), whose)
@@ -60,7 +61,7 @@ def _with_decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays([*columns, *decoded.flatten()], names=names)
 
 
-def _require(frame: DataFrame, topic: str | None) -> None:
+def _require(frame: DataFrame, names: set[str], topic: str | None) -> None:
     if topic is not None and topic not in COORDINATOR_LOGS:
         raise UsageError(f"{topic} is no coordinator's log{did_you_mean(topic, COORDINATOR_LOGS)}")
     if missing := [name for name in ("key", "value") if name not in frame.columns]:
@@ -68,10 +69,5 @@ def _require(frame: DataFrame, topic: str | None) -> None:
     for name in ("key", "value"):
         if not isinstance(found := frame.schema[name].dataType, BinaryType | NullType):
             raise UsageError(f"decode needs binary columns key and value; {name} is {found.simpleString()}")
-    if taken := [name for name in COLUMNS.names if name in _names(frame)]:
+    if taken := [name for name in COLUMNS.names if name in names]:
         raise UsageError(f"the frame has a column {taken[0]} already: rename it, decode makes one of that name")
-
-
-def _names(frame: DataFrame) -> set[str]:
-    """The names of the columns in lower case: Spark finds `Topic` as topic."""
-    return {name.lower() for name in frame.columns}

@@ -21,7 +21,7 @@ from kgroups_spark.data_sources.read_options import (
     number,
     require_known,
     require_partitions,
-    require_subscribed,
+    require_sound,
     starting_offsets,
     topics_of,
     truth,
@@ -270,7 +270,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
     topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
     starts = starting_offsets(given.get("startingoffsets", "earliest"))
     ends = ending_offsets(given.get("endingoffsets", "latest"))
-    require_subscribed(topics, starts, ends)
+    require_sound(topics, starts, ends)
     return Options(
         client=client_properties(bootstrap_servers, properties),
         topics=topics,

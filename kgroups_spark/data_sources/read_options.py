@@ -28,7 +28,7 @@ def topics_of(subscribe: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
 
 
-def require_subscribed(
+def require_sound(
     topics: Sequence[str], starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
 ) -> None:
     """Raises BadOption if there is no topic, if offsets are given for another one, or if a partition's start is after
