@@ -65,7 +65,7 @@ def read_and_replay(
 ) -> Iterator[Output]:
     """Rows of every table of the partition, read on from the saved `state`, or from the state after its `history`.
 
-    Raises NotReadable and LogStartMoved: then none of these rows count. `left_as_it_was` returns the valid ones.
+    Raises NotReadable: then none of these rows count. `left_as_it_was` returns the valid ones.
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
