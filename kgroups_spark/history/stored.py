@@ -16,10 +16,9 @@ from kgroups_spark.lake.lake import Lake, rows_where
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.saved_states import rows_of_state
-from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
-from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards, shard_column
+from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards, shard_column, shards_in_file
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
@@ -83,7 +82,7 @@ class Stored:
         self.lake.require_table(name)
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
-        in_files = tuple(_file(file, shard_column(name)) for file in files)
+        in_files = tuple(StoredFile(file.path, shards_in_file(name, file.stats)) for file in files)
         return StoredTable(label, name, log.path, tuple(columns), in_files)
 
     def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
@@ -100,7 +99,8 @@ class Stored:
         log = self.lake.table(name)
         for file in log.files(version):
             if all_may_hold(conditions, file.bound):
-                self.parts.append(HistoryPart(name, f"{log.path}/{unquote(file.path)}"))
+                uri = f"{log.path}/{unquote(file.path)}"
+                self.parts.append(HistoryPart(name, uri, shards=shards_in_file(name, file.stats)))
 
     def shards(self, tasks: TaskShards) -> Given:
         """Rows of SHARDS: the parts of the shards of each task."""
@@ -117,11 +117,6 @@ def _columns(name: str) -> list[str]:
     """The columns for a replay, and those that decide whether a row counts."""
     schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
     return [*dict.fromkeys(["audit_id", *schema.names])]
-
-
-def _file(file: TableFile, shard: str) -> StoredFile:
-    lowest, highest = (file.bound(which, shard) for which in ("minValues", "maxValues"))
-    return StoredFile(file.path, None if lowest is None or highest is None else (lowest, highest))
 
 
 def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:

@@ -50,11 +50,17 @@ class HistoryPart(NamedTuple):
 
     place     URI of a Parquet file with rows of any offsets partitions, or one partition's rows as an Arrow stream
     is_again  the records were read before, so their rows go into no table
+    shards    the least and the greatest offsets partition of the rows; None: not known
     """
 
     table: str
     place: str | bytes
     is_again: bool = False
+    shards: tuple[int, int] | None = None
+
+    def may_have(self, offsets_partition: int) -> bool:
+        """Whether it may have rows of the offsets partition."""
+        return self.shards is None or self.shards[0] <= offsets_partition <= self.shards[1]
 
 
 class RowGroup(NamedTuple):

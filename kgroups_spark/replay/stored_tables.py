@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,8 +30,14 @@ def shard_column(table: str) -> str:
     return "state_partition" if "state_partition" in arrow_schema(table).names else "offsets_partition"
 
 
+def shards_in_file(table: str, stats: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The least and the greatest shard in a file of a table, by its statistics in Delta's log; None: not known."""
+    lowest, highest = (stats.get(which, {}).get(shard_column(table)) for which in ("minValues", "maxValues"))
+    return None if lowest is None or highest is None else (lowest, highest)
+
+
 class StoredFile(NamedTuple):
-    """A file of a table, with its least and its greatest shard; None: the Delta log has no statistics."""
+    """A file of a table; `shards` as shards_in_file returns them."""
 
     path: str
     shards: tuple[int, int] | None

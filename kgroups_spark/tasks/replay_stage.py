@@ -163,10 +163,14 @@ class ShardTask:
 
 
 def shards_of_parts(tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> list[pa.Table]:
-    """Rows of SHARDS for parts in files; each shard gets all of them. `tasks`: the shards of each task."""
-    places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
-    places = places or [(None, None, None)]
-    return [_shard_rows([(shard, *place, None) for shard in shards for place in places]) for shards in tasks]
+    """Rows of SHARDS for parts in files; each shard gets those that may have rows of it. `tasks`: the shards of each
+    task."""
+
+    def rows(shard: int) -> list[tuple[Any, ...]]:
+        found = [(shard, part.table, part.is_again, part.place, None) for part in parts if part.may_have(shard)]
+        return found or [(shard, None, None, None, None)]
+
+    return [_shard_rows([row for shard in shards for row in rows(shard)]) for shards in tasks]
 
 
 def _shard_rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:

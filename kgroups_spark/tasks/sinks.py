@@ -29,6 +29,7 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part, PartWriter, lake_file_system
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart
+from kgroups_spark.replay.stored_tables import shards_in_file
 from kgroups_spark.runner import Line, Runner, SparkRunner, line_batch, lines_of
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
@@ -164,8 +165,11 @@ class PartsSink:
         return made
 
     def history(self) -> tuple[list[HistoryPart], list[DataFrame]]:
-        places = ((part.table, f"{self.folders[kind]}/{part.table}/{part.path}", kind) for kind, part in self.parts)
-        return [HistoryPart(table, uri, kind == AGAIN) for table, uri, kind in places], []
+        return [self._history_part(kind, part) for kind, part in self.parts], []
+
+    def _history_part(self, kind: str, part: Part) -> HistoryPart:
+        uri = f"{self.folders[kind]}/{part.table}/{part.path}"
+        return HistoryPart(part.table, uri, kind == AGAIN, shards_in_file(part.table, json.loads(part.stats_json)))
 
     def append(self, writer: LakeWriter, name: str) -> None:
         writer.append_parts(name, self._of(name))

@@ -22,7 +22,7 @@ from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 from kgroups_spark.tasks import sinks
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
-from kgroups_spark.tasks.replay_stage import shards_in
+from kgroups_spark.tasks.replay_stage import shards_in, shards_of_parts
 from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of, written
 from tests.lake.table_rows import rows_of
 from tests.nights.stored_replays import given_rows
@@ -51,6 +51,21 @@ def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path
         (3, "transaction_markers", False): 1,
         (3, "offset_commits", True): 1,
     }
+
+
+def test_a_shard_gets_the_parts_that_may_have_rows_of_it(tmp_path: Path, local) -> None:
+    lake = Lake.create(local, str(tmp_path / "lake"))
+    writes = LakeWriter(lake, 1, "parts", lambda: None)
+    with sink_of(writes, for_replay=True) as sink:
+        for shard in (1, 3):
+            rows = rows_of("offset_commits", {"offsets_partition": shard, "group_id": "g"})
+            sink.run(numbers(1), lambda _, rows=rows: iter([("offset_commits", rows)]))
+        (one, three), _ = sink.history()
+        assert (one.shards, three.shards) == ((1, 1), (3, 3))
+        not_known = one._replace(shards=None)
+        rows = shards_of_parts([(1, 2, 3)], [one, three, not_known])[0]
+    found = {number: [part.place for part in parts] for number, parts in shards_in(rows.to_batches())}
+    assert found == {1: [one.place, one.place], 2: [one.place], 3: [three.place, one.place]}
 
 
 def test_a_task_gives_its_facts_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
