@@ -25,9 +25,12 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # The number of files that a reader keeps open.
 FILES_KEPT = 64
-# The number of row groups that a reader keeps for the next range of groups, or the next offsets partition. A lot of
-# sorted rows, of which a file may have several, has one at most.
-ROW_GROUPS_KEPT = 32
+# Row groups are read in lots of this many rows, so that a lot's memory is free once its rows have been used.
+ROWS_OF_LOT = 8192
+# The most rows that a reader keeps for the next range of groups, or the next offsets partition. Each sorted lot of a
+# night, of which a file may have several, has one row group at most that goes on there.
+ROWS_KEPT = 1 << 19
+ALL_GROUPS = GroupRange()
 _COLUMNS: dict[str, list[str] | None] = {
     "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
     "transaction_markers": None,
@@ -41,8 +44,6 @@ _COLUMNS: dict[str, list[str] | None] = {
 }
 # The number of commits from parts that are folded together. A worker's memory grows by about 400 bytes with each.
 COMMITS_AT_ONCE = 200_000
-# If packed commits have fewer bytes they are one range, without a count.
-SMALL_BYTES = 8 << 20
 
 
 class HistoryPart(NamedTuple):
@@ -71,21 +72,32 @@ class RowGroup(NamedTuple):
     offsets_partitions: tuple[int, int] | None
     group_ids: tuple[str, str] | None
 
-    def may_have(self, offsets_partition: int, groups: GroupRange | None = None) -> bool:
-        """Whether the row group may have rows of the offsets partition, and of these groups."""
+    def may_have(self, offsets_partition: int, groups: GroupRange = ALL_GROUPS) -> bool:
+        """Whether the row group may have rows of these groups of the offsets partition."""
         if self.offsets_partitions is not None:
             lowest, highest = self.offsets_partitions
             if not lowest <= offsets_partition <= highest:
                 return False
-        return groups is None or self.group_ids is None or groups.meets(*self.group_ids)
+        return self.group_ids is None or groups.meets(*self.group_ids)
 
-    def may_go_beyond(self, offsets_partition: int, groups: GroupRange | None = None) -> bool:
+    def may_go_beyond(self, offsets_partition: int, groups: GroupRange) -> bool:
         """Whether the row group may have rows of later groups, or of a later offsets partition."""
         if self.offsets_partitions is None or self.offsets_partitions[1] > offsets_partition:
             return True
-        if groups is None or groups.high is None:
+        if groups.high is None:
             return False
         return self.group_ids is None or self.group_ids[1] >= groups.high
+
+
+class Kept(NamedTuple):
+    """Lots of rows of a row group, with all of its rows from a group of an offsets partition on."""
+
+    lots: list[pa.Table]
+    since: tuple[int, str]
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.lots))
 
 
 class PartFile:
@@ -103,11 +115,21 @@ class PartFile:
         places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
         self.row_groups = [_row_group(metadata.row_group(n), n, places) for n in range(metadata.num_row_groups)]
 
-    def read(self, number: int) -> pa.Table:
-        """The rows of row group `number`, with the columns of `part_schema`."""
-        rows = self._file.read_row_group(number, columns=self._columns)
-        rows = _completed(rows, part_schema(self._table))
-        return rows if self._table in DICTIONARIES else _of_schema(rows, part_schema(self._table))
+    def read(self, number: int) -> Iterator[pa.Table]:
+        """The rows of row group `number` in lots, with the columns of `part_schema`."""
+        for rows in self._lots(number, self._columns):
+            rows = _completed(rows, part_schema(self._table))
+            yield rows if self._table in DICTIONARIES else _of_schema(rows, part_schema(self._table))
+
+    def group_ids(self, number: int, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
+        """The group ids of row group `number` in the rows of an offsets partition."""
+        for rows in self._lots(number, ["offsets_partition", "group_id"]):
+            yield of_partition(rows, offsets_partition).column("group_id")
+
+    def _lots(self, number: int, columns: list[str] | None) -> Iterator[pa.Table]:
+        # A task has one core, and each thread would keep memory of its own.
+        batches = self._file.iter_batches(ROWS_OF_LOT, row_groups=[number], columns=columns, use_threads=False)
+        return (pa.Table.from_batches([batch]) for batch in batches)
 
 
 def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -138,27 +160,15 @@ class PartReader:
 
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
-        # By table, URI and number, the row groups that may go beyond the rows read last; the oldest one is first.
-        self._kept: dict[tuple[str, str, int], pa.Table] = {}
+        # By table, URI and number, the rows of row groups that go beyond the rows read last; the oldest one is first.
+        self._kept: dict[tuple[str, str, int], Kept] = {}
         # By stored table: the shards that were read last, and their rows.
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
-
-    def _read(self, table: str, uri: str, number: int, *, keep: bool) -> pa.Table:
-        """The rows of a row group; `keep`: for another range of groups or offsets partition."""
-        place = table, uri, number
-        rows = self._kept.pop(place, None)
-        if rows is None:
-            rows = self._file(table, uri).read(number)
-        if keep:
-            self._kept[place] = rows
-            if len(self._kept) > ROW_GROUPS_KEPT:
-                del self._kept[next(iter(self._kept))]
-        return rows
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history of an offsets partition in the parts."""
 
-        def rows(table: str, groups: GroupRange | None = None) -> pa.Table:
+        def rows(table: str, groups: GroupRange = ALL_GROUPS) -> pa.Table:
             return self.rows([part for part in parts if part.table == table], table, offsets_partition, groups)
 
         return ShardHistory(
@@ -169,44 +179,76 @@ class PartReader:
         )
 
     def rows(
-        self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange | None = None
+        self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange = ALL_GROUPS
     ) -> pa.Table:
-        """Rows of a table and an offsets partition in the parts; `groups` None: of all groups."""
-        found = [
-            some if groups is None else groups.of(some)
-            for part in parts
-            for some in self._lots(part, offsets_partition, groups)
-        ]
+        """Rows of a table and of some groups of an offsets partition in the parts."""
+        found = [some for part in parts for some in self._lots(part, offsets_partition, groups)]
         return pa.concat_tables(found) if found else encoded(no_rows(part_schema(table)), table)
 
-    def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange | None) -> Iterator[pa.Table]:
-        """The part's rows of an offsets partition, with the given groups and maybe others."""
+    def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange) -> Iterator[pa.Table]:
+        """The part's rows of some groups of an offsets partition."""
         if isinstance(part.place, bytes):
-            yield encoded(pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names), part.table)
+            rows = pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names)
+            yield groups.of(encoded(rows, part.table))
             return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
-                goes_on = row_group.may_go_beyond(offsets_partition, groups)
-                rows = self._read(part.table, part.place, row_group.number, keep=goes_on)
-                yield where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
+                yield from self._of_row_group(part.table, part.place, row_group, offsets_partition, groups)
+
+    def _of_row_group(
+        self, table: str, uri: str, row_group: RowGroup, offsets_partition: int, groups: GroupRange
+    ) -> Iterator[pa.Table]:
+        """The same of a row group. Lots with rows of later groups are kept; if there are none, that is kept."""
+        place = table, uri, row_group.number
+        kept = self._kept.pop(place, None)
+        if kept is not None and kept.since > (offsets_partition, groups.low or ""):
+            kept = None
+        goes_on = row_group.may_go_beyond(offsets_partition, groups)
+        later = list[pa.Table]()
+        for rows in kept.lots if kept else self._file(table, uri).read(row_group.number):
+            yield groups.of(of_partition(rows, offsets_partition))
+            if goes_on and _goes_beyond(rows, offsets_partition, groups):
+                later.append(rows)
+        if goes_on:
+            since = (offsets_partition + 1, "") if groups.high is None else (offsets_partition, groups.high)
+            self._keep(place, Kept(later, since))
+
+    def _keep(self, place: tuple[str, str, int], kept: Kept) -> None:
+        """Keeps the rows if there is room for them without others of the same offsets partition: each range of groups
+        asks for all of these, one after the other, so those that are there should stay."""
+        self._kept[place] = kept
+        rows = sum(each.rows for each in self._kept.values())
+        while rows > ROWS_KEPT:
+            oldest = next(iter(self._kept))
+            rows -= self._kept.pop(oldest if self._kept[oldest].since[0] < kept.since[0] else place).rows
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
-        """Ranges of groups with about COMMITS_AT_ONCE commits each, estimated from the parts' row groups."""
-        sizes: Counter[str] = Counter()
+        """Ranges of groups with about COMMITS_AT_ONCE commits each."""
         commits = [part for part in parts if part.table == "offset_commits"]
-        packed = [part.place for part in commits if isinstance(part.place, bytes)]
-        if sum(map(len, packed)) > SMALL_BYTES:
-            for place in packed:
-                sizes.update(_commits_by_group(place))
+        if sum(self._most_rows(part, offsets_partition) for part in commits) <= COMMITS_AT_ONCE:
+            return borders_of({}, COMMITS_AT_ONCE)
+        sizes: Counter[str] = Counter()
         for part in commits:
-            if isinstance(part.place, str):
-                for row_group in self._file(part.table, part.place).row_groups:
-                    if row_group.group_ids is not None and row_group.may_have(offsets_partition):
-                        # Half of them at each end: the statistics do not count the rows of the groups between.
-                        lowest, highest = row_group.group_ids
-                        sizes[lowest] += row_group.rows // 2
-                        sizes[highest] += row_group.rows - row_group.rows // 2
+            for group_ids in self._group_ids(part, offsets_partition):
+                sizes.update(rows_by_group(group_ids))
         return borders_of(sizes, COMMITS_AT_ONCE)
+
+    def _most_rows(self, part: HistoryPart, offsets_partition: int) -> int:
+        """The most rows of an offsets partition that a part may have."""
+        if isinstance(part.place, bytes):
+            return len(_packed_group_ids(part.place))
+        row_groups = self._file(part.table, part.place).row_groups
+        return sum(row_group.rows for row_group in row_groups if row_group.may_have(offsets_partition))
+
+    def _group_ids(self, part: HistoryPart, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
+        """The group id of each of the part's rows of an offsets partition."""
+        if isinstance(part.place, bytes):
+            yield _packed_group_ids(part.place)
+            return
+        file = self._file(part.table, part.place)
+        for row_group in file.row_groups:
+            if row_group.may_have(offsets_partition):
+                yield from file.group_ids(row_group.number, offsets_partition)
 
     def stored(
         self,
@@ -247,6 +289,20 @@ class PartReader:
         return borders_of(sizes, ROWS_AT_ONCE)
 
 
+def of_partition(rows: pa.Table, offsets_partition: int) -> pa.Table:
+    """The rows of an offsets partition."""
+    return where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
+
+
+def _goes_beyond(rows: pa.Table, offsets_partition: int, groups: GroupRange) -> bool:
+    """Whether there are rows of later groups, or of a later offsets partition."""
+    if (rows.column("offsets_partition").to_numpy() > offsets_partition).any():
+        return True
+    if groups.high is None:
+        return False
+    return len(GroupRange(low=groups.high).of(of_partition(rows, offsets_partition))) > 0
+
+
 def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:
     """The rows by the value of the column `shard`."""
     in_order = rows.take(pc.sort_indices(rows.column(shard)))
@@ -275,11 +331,10 @@ def borders_of(sizes: Mapping[str, int], at_once: int) -> list[GroupRange]:
     return group_ranges(borders)
 
 
-def _commits_by_group(packed: bytes) -> dict[str, int]:
-    """The number of packed commits by group."""
+def _packed_group_ids(packed: bytes) -> pa.ChunkedArray:
     schema = pa.ipc.open_stream(packed).schema
     only = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index("group_id")])
-    return rows_by_group(pa.ipc.open_stream(packed, options=only).read_all().column(0))
+    return pa.ipc.open_stream(packed, options=only).read_all().column(0)
 
 
 def rows_by_group(group_ids: pa.ChunkedArray) -> dict[str, int]:

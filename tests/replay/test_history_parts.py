@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,42 +33,79 @@ def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
     assert [(row["commit_timestamp"], row["value_version"]) for row in read.to_pylist()] == [(THEN, None), (THEN, 4)]
 
 
-def test_commits_are_folded_by_ranges_of_groups_of_about_as_many_rows(tmp_path: Path, monkeypatch) -> None:
-    """Three parts, each sorted by group, with four row groups of 10 commits of ten groups."""
+def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> None:
+    """Ten parts, each with a commit of 40 groups in row groups that end with the same four groups."""
     monkeypatch.setattr(history_parts, "COMMITS_AT_ONCE", 40)
-    name, groups = "offset_commits", [f"g{number}" for number in range(10)]
-    parts = [HistoryPart(name, str(tmp_path / f"{part}.parquet")) for part in range(3)]
-    for part, (_, place, _) in enumerate(parts):
-        rows = [{"offsets_partition": 3, "group_id": each, "log_offset": 4 * part} for each in groups for _ in range(4)]
-        pq.write_table(rows_of(name, *rows), place, row_group_size=10)
+    name, commits = "offset_commits", [{"offsets_partition": 3, "group_id": f"g{number:02}"} for number in range(40)]
+    parts = [HistoryPart(name, str(tmp_path / f"{part}.parquet")) for part in range(10)]
+    for part in parts:
+        pq.write_table(rows_of(name, *commits), part.place, row_group_size=10)
     reader = PartReader()
     ranges = reader.ranges(parts, 3)
-    sizes = [len(reader.rows(parts, name, 3, each)) for each in ranges]
-    assert sizes == [24, 24, 36, 24, 12]
-    assert [len(reader.rows(parts, name, number)) for number in (3, 4)] == [120, 0]
+    assert [len(reader.rows(parts, name, 3, each)) for each in ranges] == [40] * 10
+    assert [len(reader.rows(parts, name, number)) for number in (3, 4)] == [400, 0]
     assert reader.ranges(parts, 4) == [GroupRange()]
 
 
-def test_a_row_group_is_read_once_for_all_ranges_and_shards(tmp_path: Path, monkeypatch) -> None:
-    """Two parts of two sorted lots each, whose row groups end within groups and shards."""
-    read: list[tuple[str, int]] = []
+class Counted(history_parts.PartFile):
+    """Notes which row groups are read."""
 
-    class Counted(history_parts.PartFile):
-        def __init__(self, table: str, uri: str) -> None:
-            super().__init__(table, uri)
-            self.uri = uri
+    read_so_far: ClassVar[list[tuple[str, int]]] = []
 
-        def read(self, number: int) -> pa.Table:
-            read.append((self.uri, number))
-            return super().read(number)
+    def __init__(self, table: str, uri: str) -> None:
+        super().__init__(table, uri)
+        self.uri = uri
 
+    def read(self, number: int) -> Iterator[pa.Table]:
+        self.read_so_far.append((self.uri, number))
+        return super().read(number)
+
+
+@pytest.fixture
+def commits(tmp_path: Path, monkeypatch) -> list[HistoryPart]:
+    """Two parts of two sorted lots each, whose row groups end within groups and shards; each row is a lot of its
+    own."""
     monkeypatch.setattr(history_parts, "PartFile", Counted)
-    name, shards, ranges = "offset_commits", (3, 4), group_ranges(["g2", "g5", "g8"])
-    parts = [HistoryPart(name, str(tmp_path / f"{part}.parquet")) for part in range(2)]
-    lot = [{"offsets_partition": shard, "group_id": f"g{number}"} for shard in shards for number in range(10)]
-    for _, place, _ in parts:
-        pq.write_table(rows_of(name, *lot, *lot), place, row_group_size=8)
+    monkeypatch.setattr(history_parts, "ROWS_OF_LOT", 1)
+    monkeypatch.setattr(Counted, "read_so_far", [])
+    parts = [HistoryPart("offset_commits", str(tmp_path / f"{part}.parquet")) for part in range(2)]
+    lot = [{"offsets_partition": shard, "group_id": f"g{number}"} for shard in (3, 4) for number in range(10)]
+    for part in parts:
+        pq.write_table(rows_of("offset_commits", *lot, *lot), part.place, row_group_size=8)
+    return parts
+
+
+def groups_read(reader: PartReader, parts: list[HistoryPart], shard: int) -> list[list[str]]:
+    """The groups of a shard's rows, range by range."""
+    ranges = group_ranges(["g2", "g5", "g8"])
+    return [reader.rows(parts, "offset_commits", shard, each).column("group_id").to_pylist() for each in ranges]
+
+
+OF_RANGES = [
+    sorted(4 * [f"g{number}" for number in numbers]) for numbers in (range(2), range(2, 5), range(5, 8), range(8, 10))
+]
+
+
+def test_a_row_group_is_read_once_for_all_ranges_and_shards(commits) -> None:
     reader = PartReader()
-    found = [len(reader.rows(parts, name, shard, groups)) for shard in shards for groups in ranges]
-    assert found == [8, 12, 12, 8] * 2
-    assert sorted(read) == sorted({*read})
+    for shard in (3, 4):
+        assert [sorted(each) for each in groups_read(reader, commits, shard)] == OF_RANGES
+    assert sorted(Counted.read_so_far) == sorted({*Counted.read_so_far})
+    assert not any(kept.rows for kept in reader._kept.values())
+
+
+@pytest.mark.parametrize("rows_kept", [0, 5, 20])
+def test_row_groups_are_read_again_if_there_is_no_room_for_them(commits, monkeypatch, rows_kept: int) -> None:
+    monkeypatch.setattr(history_parts, "ROWS_KEPT", rows_kept)
+    reader = PartReader()
+    for shard in (3, 4):
+        assert [sorted(each) for each in groups_read(reader, commits, shard)] == OF_RANGES
+        assert sum(kept.rows for kept in reader._kept.values()) <= rows_kept
+    assert len(Counted.read_so_far) > len({*Counted.read_so_far})
+
+
+def test_the_ranges_of_a_shard_may_be_read_twice(commits) -> None:
+    """As for groups that had no members for some time (climbs)."""
+    reader = PartReader()
+    once, again = (groups_read(reader, commits, 3) for _ in range(2))
+    assert once == again
