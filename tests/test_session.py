@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kgroups_spark import session
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava
+from kgroups_spark.storage.arrow_memory import CHOSEN_BY
 
 
 @pytest.mark.spark
@@ -29,6 +32,15 @@ def test_the_jvm_has_room_for_compiled_code(spark):
     """With the one compiler it reserves 48 MB, and stops compiling, with a warning on stdout, when they are full."""
     pools = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     assert sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code")) >= 200 << 20
+
+
+@pytest.mark.spark
+def test_workers_have_jemalloc_from_their_start(spark):
+    def pool(batches):
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"pool": [os.environ.get(CHOSEN_BY)]})
+
+    assert [row.pool for row in spark.range(1).mapInArrow(pool, "pool string").collect()] == ["jemalloc"]
 
 
 def test_without_a_java_for_spark_no_session_is_started(monkeypatch):

@@ -226,7 +226,7 @@ class PartReader:
         """Ranges of groups with about COMMITS_AT_ONCE commits each."""
         commits = [part for part in parts if part.table == "offset_commits"]
         if sum(self._most_rows(part, offsets_partition) for part in commits) <= COMMITS_AT_ONCE:
-            return borders_of({}, COMMITS_AT_ONCE)
+            return [ALL_GROUPS]
         sizes: Counter[str] = Counter()
         for part in commits:
             for group_ids in self._group_ids(part, offsets_partition):
