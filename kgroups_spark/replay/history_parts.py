@@ -171,10 +171,10 @@ class PartReader:
         def rows(table: str, groups: GroupRange = ALL_GROUPS) -> pa.Table:
             return self.rows([part for part in parts if part.table == table], table, offsets_partition, groups)
 
-        return ShardHistory(
+        return ShardHistory.of(
             lambda groups: rows("offset_commits", groups),
             rows("group_records"),
-            rows("transaction_markers").sort_by("log_offset"),
+            rows("transaction_markers"),
             rows("quarantine"),
         )
 

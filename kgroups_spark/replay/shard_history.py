@@ -34,7 +34,7 @@ class PlacedRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShardHistory:
-    """Rows of one offsets partition, in any order.
+    """Rows of one offsets partition. Group records and markers are sorted by log offset.
 
     commits  a range of groups -> its rows of `offset_commits`
     """
@@ -45,11 +45,22 @@ class ShardHistory:
     quarantine: pa.Table
 
     @classmethod
+    def of(
+        cls,
+        commits: Callable[[GroupRange], pa.Table],
+        group_records: pa.Table,
+        markers: pa.Table,
+        quarantine: pa.Table,
+    ) -> ShardHistory:
+        """The history of rows in any order."""
+        return cls(commits, group_records.sort_by("log_offset"), markers.sort_by("log_offset"), quarantine)
+
+    @classmethod
     def of_tables(
         cls, commits: pa.Table, group_records: pa.Table, markers: pa.Table, quarantine: pa.Table
     ) -> ShardHistory:
         """The rows of the four tables, all in memory."""
-        return cls(lambda groups: groups.of(commits), group_records, markers.sort_by("log_offset"), quarantine)
+        return cls.of(lambda groups: groups.of(commits), group_records, markers, quarantine)
 
     @classmethod
     def empty(cls) -> ShardHistory:
@@ -67,8 +78,7 @@ class ShardHistory:
 
     def records(self, snapshots: GroupSnapshots) -> Iterator[PlacedRecord]:
         """The group records in log order, decoded by `snapshots`."""
-        rows = self.group_records.take(pc.sort_indices(self.group_records.column("log_offset")))
-        for batch in rows.to_batches(ROWS_AT_ONCE):
+        for batch in self.group_records.to_batches(ROWS_AT_ONCE):
             table = pa.Table.from_batches([batch])
             times = milliseconds(table.column("log_timestamp")).to_pylist()
             decoded = snapshots.records(table)
@@ -92,10 +102,10 @@ class ShardHistory:
         )
 
     def after(self, earlier: ShardHistory) -> ShardHistory:
-        """The rows of both, those of `earlier` first; markers are sorted by log offset."""
-        return ShardHistory(
+        """The rows of both."""
+        return ShardHistory.of(
             lambda groups: pa.concat_tables([earlier.commits(groups), self.commits(groups)]),
             pa.concat_tables([earlier.group_records, self.group_records]),
-            pa.concat_tables([earlier.markers, self.markers]).sort_by("log_offset"),
+            pa.concat_tables([earlier.markers, self.markers]),
             pa.concat_tables([earlier.quarantine, self.quarantine]),
         )

@@ -126,10 +126,10 @@ class StoredShard:
         quarantine = self.rows("quarantine")
         is_resolved = pc.is_valid(quarantine.column("resolved_by"))
         is_resolved = pc.or_(is_resolved, self.stored.is_decoded(quarantine, self.offsets_partition))
-        return ShardHistory(
+        return ShardHistory.of(
             lambda groups: self.rows("offset_commits", groups),
             self.rows("group_records"),
-            self.rows("transaction_markers").sort_by("log_offset"),
+            self.rows("transaction_markers"),
             quarantine.filter(pc.invert(is_resolved)),
         )
 
