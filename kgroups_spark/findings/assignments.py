@@ -34,9 +34,9 @@ def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
     """A partition, or a streams group's active task, that two members own now. Partitions pending revocation count.
     Share groups are left out, because their members share partitions."""
     for row, more in _twice(evidence, ASSIGNED):
-        yield _of(
-            row,
+        yield Finding.of(
             "partition_assigned_twice",
+            row,
             f"{_what(row)} of {row['group_id']} is assigned to {_members(row)}{more}. Both read it, and each "
             "overwrites the other's commits. In a classic group the leader's assignor caused it "
             "(partition.assignment.strategy), in others the coordinator: restart one of the two, and look for a bug "
@@ -47,9 +47,9 @@ def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
 def partition_targeted_twice(evidence: Evidence) -> Iterator[Finding]:
     """The same for target assignments."""
     for row, more in _twice(evidence, TARGETED):
-        yield _of(
-            row,
+        yield Finding.of(
             "partition_targeted_twice",
+            row,
             f"The target assignment of {row['group_id']} gives {_what(row)} to {_members(row)}{more}. The coordinator "
             "lets one member at a time have it, so the group may never become Stable. A member that joins or leaves "
             "triggers a new assignment",
@@ -84,18 +84,15 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
     members = listed(of_groups(evidence.members.select(key), keys))
     known = {(*group_of(row), row["member_id"]) for row in members}
     unknown = [row for row in values if group_of(row) in modern and (*group_of(row), row["member_id"]) not in known]
-    for (partition, group_id), rows in by_group(unknown).items():
+    for (_, group_id), rows in by_group(unknown).items():
         first = min(rows, key=lambda row: str(row["member_id"]))
         more = f" (and for {counted(len(rows) - 1, 'other')})" if len(rows) > 1 else ""
-        yield Finding(
+        yield Finding.of(
             "target_for_unknown_member",
+            first,
             f"The target assignment of {group_id} assigns partitions to {first['member_id']}{more}, which is not a "
             "member. Nobody reads them until the next assignment. A coordinator that loads this log rejects the "
             "group's tombstone while the assignment exists. A member that joins triggers a new assignment",
-            group_id=group_id,
-            member_id=first["member_id"],
-            offsets_partition=partition,
-            log_offset=first["log_offset"],
             since=first["log_timestamp"],
         )
 
@@ -121,22 +118,18 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
     members = evidence.members.filter(pc.is_in(evidence.members["group_id"], late["group_id"].unique()))
     owned = _with_owners(members, _exploded(members, ASSIGNED.partitions))
     foreign = late.join(owned.select(slot), slot, join_type="left anti")
-    for (offsets_partition, group_id), rows in by_group(listed(foreign)).items():
+    for (_, group_id), rows in by_group(listed(foreign)).items():
         first = rows[0]
         more = f" (and for {counted(len(rows) - 1, 'other partition')})" if len(rows) > 1 else ""
         when = "" if first["commit_timestamp"] is None else f" at {at(first['commit_timestamp'])}"
-        yield Finding(
+        yield Finding.of(
             "committed_by_non_owner",
+            first,
             f"{first['topic']}-{first['partition']}{more} was committed as {group_id}{when}, while the group was "
             "Stable and none of its members owned that partition. Either a member commits a partition that it no "
             "longer owns, or a producer names the group without its generation. The commit overwrites the owner's. "
             "The log does not record who committed: look for manual commits after a rebalance, and pass "
             "groupMetadata() to sendOffsetsToTransaction",
-            group_id=group_id,
-            topic=first["topic"],
-            partition=first["partition"],
-            offsets_partition=offsets_partition,
-            log_offset=first["log_offset"],
             since=first["commit_timestamp"],
         )
 
@@ -194,7 +187,11 @@ def _several(members: pa.Table, held: pa.Table) -> list[Row]:
     ]
     things = _with_owners(members, held).group_by([*GROUP, "thing", "partition"]).aggregate(aggregates)
     rows = listed(things.filter(pc.field("member_id_count_distinct") > 1))
-    return [row | {"topic": row["topic_min"], "members": sorted(set(row["member_id_list"]))} for row in rows]
+    for row in rows:
+        members = sorted(set(row["member_id_list"]))
+        row |= {"topic": row["topic_min"], "members": members, "member_id": members[-1]}
+        row["log_offset"] = row["log_offset_max"]
+    return rows
 
 
 def _exploded(members: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -245,16 +242,3 @@ def _what(row: Row) -> str:
 def _members(row: Row) -> str:
     members = row["members"]
     return " and ".join(members) if len(members) == 2 else f"{len(members)} members ({members[0]} among them)"
-
-
-def _of(row: Row, name: str, detail: str) -> Finding:
-    return Finding(
-        name,
-        detail,
-        group_id=row["group_id"],
-        topic=row["topic"],
-        partition=row["partition"],
-        member_id=row["members"][-1],
-        offsets_partition=row["offsets_partition"],
-        log_offset=row["log_offset_max"],
-    )

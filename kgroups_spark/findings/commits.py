@@ -46,14 +46,13 @@ def commit_storm(evidence: Evidence) -> Iterator[Finding]:
         if worst["commits"] <= STORM_PER_PARTITION * partitions:
             continue
         hour = "" if worst["hour"] is None else f" in the hour from {at(worst['hour'])}"
-        yield Finding(
+        yield Finding.of(
             "commit_storm",
+            worst,
             f"{key[1]} committed {worst['commits']:,} times{hour}, for {counted(partitions, 'partition')}: more than "
             "once a second each. Every commit is a record that brokers replicate, clean, and read again when the "
             "coordinator moves; automatic commits come every 5 s. Commit after a batch or by time, not after each "
             "record",
-            group_id=key[1],
-            offsets_partition=key[0],
             since=worst["hour"],
         )
 
@@ -63,18 +62,14 @@ def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
     this audit read."""
     for each in sorted(evidence.mixed_commits):
         more = f", and so were {counted(each.partitions - 1, 'other partition')}" if each.partitions > 1 else ""
-        yield Finding(
+        yield Finding.of(
             "mixed_commits",
+            each._asdict(),
             f"{each.topic}-{each.partition} of {each.group_id} was committed {each.transactional_commits:,} times in "
             f"transactions and {each.plain_commits:,} times outside them{more}. The later record in the log wins, "
             "even over a transaction that commits afterwards: exactly-once processing may process records twice. "
             "Most likely a consumer commits as well as the producer: set its enable.auto.commit=false, or find the "
             "second program with this group.id",
-            group_id=each.group_id,
-            topic=each.topic,
-            partition=each.partition,
-            offsets_partition=each.offsets_partition,
-            log_offset=each.log_offset,
         )
 
 
@@ -84,18 +79,14 @@ def commit_time_skew(evidence: Evidence) -> Iterator[Finding]:
     for each in _first_of_groups(evidence.times_off):
         off_ms = each.commit_timestamp - each.log_timestamp
         have = "has" if each.commits == 1 else "have"
-        yield Finding(
+        yield Finding.of(
             "commit_time_skew",
+            each._asdict(),
             f"{counted(each.commits, 'commit')} of {each.group_id} {have} a commit time that is not the record's: "
             f"{each.topic}-{each.partition} is {format_duration(abs(off_ms))} {'ahead' if off_ms > 0 else 'behind'}. "
             "A broker writes both at once, so these times were copied, restored, or set by a client. Retention "
             "counts from the commit time: they expire earlier or later than expected. A new commit restarts the "
             "retention period",
-            group_id=each.group_id,
-            topic=each.topic,
-            partition=each.partition,
-            offsets_partition=each.offsets_partition,
-            log_offset=each.log_offset,
             since=moment(each.log_timestamp),
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kgroups_spark.times import format_time_for_people
 
@@ -64,6 +65,11 @@ class Finding(NamedTuple):
     offsets_partition: int | None = None
     log_offset: int | None = None
     since: datetime | None = None  # the last field: findings_table in audit/findings.py
+
+    @classmethod
+    def of(cls, name: str, row: Mapping[str, Any], detail: str, **others: Any) -> Finding:
+        """A finding on a row of a table: it has the row's columns with the names of its fields, except `others`."""
+        return cls(name, detail, **({field: row[field] for field in cls._fields[2:] if field in row} | others))
 
     @property
     def severity(self) -> Severity:

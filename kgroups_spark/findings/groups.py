@@ -28,9 +28,9 @@ def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
     groups = evidence.groups
     for row in listed(groups.filter(groups["is_misplaced"])):
         group_id = row["group_id"]
-        yield _of(
-            row,
+        yield Finding.of(
             "group_in_wrong_partition",
+            row,
             f"{group_id} is in partition {row['offsets_partition']} of __consumer_offsets, but its name hashes to "
             "another: most likely the topic's partition count was raised. Clients look for its coordinator there, so "
             f"none can fetch these offsets. Move them: kgroups export-offsets {shell_option('--group', group_id)} "
@@ -48,13 +48,14 @@ def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
     idle = (pc.field("group_type") == "share") & (pc.field("state") == "Empty")
     idle &= pc.field("state_since") <= evidence.before_until(evidence.retention_ms)
     for row in listed(evidence.known(groups.filter(idle), "state_since", evidence.retention_ms)):
-        yield _of(
-            row,
+        yield Finding.of(
             "idle_share_group",
+            row,
             f"Share group {row['group_id']} has had no member since {at(row['state_since'])}, longer than the "
             f"retention of {format_duration(evidence.retention_ms)} after which other groups expire. Share "
             "groups never expire. If it is no longer needed: "
             + tool("kafka-share-groups", f"--delete --group {shell_word(row['group_id'])}"),
+            since=row["state_since"],
         )
 
 
@@ -79,14 +80,3 @@ def throwaway_group(evidence: Evidence) -> Iterator[Finding]:
                 "(enable.auto.commit=false)",
                 group_id=first["group_id"],
             )
-
-
-def _of(row: Row, name: str, detail: str) -> Finding:
-    return Finding(
-        name,
-        detail,
-        group_id=row["group_id"],
-        offsets_partition=row["offsets_partition"],
-        log_offset=row["log_offset"],
-        since=row["state_since"] if name == "idle_share_group" else None,
-    )

@@ -37,16 +37,13 @@ def unreadable_subscription(evidence: Evidence) -> Iterator[Finding]:
     }
     for key, its in by_group(listed(unknown.select([*GROUP, "member_id", "client_id", "log_offset"]))).items():
         if key in groups:
-            yield Finding(
+            yield Finding.of(
                 "unreadable_subscription",
+                its[0],
                 f"The subscription of member {its[0]['member_id']} (client {its[0]['client_id']}) of "
                 f"{key[1]}{_others(its)} cannot be parsed. So the coordinator does not know the group's topics, and "
                 "none of its offsets expire, not even those of topics that are no longer read. Find out which client "
                 "library wrote it, and update that",
-                group_id=key[1],
-                member_id=its[0]["member_id"],
-                offsets_partition=key[0],
-                log_offset=its[0]["log_offset"],
                 since=groups[key]["state_since"],
             )
 
@@ -58,16 +55,13 @@ def ghost_member(evidence: Evidence) -> Iterator[Finding]:
     nobody = ~_IN_CLASSIC_GROUP & (pc.coalesce(pc.field("client_host"), pc.scalar("")) == "")
     found = by_group(listed(members.filter(nobody).select([*GROUP, "member_id", "log_offset"])))
     for key, its in found.items():
-        yield Finding(
+        yield Finding.of(
             "ghost_member",
+            its[0],
             f"Member {its[0]['member_id']} of {key[1]}{_others(its)} has an assignment and nothing else: no client, "
             "no host, no subscription. Its record was written after the member was deleted. It sends no heartbeat, "
             "and nobody reads its partitions. The group is not Empty until the coordinator removes this member, so "
             "it is not deleted. A change of the coordinator (kafka-leader-election.sh) starts its session timer",
-            group_id=key[1],
-            member_id=its[0]["member_id"],
-            offsets_partition=key[0],
-            log_offset=its[0]["log_offset"],
         )
     away = members.filter((pc.field("member_epoch") == AWAY) & ~nobody)
     yield from _away_for_long(evidence, listed(away.select([*GROUP, "member_id", "group_instance_id", "log_offset"])))
@@ -90,20 +84,15 @@ def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
     late = [row for row in dated if row["since"] is not None and row["since"] <= limit]
     if late and evidence.known_until_of:
         late = evidence.known(pa.Table.from_pylist(late), "since", AWAY_MS).to_pylist()
-    found = by_group(late)
-    for key, its in found.items():
+    for key, its in by_group(late).items():
         first = its[0]
-        yield Finding(
+        yield Finding.of(
             "ghost_member",
+            first,
             f"Static member {first['group_instance_id']} of {key[1]}{_others(its)} left for a while at "
             f"{at(first['since'])} and has not returned; its session should have ended within a minute. Its "
             "partitions are kept for it, and nobody reads them. Start an instance with that name and close it for "
             "good, or find out why the coordinator keeps it",
-            group_id=key[1],
-            member_id=first["member_id"],
-            offsets_partition=key[0],
-            log_offset=first["log_offset"],
-            since=first["since"],
         )
 
 
@@ -112,7 +101,8 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
     timeout. A coordinator removes them after one."""
     groups = evidence.groups
     stuck = (pc.field("state") == "Reconciling") & (pc.field("state_since") <= evidence.known_until)
-    reconciling = {group_of(row): row for row in listed(_plain(groups).filter(stuck))}
+    plain = groups.drop_columns(["resolved_regex_topics"])
+    reconciling = {group_of(row): row for row in listed(plain.filter(stuck))}
     if not reconciling:
         return
     columns = ["member_id", "client_id", "client_host", "member_epoch", "member_state", "rebalance_timeout_ms"]
@@ -124,17 +114,14 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
             continue
         # A member that waits for another member to release partitions is not the cause.
         first = next((member for member in late if not _state(member).startswith("UNRELEASED")), late[0])
-        yield Finding(
+        yield Finding.of(
             "member_not_reconciled",
+            first,
             f"Member {first['member_id']} (client {first['client_id']}, {first['client_host']}) of {key[1]} "
             f"{_how_far(first, group)}{_others(late)}; the group has been Reconciling since "
             f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. Its "
             "pending partitions are unread, or still read by the previous owner. Check whether its poll loop is "
             "stuck; a coordinator should have removed it",
-            group_id=key[1],
-            member_id=first["member_id"],
-            offsets_partition=key[0],
-            log_offset=first["log_offset"],
             since=group["state_since"],
         )
 
@@ -153,14 +140,13 @@ def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
         first = min(rows, key=lambda row: row["group_instance_id"])
         ids = sorted(first["member_id_list"])
         more = f", and the same is true of {counted(len(rows) - 1, 'other name')}" if len(rows) > 1 else ""
-        yield Finding(
+        yield Finding.of(
             "duplicate_static_member",
+            first,
             f"group.instance.id {first['group_instance_id']} of {key[1]} belongs to {len(ids)} members "
             f"({some(ids)}){more}. A coordinator keeps one member of that name. It fences or forgets the others, and "
             "nobody reads their partitions. Give each instance its own name",
-            group_id=key[1],
             member_id=ids[-1],
-            offsets_partition=key[0],
             log_offset=first["log_offset_max"],
         )
 
@@ -177,20 +163,14 @@ def regex_matches_nothing(evidence: Evidence) -> Iterator[Finding]:
         empty = [member for member in its if topics.get(member["subscribed_regex"]) == []]
         if empty:
             expressions = some(member["subscribed_regex"] for member in empty)
-            yield Finding(
+            yield Finding.of(
                 "regex_matches_nothing",
+                empty[0],
                 f"{counted(len(empty), 'member')} of {key[1]} subscribe{'s' if len(empty) == 1 else ''} to "
                 f"{expressions}, which matches no topic: nothing is read. The expression is RE2's and must match the "
                 "whole name, and topics that the member may not describe are left out; check both",
-                group_id=key[1],
-                member_id=empty[0]["member_id"],
-                offsets_partition=key[0],
                 log_offset=resolved[key]["log_offset"],
             )
-
-
-def _plain(groups: pa.Table) -> pa.Table:
-    return groups.drop_columns(["resolved_regex_topics"])
 
 
 def _groups(evidence: Evidence, columns: list[str], members: pa.Table) -> list[Row]:

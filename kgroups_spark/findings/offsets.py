@@ -20,17 +20,16 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
     rows = evidence.tables.rows("committed_offsets", columns, Condition("is_orphan", "==", True))
     for row in per_group(rows, ("topic", "count_distinct"), ("topic", "min"), ("log_offset", "max")):
         topics = row["topic_count_distinct"]
-        yield Finding(
+        yield Finding.of(
             "orphaned_offsets",
+            row,
             f"{counted(row['count_all'], 'committed offset')} on {counted(topics, 'topic')} belong to "
             f"{row['group_id']}, which no longer exists: its record was deleted, its offsets were not. The "
             "coordinator answers as if there were none and never expires them. Consumers start by auto.offset.reset, "
             "and the next record that names the group restores all of these offsets. Keep a copy (kgroups "
             f"export-offsets {shell_option('--group', row['group_id'])}), or let the group start from nothing and "
             "reset it",
-            group_id=row["group_id"],
             topic=row["topic_min"] if topics == 1 else None,
-            offsets_partition=row["offsets_partition"],
             log_offset=row["log_offset_max"],
         )
 
@@ -66,13 +65,8 @@ def offsets_of_share_group(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_share_group(name: str, row: Row, detail: str) -> Finding:
-    return Finding(
-        name,
-        f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. {detail}",
-        group_id=row["group_id"],
-        offsets_partition=row["offsets_partition"],
-        log_offset=row["log_offset_max"],
-    )
+    detail = f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. {detail}"
+    return Finding.of(name, row, detail, log_offset=row["log_offset_max"])
 
 
 def _share_groups_with_offsets(evidence: Evidence) -> list[tuple[Row, tuple[int, int] | None]]:
@@ -119,8 +113,9 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
     for row in stale.values():
         group_id, topic = row["group_id"], row["topic"]
         seen = newest[topic]["seen_log_timestamp"]
-        yield Finding(
+        yield Finding.of(
             "topic_recreated",
+            row,
             f"{counted(row['count_all'], 'committed offset')} of {group_id} on {topic} refer to a topic that was "
             f"deleted; {topic} has been created again{'' if seen is None else f', at the latest at {at(seen)}'}. They "
             "point into the deleted log. A consumer that resumes there skips records or resets. Reset them: "
@@ -128,9 +123,6 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
                 "kafka-consumer-groups",
                 f"--group {shell_word(group_id)} --topic {shell_word(topic)} --reset-offsets --to-earliest --execute",
             ),
-            group_id=group_id,
-            topic=topic,
-            offsets_partition=row["offsets_partition"],
             log_offset=row["log_offset_max"],
             since=seen,
         )

@@ -31,19 +31,14 @@ def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
     for number, found in by_partition.items():
         first = min(found, key=lambda row: row["log_offset"])
         more = f" {counted(len(found) - 1, 'other')} like it: table quarantine." if len(found) > 1 else ""
-        yield Finding(
+        yield Finding.of(
             "load_would_fail",
+            first,
             f"A coordinator of the chosen release would stop loading partition {number} of __consumer_offsets at "
             f"offset {first['log_offset']} ({first['reason']}: {first['detail']}).{more} All groups of the partition "
             "then have no coordinator and cannot commit or fetch offsets. They work as long as the current leader "
             "keeps what it has loaded. Before a restart or an upgrade, keep a copy (kgroups export-offsets "
             "--all-groups) and check whether the record is still in the log",
-            group_id=first["group_id"],
-            topic=first["topic"],
-            partition=first["partition"],
-            producer_id=first["producer_id"],
-            offsets_partition=number,
-            log_offset=first["log_offset"],
             since=first["log_timestamp"],
         )
 
@@ -77,15 +72,13 @@ def _newest(evidence: Evidence, places: list[tuple[int, int]]) -> list[Row]:
 
 def _large(evidence: Evidence, place: tuple[int, int]) -> Finding:
     each = next(r for r in evidence.large_records if (r.offsets_partition, r.log_offset) == place)
-    return Finding(
+    return Finding.of(
         "group_record_near_limit",
+        each._asdict(),
         f"The {each.record_name} record of {each.group_id} has {sized(each.size_bytes)}; with its default, "
         f"message.max.bytes, a broker takes batches of {sized(MAX_MESSAGE_BYTES)}. If it grows beyond that, every "
         "rebalance of the group fails for all members, with only an unknown server error. Use fewer members or "
         "topics, an assignor with less user data, or raise max.message.bytes of __consumer_offsets",
-        group_id=each.group_id,
-        offsets_partition=each.offsets_partition,
-        log_offset=each.log_offset,
         since=moment(each.log_timestamp),
     )
 

@@ -31,15 +31,14 @@ def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:
         records = sum(row["last_offset"] - row["first_offset"] + 1 for row in mine)
         first = mine[0]
         places = {f"{topics.get(row['topic_id'], row['topic_id'])}-{row['partition']}" for row in mine}
-        yield Finding(
+        yield Finding.of(
             "share_delivery_near_limit",
+            first,
             f"{counted(records, 'record')} of share group {group_id} ({some(places)}) can be delivered once more at "
             f"most: delivered {first['delivery_count']} times, and group.share.delivery.count.limit then archives the "
             "record, and no consumer receives it again. Find out why its consumers cannot process them: offsets "
             f"{first['first_offset']} to {first['last_offset']} are the first. A higher limit buys time",
-            group_id=group_id,
             topic=topics.get(first["topic_id"]),
-            partition=first["partition"],
         )
 
 
@@ -61,16 +60,14 @@ def share_partition_not_progressing(evidence: Evidence) -> Iterator[Finding]:
     for group_id, mine in _by_group(waiting):
         oldest = min(mine, key=itemgetter("log_timestamp"))
         places = {f"{row['topic']}-{row['partition']}" for row in mine}
-        yield Finding(
+        yield Finding.of(
             "share_partition_not_progressing",
+            oldest,
             f"Share group {group_id} has members, and {counted(sum(row['lag'] for row in mine), 'record')} of "
             f"{some(places)} wait for it. Nothing was acknowledged, released or archived there since "
             f"{at(oldest['log_timestamp'])}, longer than the {format_duration(NOT_PROGRESSING_MS)} for which a record "
             "can be locked at most. Its consumers receive no records, or hang: "
             + tool("kafka-share-groups", f"--describe --group {shell_word(group_id)} --members"),
-            group_id=group_id,
-            topic=oldest["topic"],
-            partition=oldest["partition"],
             since=oldest["log_timestamp"],
         )
 
@@ -86,15 +83,13 @@ def share_state_without_group(evidence: Evidence) -> Iterator[Finding]:
     lost = [row for row in rows if row["group_id"] not in groups and _is_read(evidence, row["group_id"])]
     for group_id, mine in _by_group(lost):
         first = mine[0]
-        yield Finding(
+        yield Finding.of(
             "share_state_without_group",
+            first,
             f"__share_group_state holds {counted(len(mine), 'share partition')} of {group_id}, and no share group of "
             "that name exists: its deletion was not finished, or its records are gone from __consumer_offsets. A new "
             "group of that name resumes from this state once it is initialized. If it is no longer needed, create the "
             "group again and delete it: " + tool("kafka-share-groups", f"--delete --group {shell_word(group_id)}"),
-            group_id=group_id,
-            topic=first["topic"],
-            partition=first["partition"],
             since=first["log_timestamp"],
         )
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_word
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, listed, some
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, listed, some
 from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.findings.listings import listings, open_on_partition
 from kgroups_spark.times import to_epoch_ms
@@ -37,8 +37,9 @@ def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
             continue
         groups = sorted(row["group_ids"])
         partition, start = row["offsets_partition"], row["transaction_start_offset"]
-        yield Finding(
+        yield Finding.of(
             "hanging_transaction",
+            row,
             f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
             f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
             f"transaction.max.timeout.ms allows 15m by default{_why(row, judgement)}. Until it ends, consumers get "
@@ -48,8 +49,6 @@ def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
                 "kafka-transactions", f"abort --topic __consumer_offsets --partition {partition} --start-offset {start}"
             ),
             group_id=groups[0] if len(groups) == 1 else None,
-            producer_id=row["producer_id"],
-            offsets_partition=partition,
             log_offset=start,
             since=row["open_since"],
         )
@@ -90,16 +89,14 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
     aggregates: list[Any] = [([], "count_all"), ("log_offset", "min"), ("commit_timestamp", "min")]
     for row in listed(rows.group_by(keys).aggregate(aggregates)):
         group_id = row["group_id"]
-        yield Finding(
+        yield Finding.of(
             "hanging_transaction",
+            row,
             f"{counted(row['count_all'], 'offset')} of {group_id} were written by producer {row['producer_id']} "
             f"outside any transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a "
             "marker that will never be written, and consumers get UNSTABLE_OFFSET_COMMIT. No client may use an "
             "idempotent producer on __consumer_offsets. Deleting the offsets ends the wait: "
             + tool("kafka-consumer-groups", f"--delete-offsets --group {shell_word(group_id)} --topic TOPIC:PARTITION"),
-            group_id=group_id,
-            producer_id=row["producer_id"],
-            offsets_partition=row["offsets_partition"],
             log_offset=row["log_offset_min"],
             since=row["commit_timestamp_min"],
         )
@@ -108,33 +105,25 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
 def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
     """One partition of a group with offsets in the open transactions of several producers."""
     slot = [*GROUP, "topic", "partition"]
-    rows = evidence.tables.rows("pending_offsets", [*slot, "producer_id", "log_offset"])
-    if not rows.num_rows:
+    pending = evidence.tables.rows("pending_offsets", [*slot, "producer_id", "log_offset"])
+    if not pending.num_rows:
         return
     aggregates: list[Any] = [("producer_id", "count_distinct"), ("producer_id", "list"), ("log_offset", "max")]
-    slots = rows.group_by(slot).aggregate(aggregates)
+    slots = pending.group_by(slot).aggregate(aggregates)
     several = listed(slots.filter(pc.field("producer_id_count_distinct") > 1))
-    reported = set()
-    for row in several:
-        key = (row["offsets_partition"], row["group_id"])
-        if key in reported:
-            continue
-        reported.add(key)
-        count = sum((each["offsets_partition"], each["group_id"]) == key for each in several)
+    for rows in by_group(several).values():
+        row, others = rows[0], len(rows) - 1
         producers = sorted(set(row["producer_id_list"]))
-        yield Finding(
+        yield Finding.of(
             "two_open_producers",
+            row,
             f"{row['topic']}-{row['partition']} of {row['group_id']} has offsets in open transactions of "
             f"{len(producers)} producers "
-            f"({some(map(str, producers))}){f', and so do {count - 1:,} other partitions' if count > 1 else ''}: two "
+            f"({some(map(str, producers))}){f', and so do {others:,} other partitions' if others else ''}: two "
             "instances process the same input, or one was not fenced. The later record in the log wins, whichever "
             "transaction commits last. Producers that pass groupMetadata() to sendOffsetsToTransaction are fenced by "
             "the group (KIP-447)",
-            group_id=row["group_id"],
-            topic=row["topic"],
-            partition=row["partition"],
             producer_id=producers[-1],
-            offsets_partition=row["offsets_partition"],
             log_offset=row["log_offset_max"],
         )
 
