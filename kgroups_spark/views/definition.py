@@ -11,9 +11,9 @@
 
     SELECT ...
 
-Columns are in their order. Columns of another table, view or function have the type and the comment that they have
-there. One that is named again keeps its position and gets another comment. A function that `returns` no type is a table
-function, each of whose columns has a type.
+Columns are in their order; other columns of the query are left out. Columns of another table, view or function have the
+type and the comment that they have there. One that is named again keeps its position and gets another comment. A
+function that `returns` no type is a table function, each of whose columns has a type.
 """
 
 from __future__ import annotations

@@ -21,13 +21,19 @@ def signature(definition: Definition) -> str:
     return ", ".join(f"{name} := NULL" if argument.default == NULL else name for name, argument in arguments)
 
 
+def _rows(columns: Columns, query: str) -> str:
+    """The query of a view or table function, with the columns of its head alone, in their order."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    return f"SELECT {names}\nFROM (\n{query}\n)"
+
+
 def duckdb_statement(name: str, definition: Definition) -> str:
     """The statement that creates the view or function in DuckDB, without its comments."""
     if definition.arguments is None:
-        return f"CREATE OR REPLACE VIEW {name} AS\n{definition.query};"
+        return f"CREATE OR REPLACE VIEW {name} AS\n{_rows(definition.columns, definition.query)};"
     head = f"CREATE OR REPLACE MACRO {name}"
     if definition.returns is None:
-        return f"{head}({signature(definition)}) AS TABLE\n{definition.query};"
+        return f"{head}({signature(definition)}) AS TABLE\n{_rows(definition.columns, definition.query)};"
     forms = ",\n".join(f"({signature(form)}) AS (\n{form.query}\n)" for form in _forms(definition))
     return f"{head}\n{forms};"
 
@@ -72,7 +78,8 @@ def spark_statement(name: str, definition: Definition) -> str:
     # Imported here, because it imports sqlglot, which DuckDB does not need.
     from kgroups_spark.views.spark_sql import spark_sql
 
-    reported, query = f"COMMENT {literal(definition.comment)}", spark_sql(_with_defaults(definition))
+    reported, query = f"COMMENT {literal(definition.comment)}", _with_defaults(definition)
+    query = spark_sql(_rows(definition.columns, query) if definition.returns is None else query)
     if definition.arguments is None:
         # A view's columns have the types of its query.
         columns = {column: its._replace(type=None) for column, its in definition.columns.items()}

@@ -17,22 +17,6 @@
 -- last_batch_crc: Its checksum, unsigned; null: no batch was ever read
 -- newest_log_timestamp: Newest time in the log so far; null: none
 
-SELECT
-  audit_id,
-  read.offsets_partition,
-  read.topic_id,
-  read.log_start_offset,
-  read.start_offset,
-  read.end_offset,
-  read.records,
-  read.records_reread,
-  read.bytes,
-  read.offsets_missing,
-  read.lost_from,
-  read.lost_to,
-  read.last_batch_offset,
-  read.last_leader_epoch,
-  read.last_batch_crc,
-  read.newest_log_timestamp
+SELECT audit_id, read.*
 FROM (SELECT audit_id, unnest(partitions) AS read FROM audits WHERE status = 'finished')
 WHERE read.topic IS NULL

@@ -36,20 +36,7 @@ existing AS (
   FROM main.group_versions
 )
 SELECT
-  committed.audit_id,
-  committed.offsets_partition,
-  committed.group_id,
-  committed.topic,
-  committed.partition,
-  committed.committed_offset,
-  committed.leader_epoch,
-  committed.metadata,
-  committed.commit_timestamp,
-  committed.expire_timestamp,
-  committed.topic_id,
-  committed.record_type,
-  committed.value_version,
-  committed.log_offset,
+  committed.*,
   existing.group_id IS NULL AS is_orphan,
   (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered AS committed

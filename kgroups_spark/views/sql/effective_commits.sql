@@ -120,37 +120,14 @@ effective AS (
     CASE
       WHEN committed_offset IS NULL OR producer_id IS NULL THEN log_timestamp
       WHEN outcome = 'committed' AND dropped_log_offset IS NULL THEN marker_timestamp
-    END AS effective_timestamp
+    END AS written_timestamp
   FROM dropped
 )
 SELECT
-  effective.audit_id,
-  effective.offsets_partition,
-  effective.log_offset,
-  effective.log_timestamp,
-  effective.offset_delta,
-  effective.group_id,
-  effective.topic,
-  effective.partition,
-  effective.committed_offset,
-  effective.leader_epoch,
-  effective.metadata,
-  effective.commit_timestamp,
-  effective.expire_timestamp,
-  effective.topic_id,
-  effective.record_type,
-  effective.value_version,
-  effective.producer_id,
-  effective.producer_epoch,
-  effective.is_transactional,
-  effective.outcome,
-  effective.marker_offset,
-  effective.raw_key,
-  effective.raw_value,
-  effective.effective_log_offset,
+  effective.*,
   CASE
-    WHEN effective.effective_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL
-    ELSE effective.effective_timestamp
+    WHEN effective.written_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL
+    ELSE effective.written_timestamp
   END AS effective_timestamp,
   coalesce(
     effective.dropped_log_offset,

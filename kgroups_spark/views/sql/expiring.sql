@@ -68,23 +68,12 @@ moments AS (
   FROM due
 )
 SELECT
-  audit_id,
-  offsets_partition,
-  as_of,
+  * EXCLUDE (retention_ms, decision, reason, expires_at, expires_at_if_empty),
   new_retention_ms AS retention_ms,
-  group_id,
-  topic,
-  partition,
-  committed_offset,
-  log_offset,
   CASE WHEN due_ms <= as_of_ms THEN 'expire' ELSE 'keep' END AS decision,
   new_reason AS reason,
-  base,
-  base_timestamp,
   make_timestamptz(1000 * least(due_ms, 253402300799999)) AS expires_at,
-  make_timestamptz(1000 * least(due_if_empty_ms, 253402300799999)) AS expires_at_if_empty,
-  group_type,
-  state
+  make_timestamptz(1000 * least(due_if_empty_ms, 253402300799999)) AS expires_at_if_empty
 FROM moments
 CROSS JOIN kgroups_arguments
 WHERE kgroups_until IS NULL OR due_ms <= epoch_ms(kgroups_until)

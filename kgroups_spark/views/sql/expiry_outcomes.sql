@@ -146,17 +146,7 @@ judged AS (
   WHERE decision = 'expire' OR shown IN ('tombstone', 'gone')
 )
 SELECT
+  * EXCLUDE (audit_id),
   decided_by AS audit_id,
-  offsets_partition,
-  group_id,
-  topic,
-  partition,
-  committed_offset,
-  decision,
-  reason,
-  expires_at,
-  outcome,
-  outcome_log_offset,
-  outcome_timestamp,
   CASE WHEN outcome = 'removed' THEN epoch_ms(outcome_timestamp) - epoch_ms(expires_at) END AS removed_after_ms
 FROM judged

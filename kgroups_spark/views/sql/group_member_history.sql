@@ -11,7 +11,7 @@ WITH versions AS (
   FROM group_member_versions
 )
 SELECT
-  * EXCLUDE (believed_timestamp),
+  *,
   believed_timestamp AS valid_from,
   -- If the next one has no time: the next known time, else its own, the last at which it is known to have been
   -- so. In a log without times: the start of the last audit, because it was no longer so by then.

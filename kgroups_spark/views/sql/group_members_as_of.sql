@@ -65,32 +65,9 @@ completed AS (
   WHERE number = 1 AND NOT is_removed
 )
 SELECT
-  audit_id,
-  offsets_partition,
-  log_offset,
-  log_timestamp,
-  group_id,
-  member_id,
-  group_instance_id,
-  client_id,
-  client_host,
-  rack_id,
-  rebalance_timeout_ms,
-  session_timeout_ms,
-  member_epoch,
-  previous_member_epoch,
-  member_state,
-  uses_classic_protocol,
-  server_assignor,
-  subscribed_topics,
-  subscribed_regex,
+  * EXCLUDE (assigned_partitions, pending_revocation_partitions, target_partitions),
   with_names[1] AS assigned_partitions,
   with_names[2] AS pending_revocation_partitions,
   with_names[3] AS target_partitions,
-  assigned_tasks,
-  target_tasks,
-  pending_revocation_tasks,
-  topology_epoch,
-  process_id,
   (SELECT kgroups_known FROM kgroups_known) AS known
 FROM completed

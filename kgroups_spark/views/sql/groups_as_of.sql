@@ -22,8 +22,6 @@ numbered AS (
   LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = versions.offsets_partition
   WHERE ends.end_offset IS NULL OR versions.log_offset < ends.end_offset
 )
-SELECT
-  * EXCLUDE (is_removed, number),
-  (SELECT kgroups_known FROM kgroups_known) AS known
+SELECT *, (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered
 WHERE number = 1 AND NOT is_removed

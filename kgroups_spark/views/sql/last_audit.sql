@@ -17,25 +17,6 @@
 -- notes: Notes for people
 -- believed_until: Later log times are ignored (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later
 
-SELECT
-  audit_id,
-  started_at,
-  finished_at,
-  as_of,
-  retention_ms,
-  retention_source,
-  release_version,
-  rules_version,
-  state_format,
-  source,
-  cluster_id,
-  software_version,
-  lake_version,
-  newest_log_timestamp,
-  rows_added,
-  quarantined,
-  record_counts,
-  notes,
-  greatest(newest_log_timestamp, started_at + INTERVAL '24' HOUR) AS believed_until
+SELECT *, greatest(newest_log_timestamp, started_at + INTERVAL '24' HOUR) AS believed_until
 FROM audits
 WHERE status = 'finished' AND audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')

@@ -66,10 +66,7 @@ chained AS (
   )
 )
 SELECT
-  * EXCLUDE (
-    corrected_log_offset, place, owner, is_record, took_effect, last_owner, before, next_log_offset, next_timestamp, owner_then
-  ),
-  took_effect,
+  *,
   CASE
     WHEN took_effect AND before.corrected_log_offset <= place IS NOT true THEN before.committed_offset
   END AS previous_committed_offset,

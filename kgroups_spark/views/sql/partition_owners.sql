@@ -89,14 +89,8 @@ spans AS (
   GROUP BY offsets_partition, group_id, member_id, client_id, client_host, held, span
 )
 SELECT
-  spans.offsets_partition,
-  spans.group_id,
+  spans.* EXCLUDE (topic),
   coalesce(spans.topic, topics.topic) AS topic,
-  spans.topic_id,
-  spans.partition,
-  spans.member_id,
-  spans.client_id,
-  spans.client_host,
   spans.begins.log_timestamp AS valid_from,
   spans.ends.log_timestamp AS valid_to,
   spans.begins.log_offset AS log_offset,

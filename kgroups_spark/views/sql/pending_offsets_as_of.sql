@@ -55,20 +55,7 @@ records AS (
   WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
 SELECT
-  pending.audit_id,
-  pending.offsets_partition,
-  pending.producer_id,
-  pending.producer_epoch,
-  pending.group_id,
-  pending.topic,
-  pending.partition,
-  pending.committed_offset,
-  pending.leader_epoch,
-  pending.metadata,
-  pending.commit_timestamp,
-  pending.expire_timestamp,
-  pending.topic_id,
-  pending.log_offset,
+  pending.*,
   begun.transaction_start_offset,
   coalesce(begun.open_since, records.log_timestamp) AS open_since,
   names.transactional_id,

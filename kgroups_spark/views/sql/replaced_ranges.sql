@@ -5,11 +5,7 @@
 -- to_offset: Next offset after the range that had been read
 -- audit_id: The audit that found it, and read the log's new records from from_offset on
 
-SELECT
-  replaced.offsets_partition,
-  replaced.from_offset,
-  replaced.to_offset,
-  replaced.audit_id
+SELECT replaced.*
 FROM (
   SELECT unnest(replaced_ranges) AS replaced
   FROM audits

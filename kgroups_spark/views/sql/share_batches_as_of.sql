@@ -165,13 +165,7 @@ reported AS (
   CROSS JOIN settings
 )
 SELECT
-  audit_id,
-  state_partition,
-  group_id,
-  topic_id,
-  partition,
-  first_offset,
-  last_offset,
+  *,
   CASE state
     WHEN 0 THEN 'available'
     WHEN 1 THEN 'acquired'
@@ -180,7 +174,6 @@ SELECT
     WHEN 4 THEN 'archived'
     ELSE CAST(state AS VARCHAR)
   END AS delivery_state,
-  delivery_count,
   CAST(CASE WHEN state = 0 THEN greatest(delivery_count_limit - delivery_count, 0) END AS INTEGER) AS attempts_left,
   CASE
     WHEN state = 4 AND delivery_count >= delivery_count_limit THEN 'attempts_used_up'

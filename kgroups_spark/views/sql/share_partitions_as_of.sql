@@ -111,17 +111,12 @@ names AS (
   GROUP BY topic_id
 )
 SELECT
+  states.* EXCLUDE (audit_id, group_id, topic_id, partition),
   coalesce(states.audit_id, listed.audit_id) AS audit_id,
-  states.state_partition,
   coalesce(states.group_id, listed.group_id) AS group_id,
   coalesce(states.topic_id, listed.topic_id) AS topic_id,
   names.topic,
   coalesce(states.partition, listed.partition) AS partition,
-  states.start_offset,
-  states.state_epoch,
-  states.leader_epoch,
-  states.snapshot_epoch,
-  states.delivery_complete_count,
   CASE
     WHEN deleting.group_id IS NOT NULL THEN 'deleting'
     WHEN listed.stage = 2 THEN 'initialized'
@@ -133,8 +128,6 @@ SELECT
   make_timestamptz(1000 * CASE
     WHEN states.write_ms IS NOT NULL THEN least(greatest(states.write_ms, -62135596800000), 253402300799999)
   END) AS write_timestamp,
-  states.log_timestamp,
-  states.log_offset,
   (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
 FROM states
 FULL JOIN listed_partitions AS listed

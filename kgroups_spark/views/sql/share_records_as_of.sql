@@ -43,17 +43,7 @@ counted AS (
     AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
 )
 SELECT
-  audit_id,
-  state_partition,
-  log_offset,
-  log_timestamp,
-  record_type,
-  group_id,
-  topic_id,
-  partition,
-  value_version,
-  value,
-  layout,
+  *,
   CAST(
     row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset) AS INTEGER
   ) AS number

@@ -8,18 +8,7 @@
 -- newest_since: Log time of the first record with the newest one; null: only the cluster reported it
 -- log_offset, is_orphan of committed_offsets
 
-SELECT
-  committed.offsets_partition,
-  committed.group_id,
-  committed.topic,
-  committed.partition,
-  committed.committed_offset,
-  committed.commit_timestamp,
-  committed.topic_id,
-  newest.topic_id AS newest_topic_id,
-  newest.valid_from AS newest_since,
-  committed.log_offset,
-  committed.is_orphan
+SELECT committed.*, newest.topic_id AS newest_topic_id, newest.valid_from AS newest_since
 FROM committed_offsets AS committed
 JOIN topic_ids AS newest ON newest.topic = committed.topic AND newest.is_newest
 WHERE committed.topic_id <> newest.topic_id

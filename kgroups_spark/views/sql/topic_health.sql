@@ -88,12 +88,8 @@ rates AS (
   GROUP BY offsets_partition
 )
 SELECT
-  spans.offsets_partition,
-  spans.log_start_offset,
-  spans.end_offset,
+  spans.*,
   spans.end_offset - coalesce(spans.log_start_offset, spans.first_offset) AS span,
-  spans.records,
-  spans.bytes,
   coalesce(live.records, 0) AS live_records,
   greatest(spans.records - coalesce(live.records, 0), 0) AS garbage_records,
   coalesce(tombstones.tombstones, 0) AS tombstones,

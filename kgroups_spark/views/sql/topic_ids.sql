@@ -41,13 +41,8 @@ ids AS (
   LEFT JOIN committed ON committed.topic = topics.topic AND committed.topic_id = topics.topic_id
 )
 SELECT
-  topic,
-  topic_id,
+  * EXCLUDE (number),
   CAST(number AS INTEGER) AS number,
   lead(topic_id) OVER (PARTITION BY topic ORDER BY number) IS NULL AS is_newest,
-  valid_from,
-  lead(valid_from) OVER (PARTITION BY topic ORDER BY number) AS valid_to,
-  source,
-  seen_in_cluster_at,
-  committed_offset_count
+  lead(valid_from) OVER (PARTITION BY topic ORDER BY number) AS valid_to
 FROM ids

@@ -72,9 +72,7 @@ settings AS (
     AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
 )
 SELECT
-  audit_id,
-  state_partition,
-  transactional_id,
+  *,
   nullif(v."producerId", -1) AS producer_id,
   nullif(v."producerEpoch", -1) AS producer_epoch,
   nullif(v."previousProducerId", -1) AS previous_producer_id,
@@ -112,7 +110,6 @@ SELECT
       253402300799999
     ))
   END AS expires_at,
-  log_offset,
   (SELECT known FROM kgroups_known WHERE log = '__transaction_state') AS known
 FROM numbered
 CROSS JOIN settings

@@ -97,10 +97,7 @@ periods AS (
   GROUP BY offsets_partition, group_id, topic, partition, period
 )
 SELECT
-  offsets_partition,
-  group_id,
-  topic,
-  partition,
+  *,
   first_record.log_timestamp AS "from",
   last_end.end_timestamp AS "to",
   epoch_ms(last_end.end_timestamp) - epoch_ms(first_record.log_timestamp) AS duration_ms,
