@@ -159,27 +159,15 @@ class ClassicGroup:
             self.protocol_type,
             protocol=None if value is None else value["protocol"],
             generation=0 if value is None else value["generation"],
-            group_epoch=None,
-            assignment_epoch=None,
             leader=self.leader,
             current_state_timestamp=self.current_state_timestamp,
             state_since=self.state_since,
             member_count=len(self.member_numbers),
-            metadata_hash=None,
-            resolved_regex_topics=None,
-            topology=None,
-            stored_description_epoch=None,
-            is_misplaced=None,
             log_offset=self.log_offset,
         )
 
     def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
-        return self._member_row(offsets_partition, self.members[member_id], topics)
-
-    def member_rows(self, offsets_partition: int, topics: Topics) -> list[MemberRow]:
-        return [self._member_row(offsets_partition, member, topics) for member in self.members.values()]
-
-    def _member_row(self, offsets_partition: int, member: dict[str, Any], topics: Topics) -> MemberRow:
+        member = self.members[member_id]
         is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
         subscription = (member.get("subscription") if is_consumer else None) or {}
         session, rebalance = member["sessionTimeout"], member["rebalanceTimeout"]
@@ -190,7 +178,7 @@ class ClassicGroup:
         return MemberRow(
             offsets_partition,
             self.group_id,
-            member["memberId"],
+            member_id,
             group_instance_id=member["groupInstanceId"],
             client_id=member["clientId"],
             client_host=member["clientHost"],

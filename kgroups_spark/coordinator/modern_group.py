@@ -132,19 +132,14 @@ class ModernGroup(Generic[Member, Target]):
             self.state,
             is_simple=False,
             protocol_type=self.group_type,
-            protocol=None,
-            generation=None,
             group_epoch=self.group_epoch,
             assignment_epoch=none_if_unset(self.assignment_epoch),
-            leader=None,
-            current_state_timestamp=None,
             state_since=self.state_since,
             member_count=len(self.members),
             metadata_hash=self.metadata_hash if self.release.has_metadata_hash else None,
             resolved_regex_topics=self.resolved_regex_topics(),
             topology=self.topology_json(),
             stored_description_epoch=self.stored_description_epoch,
-            is_misplaced=None,
             log_offset=self.log_offset,
         )
 
@@ -156,9 +151,6 @@ class ModernGroup(Generic[Member, Target]):
 
     def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
         raise NotImplementedError
-
-    def member_rows(self, offsets_partition: int, topics: Topics) -> list[MemberRow]:
-        return [self.member_row(offsets_partition, member_id, topics) for member_id in self.members]
 
 
 def unique(entries: Iterable[Value], key: str, item: Callable[[Value], Item]) -> dict[Any, Item]:

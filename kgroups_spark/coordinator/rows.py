@@ -39,21 +39,21 @@ class GroupRow(NamedTuple):
     group_type: str
     state: str
     is_simple: bool
-    protocol_type: str | None
-    protocol: str | None
-    generation: int | None
-    group_epoch: int | None
-    assignment_epoch: int | None
-    leader: str | None
-    current_state_timestamp: int | None
-    state_since: int | None
-    member_count: int
-    metadata_hash: int | None
-    resolved_regex_topics: dict[str, list[str]] | None
-    topology: str | None
-    stored_description_epoch: int | None
-    is_misplaced: bool | None
-    log_offset: int | None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    generation: int | None = None
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    leader: str | None = None
+    current_state_timestamp: int | None = None
+    state_since: int | None = None
+    member_count: int = 0
+    metadata_hash: int | None = None
+    resolved_regex_topics: dict[str, list[str]] | None = None
+    topology: str | None = None
+    stored_description_epoch: int | None = None
+    is_misplaced: bool | None = None
+    log_offset: int | None = None
 
 
 class MemberRow(NamedTuple):
@@ -101,18 +101,18 @@ class GroupVersion(NamedTuple):
     group_type: str
     state: str
     is_simple: bool
-    protocol_type: str | None
-    protocol: str | None
-    generation: int | None
-    group_epoch: int | None
-    assignment_epoch: int | None
-    leader: str | None
-    current_state_timestamp: int | None
-    state_since: int | None
-    member_count: int
-    metadata_hash: int | None
-    resolved_regex_topics: dict[str, list[str]] | None
-    is_misplaced: bool | None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    generation: int | None = None
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    leader: str | None = None
+    current_state_timestamp: int | None = None
+    state_since: int | None = None
+    member_count: int = 0
+    metadata_hash: int | None = None
+    resolved_regex_topics: dict[str, list[str]] | None = None
+    is_misplaced: bool | None = None
 
 
 class MemberVersion(NamedTuple):

@@ -115,7 +115,8 @@ def _member_versions(
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
     """All members of both groups: their fingerprints if both groups have them, otherwise their fields in the log."""
     if not (_has_fingerprints(one) and _has_fingerprints(other)):
-        return _all_facts(one), _all_facts(other)
+        one_facts, other_facts = ({} if group is None else member_facts(group, None) for group in (one, other))
+        return one_facts, other_facts
     old, new = _numbers(one), _numbers(other)
     if old.keys().isdisjoint(new):  # nothing to compare, and fingerprints cost something
         return dict(old), dict(new)
@@ -135,10 +136,6 @@ def _numbers(group: Group | None) -> dict[str, int]:
 
 def _fingerprints(group: Group | None) -> MemberFacts:
     return dict(group.member_fingerprints) if isinstance(group, ClassicGroup) else {}
-
-
-def _all_facts(group: Group | None) -> MemberFacts:
-    return {} if group is None else member_facts(group, None)
 
 
 def group_columns(group: Group) -> tuple[object, ...]:
@@ -163,16 +160,5 @@ def removed_group(place: Place, group: Group) -> GroupVersion:
         group_type=group.group_type,
         state="Dead",
         is_simple=group.is_simple,
-        protocol_type=None,
-        protocol=None,
-        generation=None,
-        group_epoch=None,
-        assignment_epoch=None,
-        leader=None,
-        current_state_timestamp=None,
         state_since=place.log_timestamp,
-        member_count=0,
-        metadata_hash=None,
-        resolved_regex_topics=None,
-        is_misplaced=None,
     )

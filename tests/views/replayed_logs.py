@@ -128,7 +128,7 @@ class ReplayedPartition:
             return set()
         return {
             (partition._replace(assignment_epoch=None), Owner(row.member_id, row.client_id, row.client_host))
-            for row in group.member_rows(self.offsets_partition, NO_TOPICS)
+            for row in (group.member_row(self.offsets_partition, member, NO_TOPICS) for member in group.members)
             for partition in (*(row.assigned_partitions or ()), *(row.pending_revocation_partitions or ()))
         }
 
