@@ -100,7 +100,6 @@ def _with_defaults(definition: Definition) -> str:
 
 
 def _spark_columns(columns: Columns) -> str:
-    """In parentheses."""
     return "(\n" + ",\n".join(_spark_column(name, column) for name, column in columns.items()) + "\n)"
 
 

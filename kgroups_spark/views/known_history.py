@@ -1,7 +1,8 @@
 """The moments that a lake's history covers: the row of the view known_history, at little cost.
 
-The view's own SQL reads the entries of all audits and the log times of the whole history each time. A reader stays with
-one audit. It therefore finds the row once, from as few of the newest audits as possible, and makes the view from it.
+A view that read the entries of all audits and the log times of the whole history each time would be slow. A reader
+stays with one audit. It therefore finds the row once, from as few of the newest audits as possible, and makes the view
+from it. The tests have the query over everything (tests/twin/known_history.sql).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.views import Dialect, statement
 
 NAME = "known_history"
+# The views and tables that the queries here read.
+READ = ("last_audit", "audit_partitions", "replaced_ranges", *LOG_TABLES)
 # The oldest log time counts only if another one is at most so long after it: one record stamped 1970 begins no history.
 _FOLLOWED = timedelta(days=30)
 # An audit found offsets missing if its new span has more offsets than records; those read again do not count. The span
@@ -58,7 +61,7 @@ FROM (
     read.start_offset
 ) AS spans
 """
-# The column `begins`, by the rule of known_history.sql.
+# The column `begins`: the oldest log time of each day, and whether another one follows it soon.
 _TIMES = " UNION ALL ".join(f"SELECT log_timestamp FROM {name}" for name in LOG_TABLES)
 _BEGINS = f"""
 SELECT coalesce(min(CASE WHEN is_followed THEN oldest END), min(oldest)) AS begins

@@ -12,7 +12,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import known_history, view_sql
-from kgroups_spark.views.needed import NAMES
+from kgroups_spark.views.needed import NAMES, with_what_they_need
 
 
 def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES) -> int:
@@ -54,6 +54,7 @@ def _make(spark: SparkSession, tables: LakeAsOfAudit, name: str) -> None:
     if name in TABLES:
         tables.read(name).createOrReplaceTempView(name)
     elif name == known_history.NAME:
+        make(spark, tables, with_what_they_need(known_history.READ))
         spark.sql(_known_history(spark, tables).view_sql("spark"))
     else:
         spark.sql(view_sql(name, "spark", tables.audit_id))

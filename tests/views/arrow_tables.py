@@ -14,11 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import FUNCTIONS, VIEWS, comments_sql, view_sql
+from kgroups_spark.views import FUNCTIONS, VIEWS, Dialect, comments_sql, known_history, statement, view_sql
 from kgroups_spark.views.needed import needed_for
 from kgroups_spark.views.record_views import RECORD_VIEWS
 
 Rows = list[dict[str, Any]]
+KNOWN_HISTORY = (Path(__file__).parents[1] / "twin" / "known_history.sql").read_text()
 # Tables of a few rows: a second thread costs more than it does.
 ONE_THREAD = {"threads": 1}
 # Those of record types are many, are on one table alone, and have tests of their own.
@@ -69,7 +70,12 @@ def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"CREATE TABLE {name} AS FROM no_rows")
     connection.unregister("no_rows")
     for name in (*VIEWS, *FUNCTIONS):
-        connection.execute(view_sql(name, "duckdb"))
+        connection.execute(sql_of(name, "duckdb"))
+
+
+def sql_of(name: str, dialect: Dialect) -> str:
+    """The statement that makes the view or function. Readers find the row of known_history: its twin is a query."""
+    return statement(name, KNOWN_HISTORY, dialect) if name == known_history.NAME else view_sql(name, dialect)
 
 
 class InSpark:
@@ -81,7 +87,8 @@ class InSpark:
 
     def sql(self, query: str, **options: Any) -> DataFrame:
         """`options`: those of SparkSession.sql."""
-        for name in needed_for(query):
+        needed = needed_for(query)
+        for name in needed_for(f"{query} {KNOWN_HISTORY}") if known_history.NAME in needed else needed:
             if name not in self._made:
                 self._make(name)
                 self._made.add(name)
@@ -98,7 +105,7 @@ class InSpark:
         return self.spark.createDataFrame(rows, TABLES[name].schema)
 
     def view_sql(self, name: str) -> str:
-        return view_sql(name, "spark")
+        return sql_of(name, "spark")
 
 
 def rows_of(view: duckdb.DuckDBPyConnection | InSpark | SparkSession, query: str) -> Rows:
