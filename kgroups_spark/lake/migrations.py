@@ -90,18 +90,7 @@ def _move(fence: Fence) -> None:
 _MOVED = "kgroups-checkpoints"
 
 # Steps from a layout to the next one that do not follow from the tables' columns.
-STEPS: dict[int, Callable[[Fence], None]] = {
-    1: lambda fence: None,
-    2: lambda fence: None,
-    3: lambda fence: None,
-    4: lambda fence: None,
-    5: lambda fence: None,
-    6: _rename_findings,
-    7: lambda fence: None,
-    8: lambda fence: None,
-    9: lambda fence: None,
-    10: _to_checkpoints,
-}
+STEPS: dict[int, Callable[[Fence], None]] = {6: _rename_findings, 10: _to_checkpoints}
 
 
 def migrate(fence: Fence) -> str | None:
@@ -115,7 +104,8 @@ def migrate(fence: Fence) -> str | None:
     if older == LAKE_VERSION:
         return _bring_to_properties(fence)
     for layout in range(older, LAKE_VERSION):
-        STEPS[layout](fence)
+        if layout in STEPS:
+            STEPS[layout](fence)
     there = set(lake.place.names())
     for table in TABLES.values():
         _bring_to_columns(fence, table, may_be_there=table.name in there)
