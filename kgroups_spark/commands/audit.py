@@ -15,6 +15,7 @@ from kgroups_spark.reading.file_systems import require_readable
 from kgroups_spark.reading.open_lake import require_free, require_lake_path
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
+    OptionParser,
     add_lake_option,
     add_offsets_partitions_option,
     add_take_over_option,
@@ -63,7 +64,6 @@ quarantined, or some records could not be read; the notes name them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups audit`."""
     add_lake_option(parser)
     parser.add_argument(
         "--segments",
@@ -151,6 +151,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "which writer adds to history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
+
+
+def default_options() -> argparse.Namespace:
+    """The options of `kgroups audit` if none is given."""
+    parser = OptionParser()
+    add_options(parser)
+    return parser.parse_args([])
 
 
 def run(arguments: argparse.Namespace) -> int:

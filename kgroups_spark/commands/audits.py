@@ -22,7 +22,7 @@ from kgroups_spark.terminal.options import (
     add_lake_option,
     positive_count_value,
 )
-from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
+from kgroups_spark.terminal.output import Column, say, say_lines, table_columns, write_rows
 
 Row = dict[str, Any]
 
@@ -38,29 +38,15 @@ examples:
   kgroups audits --lake ./lake --format json --limit 1      everything about the last one
   kgroups audits --lake ./lake --format csv --all           the whole ledger"""
 
-COLUMNS = (
-    Column("audit_id", "AUDIT"),
-    Column("status", "STATUS"),
-    Column("owner"),
-    Column("started_at", "STARTED (UTC)"),
-    Column("finished_at", "FINISHED (UTC)"),
-    Column("as_of", "AS-OF (UTC)"),
-    Column("retention_ms"),
-    Column("retention_source"),
-    Column("release_version", "RELEASE"),
-    Column("rules_version"),
-    Column("state_format"),
-    Column("source", "SOURCE"),
-    Column("cluster_id"),
-    Column("software_version"),
-    Column("lake_version"),
-    Column("newest_log_timestamp"),
-    Column("partitions"),
-    Column("rows_added"),
-    Column("quarantined"),
-    Column("record_counts"),
-    Column("notes"),
-    Column("replaced_ranges"),
+COLUMNS = table_columns(
+    "audits",
+    audit_id="AUDIT",
+    status="STATUS",
+    started_at="STARTED (UTC)",
+    finished_at="FINISHED (UTC)",
+    as_of="AS-OF (UTC)",
+    release_version="RELEASE",
+    source="SOURCE",
 )
 # A screen is too narrow for lists and maps; it has their sums instead.
 SCREEN_COLUMNS = (
@@ -85,7 +71,6 @@ AT_ONCE = 100
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups audits`."""
     add_lake_option(parser)
     how_many = parser.add_mutually_exclusive_group()
     how_many.add_argument(
@@ -97,7 +82,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the ledger."""
     reader = open_lake(arguments)
     numbers = reader.table_rows("audits", ["audit_id"])["audit_id"].unique().sort().to_pylist()
     chosen = numbers if arguments.all else numbers[-arguments.limit :]

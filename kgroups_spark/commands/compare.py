@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.open_lake import require_lake, require_lake_path
+from kgroups_spark.reading.open_lake import existing_lake
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import (
-    OptionParser,
     add_format_option,
     add_lake_option,
-    lake_location,
     positive_duration_value,
     release_value,
     text_value,
@@ -74,7 +72,6 @@ def columns(release_a: str, release_b: str) -> list[Column]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups compare`."""
     add_lake_option(parser)
     parser.add_argument(
         "--segments",
@@ -119,10 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.segments:
         found = _compare_segments(arguments)
     else:
-        location = lake_location(arguments)
-        require_lake_path(location)
-        require_lake(location)
-        found = _compare(arguments, location)
+        found = _compare(arguments, existing_lake(arguments))
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
     with until_closed():
@@ -151,11 +145,9 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
 
     if getattr(arguments, "lake", None):
         raise UsageError("--segments and --lake are two sources: give one of them")
-    parser = OptionParser()
-    audit.add_options(parser)
+    options = audit.default_options()
     with tempfile.TemporaryDirectory(prefix="kgroups-compare-") as folder:
-        options = parser.parse_args(["--lake", f"{folder}/lake"])
-        options.segments, options.command = arguments.segments, NAME
+        options.lake, options.segments, options.command = f"{folder}/lake", arguments.segments, NAME
         if len(arguments.release_version) == 2:
             options.release_version = arguments.release_version[0]
         audit.check_sources(options)
@@ -271,7 +263,11 @@ def count_lines(found: Comparison) -> Iterator[str]:
         ("offset_expiry", "committed offset", f"would expire at another time in {b}"),
         ("group_expiry", "group", f"would be deleted at another time in {b}"),
     ):
-        places = {(e.offsets_partition, e.group_id, e.topic, e.partition, e.producer_id): e for e in _of(served, kind)}
+        places = {
+            (e.offsets_partition, e.group_id, e.topic, e.partition, e.producer_id): e
+            for e in served
+            if e.difference == kind
+        }
         if places:
             at_once = sum((each.value_b or "").startswith(("expire ", "delete ")) for each in places.values())
             now = f", {at_once} of them at the next check" if at_once else ""
@@ -283,10 +279,6 @@ def count_lines(found: Comparison) -> Iterator[str]:
 def _counted(number: int, thing: str) -> str:
     first, _, rest = thing.partition(" of ")
     return counted(number, first) + (f" of {rest}" if rest else "")
-
-
-def _of(differences: Sequence[Difference], kind: str) -> list[Difference]:
-    return [each for each in differences if each.difference == kind]
 
 
 def _groups_of(differences: Iterator[Difference]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kgroups_spark.compare.differences import (
     COMMITTED,
@@ -39,7 +39,9 @@ def difference_lines(
     for number, (heading, rows) in enumerate(causes.items()):
         yield from [""] * bool(number)
         yield style.heading(heading)
-        table = _table(rows, releases, [_follows(_taken(followers, row)) for row in rows])
+        # A cause's followers are counted once, in the first row of its group and kind.
+        taken = [followers.pop((row.offsets_partition, row.group_id, row.difference), []) for row in rows]
+        table = _table(rows, releases, list(map(_follows, taken)))
         yield from (_INDENT + line for line in table.lines(None if width is None else width - len(_INDENT)))
 
 
@@ -47,11 +49,6 @@ def _heading(each: Difference) -> str:
     if each.difference == LOAD:
         return "Partitions of __consumer_offsets that only one release can load"
     return each.why or "Cause not found"
-
-
-def _taken(followers: dict[tuple[int, str | None, str], list[Difference]], row: Difference) -> list[Difference]:
-    """The differences that follow from the row. They are returned once, for the first row of its group and kind."""
-    return followers.pop((row.offsets_partition, row.group_id, row.difference), [])
 
 
 def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Sequence[str]) -> TextTable:
@@ -97,25 +94,9 @@ def _follows(rows: Sequence[Difference]) -> str:
     return "; ".join(_FOLLOWING[kind](found) for kind, found in kinds.items())
 
 
-def _groups(rows: Sequence[Difference]) -> str:
-    return f"{counted(len({row.group_id for row in rows}), 'group')} not served"
-
-
-def _members(rows: Sequence[Difference]) -> str:
-    return f"{counted(len({row.member_id for row in rows}), 'other member')}"
-
-
-def _orphans(rows: Sequence[Difference]) -> str:
-    return f"{counted(len(rows), 'offset')} without a group"
-
-
 def _offsets_expire(rows: Sequence[Difference]) -> str:
     verb = "expires" if len(rows) == 1 else "expire"
     return f"{counted(len(rows), 'offset')} {verb} {_when(rows)}"
-
-
-def _group_deleted(rows: Sequence[Difference]) -> str:
-    return f"the group is deleted {_when(rows)}"
 
 
 def _when(rows: Sequence[Difference]) -> str:
@@ -126,10 +107,10 @@ def _when(rows: Sequence[Difference]) -> str:
     return "at another time" + (f", {due:,} of them at the next check" if due else "")
 
 
-_FOLLOWING = {
-    GROUP: _groups,
-    MEMBER: _members,
-    COMMITTED: _orphans,
+_FOLLOWING: dict[str, Callable[[Sequence[Difference]], str]] = {
+    GROUP: lambda rows: f"{counted(len({row.group_id for row in rows}), 'group')} not served",
+    MEMBER: lambda rows: counted(len({row.member_id for row in rows}), "other member"),
+    COMMITTED: lambda rows: f"{counted(len(rows), 'offset')} without a group",
     OFFSET_EXPIRY: _offsets_expire,
-    GROUP_EXPIRY: _group_deleted,
+    GROUP_EXPIRY: lambda rows: f"the group is deleted {_when(rows)}",
 }

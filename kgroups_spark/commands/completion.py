@@ -51,7 +51,6 @@ _kgroups_group_names() {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups completion`."""
     parser.add_argument("shell", nargs="?", type=name_value(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
     parser.add_argument("--group-names", action="store_true", help="names of groups, one a line, for the scripts")
     parser.add_argument("--lake", help=argparse.SUPPRESS)
@@ -70,7 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script for a shell."""
     import shtab  # here, because importing it would slow down every start
 
     for action in _actions(parser):

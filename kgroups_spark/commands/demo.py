@@ -16,7 +16,7 @@ from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, p
 from kgroups_spark.reading.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import query
-from kgroups_spark.terminal.options import OptionParser, add_lake_option, add_wide_option, lake_location
+from kgroups_spark.terminal.options import add_lake_option, add_wide_option, lake_location
 from kgroups_spark.terminal.output import say, screen_width, show
 from kgroups_spark.terminal.style import Style
 
@@ -35,7 +35,6 @@ DEFAULT_LAKE = "./lake"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups demo`."""
     add_lake_option(parser, DEFAULT_LAKE)
     add_wide_option(parser)
 
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake_path(arguments.lake)
     require_free(arguments.lake)
     say(f"reading the shipped segments into {arguments.lake}")
-    audit.audit(_audit_defaults(), arguments.lake, [str(SEGMENTS)])
+    audit.audit(audit.default_options(), arguments.lake, [str(SEGMENTS)])
     overview = read_overview(open_lake(arguments))
     lines = overview_lines(
         overview,
@@ -66,13 +65,6 @@ def program_name(called_as: str) -> str:
     if path.name != "kgroups" or shutil.which("kgroups") is not None:
         return "kgroups"
     return shlex.quote(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else called_as)
-
-
-def _audit_defaults() -> argparse.Namespace:
-    """The default options of `kgroups audit`."""
-    parser = OptionParser()
-    audit.add_options(parser)
-    return parser.parse_args([])
 
 
 EXPIRY = """\

@@ -42,7 +42,6 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups describe`."""
     add_lake_option(parser)
     add_group_options(parser)
     parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
@@ -56,7 +55,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the groups."""
     groups = asked_groups(arguments)
     reader = open_lake(arguments)
     reader.require_audit()

@@ -10,10 +10,6 @@ from kgroups_spark.terminal.display import list_items, words
 from kgroups_spark.terminal.output import Column
 
 
-def _always(rows: Sequence[Row], verbose: bool) -> bool:
-    return True
-
-
 def _verbose(rows: Sequence[Row], verbose: bool) -> bool:
     return verbose
 
@@ -32,11 +28,11 @@ def _is_mixed(rows: Sequence[Row], verbose: bool) -> bool:
 
 
 class _Shown(NamedTuple):
-    """A column of a table on the screen, the types of groups that have it, and its condition."""
+    """A column of a table on the screen, the types of groups that have it, and its condition (None: always)."""
 
     column: Column
     group_types: tuple[str, ...]
-    when: Callable[[Sequence[Row], bool], bool] = _always
+    when: Callable[[Sequence[Row], bool], bool] | None = None
 
 
 _CONSUMER, _SHARE, _STREAMS = ("classic", "consumer"), ("share",), ("streams",)
@@ -105,4 +101,8 @@ _SHOWN: dict[What, tuple[_Shown, ...]] = {
 def table_columns(what: What, group_type: str | None, rows: Sequence[Row], verbose: bool) -> tuple[Column, ...]:
     """The columns of a table of such groups; group_type None: the group is gone."""
     its = group_type or "classic"
-    return tuple(each.column for each in _SHOWN[what] if its in each.group_types and each.when(rows, verbose))
+    return tuple(
+        each.column
+        for each in _SHOWN[what]
+        if its in each.group_types and (each.when is None or each.when(rows, verbose))
+    )

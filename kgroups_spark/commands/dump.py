@@ -62,7 +62,6 @@ class Segments:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups dump`."""
     parser.add_argument(
         "paths",
         nargs="+",

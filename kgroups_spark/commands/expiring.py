@@ -91,7 +91,6 @@ OFFSET_COLUMNS = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups expiring`."""
     add_lake_option(parser)
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--until", type=time_value, metavar="T", help="only what expires at T or before")

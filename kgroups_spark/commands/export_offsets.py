@@ -13,7 +13,6 @@ import io
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -39,7 +38,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
-from kgroups_spark.terminal.output_file import require_place
+from kgroups_spark.terminal.output_file import removed_if_broken, require_place
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
@@ -57,7 +56,6 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups export-offsets`."""
     add_lake_option(parser)
     add_group_options(parser)
     add_topic_option(parser)
@@ -268,23 +266,13 @@ def _write(lines: Iterable[str], output: str | None) -> None:
         sys.stdout.flush()
         return
     try:
-        with Path(output).open("x", encoding="utf-8", newline="") as file, _removed_if_broken(Path(output)):
+        with Path(output).open("x", encoding="utf-8", newline="") as file, removed_if_broken(Path(output)):
             file.writelines(lines)
             file.flush()
     except FileExistsError:
         raise UsageError(f"{output} was created in the meantime: name another file, or remove it") from None
     except OSError as error:
         error.filename = output  # Python sets it only if opening failed
-        raise
-
-
-@contextmanager
-def _removed_if_broken(file: Path) -> Iterator[None]:
-    """Removes the file if the block fails: half of it might be imported otherwise."""
-    try:
-        yield
-    except BaseException:
-        file.unlink(missing_ok=True)
         raise
 
 

@@ -30,7 +30,7 @@ from kgroups_spark.terminal.options import (
     positive_count_value,
     text_value,
 )
-from kgroups_spark.terminal.output import Column, say, say_lines, screen_width, show, until_closed, write_rows
+from kgroups_spark.terminal.output import say, say_lines, screen_width, show, table_columns, until_closed, write_rows
 from kgroups_spark.times import format_time_for_people
 
 NAME = "findings"
@@ -50,24 +50,10 @@ examples:
 findings:
 """ + "\n".join(f"  {name} ({kind.severity}): {kind.summary}" for name, kind in KINDS.items())
 
-COLUMNS = (
-    Column("audit_id"),
-    Column("finding"),
-    Column("severity"),
-    Column("group_id"),
-    Column("topic"),
-    Column("partition"),
-    Column("member_id"),
-    Column("producer_id"),
-    Column("offsets_partition"),
-    Column("log_offset"),
-    Column("since"),
-    Column("detail"),
-)
+COLUMNS = table_columns("findings")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups findings`."""
     add_lake_option(parser)
     parser.add_argument(
         "--severity",
@@ -94,7 +80,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the findings."""
     reader = open_lake(arguments)
     audits = _audits(reader, arguments)
     rows = chosen_findings(reader, audits, arguments)

@@ -20,7 +20,7 @@ from kgroups_spark.terminal.options import (
     names_value,
     time_value,
 )
-from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
+from kgroups_spark.terminal.output import Column, say, say_lines, table_columns, write_rows
 from kgroups_spark.times import to_datetime
 
 NAME = "groups"
@@ -35,33 +35,23 @@ examples:
   kgroups groups --lake ./lake --as-of '2026-11-14 03:00' --format json"""
 
 COLUMNS = (
-    Column("audit_id"),
-    Column("offsets_partition", "OFFSETS-PARTITION"),
-    Column("group_id", "GROUP"),
-    Column("group_type", "TYPE"),
-    Column("state", "STATE"),
-    Column("is_simple"),
-    Column("protocol_type", "PROTOCOL-TYPE"),
-    Column("protocol"),
-    Column("generation", "GENERATION"),
-    Column("group_epoch", "EPOCH"),
-    Column("assignment_epoch"),
-    Column("leader"),
-    Column("current_state_timestamp"),
-    Column("state_since", "STATE-SINCE (UTC)"),
-    Column("member_count", "#MEMBERS"),
-    Column("metadata_hash"),
-    Column("resolved_regex_topics"),
-    Column("topology"),
-    Column("stored_description_epoch"),
-    Column("is_misplaced"),
-    Column("log_offset"),
+    *table_columns(
+        "groups",
+        offsets_partition="OFFSETS-PARTITION",
+        group_id="GROUP",
+        group_type="TYPE",
+        state="STATE",
+        protocol_type="PROTOCOL-TYPE",
+        generation="GENERATION",
+        group_epoch="EPOCH",
+        state_since="STATE-SINCE (UTC)",
+        member_count="#MEMBERS",
+    ),
     Column("known"),
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups groups`."""
     add_lake_option(parser)
     parser.add_argument(
         "--state",
@@ -81,7 +71,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the groups."""
     reader = open_lake(arguments)
     reader.require_audit()
     found = reader.rows("groups") if arguments.as_of is None else _groups_as_of(reader, arguments.as_of)
@@ -90,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row | {"known": known} for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
-    found_groups = counted(len(chosen), "group") if len(chosen) == len(rows) else _part(len(chosen), len(rows))
+    part_of = "" if len(chosen) == len(rows) else f"{len(chosen)} of "
+    found_groups = f"{part_of}{counted(len(rows), 'group')}"
     if times is None:
         say(f"{found_groups} ({reader.known_as_of()})")
         return 0
@@ -114,7 +104,3 @@ def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str
         if (states is None or row["state"] in states) and (types is None or row["group_type"] in types)
     ]
     return sorted(chosen, key=lambda row: (row["group_id"], row["offsets_partition"]))
-
-
-def _part(chosen: int, all_groups: int) -> str:
-    return f"{chosen} of {counted(all_groups, 'group')}"

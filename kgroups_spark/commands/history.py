@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from kgroups_spark.commands.describe_rows import assignment_text, tasks_text
@@ -26,8 +25,13 @@ from kgroups_spark.reading.group_options import (
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.terminal.display import words
-from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
-from kgroups_spark.terminal.options import positive_count_value as count_value
+from kgroups_spark.terminal.options import (
+    add_engine_option,
+    add_format_option,
+    add_lake_option,
+    positive_count_value,
+    time_value,
+)
 from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
 from kgroups_spark.times import format_time_for_people, to_datetime
 
@@ -103,7 +107,6 @@ MOVE_CAUSES = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups history`."""
     add_lake_option(parser)
     add_group_options(parser)
     add_topic_option(parser)
@@ -111,7 +114,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=time_value, metavar="T", help="up to T")
     parser.add_argument(
         "--limit",
-        type=count_value,
+        type=positive_count_value,
         default=DEFAULT_LIMIT,
         metavar="N",
         help=f"the newest N at most (default: {DEFAULT_LIMIT})",
@@ -122,7 +125,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints events or commits."""
     groups = asked_groups(arguments)
     if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
         raise UsageError("--since is later than --until")
@@ -264,12 +266,8 @@ def _count(reader: LakeReader, source: str, chosen: Condition, time: str) -> int
 
 def _when(arguments: argparse.Namespace) -> str:
     parts = [
-        f" {word} {format_time_for_people(_moment(getattr(arguments, name)))}"
+        f" {word} {format_time_for_people(getattr(arguments, name))}"
         for word, name in (("from", "since"), ("to", "until"))
         if getattr(arguments, name) is not None
     ]
     return "".join(parts) + (" UTC" if parts else "")
-
-
-def _moment(time_ms: int) -> datetime:
-    return to_datetime(time_ms)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.reading.open_lake import require_lake, require_lake_path
+from kgroups_spark.reading.open_lake import existing_lake
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
     add_lake_option,
     add_take_over_option,
     add_writer_option,
-    lake_location,
     options_of,
     positive_duration_value,
 )
@@ -38,7 +37,6 @@ examples:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups maintain`."""
     add_lake_option(parser)
     parser.add_argument(
         "--optimize",
@@ -71,10 +69,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs maintenance; prints its summary to stderr, as there are no rows."""
-    location = lake_location(arguments)
     require_vacuum_allowed(arguments.vacuum_ms)
-    require_lake_path(location)
-    require_lake(location)
+    location = existing_lake(arguments)
     spark = start_spark(NAME, location)
     from kgroups_spark.upkeep.maintain import run_maintain
 

@@ -76,7 +76,6 @@ CONTRACT_COLUMNS = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups pending`."""
     add_lake_option(parser)
     parser.add_argument("--hanging", action="store_true", help="only hanging transactions")
     parser.add_argument(
@@ -93,7 +92,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the pending offsets."""
     reader = open_lake(arguments)
     opened = reader.rows("open_transactions")
     listed = listed_of(reader, {row["producer_id"] for row in opened})

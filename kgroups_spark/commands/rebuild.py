@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kgroups_spark.reading.open_lake import require_lake, require_lake_path
+from kgroups_spark.reading.open_lake import existing_lake
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
     add_lake_option,
     add_offsets_partitions_option,
     add_take_over_option,
     add_writer_option,
-    lake_location,
     options_of,
     positive_duration_value,
     release_value,
@@ -42,7 +41,6 @@ audit or rebuild repeats it."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups rebuild`."""
     add_lake_option(parser)
     parser.add_argument(
         "--release-version",
@@ -68,10 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the rebuild; prints its summary to stderr, as there are no rows."""
-    location = lake_location(arguments)
-    require_lake_path(location)
-    require_lake(location)
-    say_lines(rebuild(arguments, location).lines())
+    say_lines(rebuild(arguments, existing_lake(arguments)).lines())
     return 0
 
 

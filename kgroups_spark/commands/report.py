@@ -32,7 +32,6 @@ NEEDED = ("jinja2", "vl_convert")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups report`."""
     add_lake_option(parser)
     parser.add_argument(
         "--output",
@@ -47,7 +46,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the page."""
     output: str = arguments.output
     require_place(output, DEFAULT_OUTPUT)
     _require_libraries()

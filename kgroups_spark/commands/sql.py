@@ -22,7 +22,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader, Rows, python_rows
+from kgroups_spark.reading.reader import LakeReader, python_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, text_value
@@ -63,7 +63,6 @@ Anything else is SQL; a statement ends with a semicolon, Ctrl-C discards the inp
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kgroups sql`."""
     parser.add_argument(
         "query",
         nargs="?",
@@ -78,7 +77,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the answers of the queries."""
     if arguments.query is not None and arguments.file is not None:
         raise UsageError("QUERY and --file are two sources: give one of them")
     text, where = arguments.query, "QUERY"
@@ -221,9 +219,8 @@ class Session:
             say(f"{name}({found.arguments}): {found.comment}")
             return
         say(f"{name}: {found.comment}")
-        types = {
-            row["name"]: row["type"] for row in _columns(self.reader.arrow(f"SELECT * FROM {name} LIMIT 0").schema)
-        }
+        schema = self.reader.arrow(f"SELECT * FROM {name} LIMIT 0").schema
+        types = {field.name: _type_name(field.type) for field in schema}
         rows = [{"column": column, "type": types.get(column), "what": what} for column, what in found.columns.items()]
         write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT", words)], self.form)
 
@@ -240,10 +237,6 @@ def _everything() -> Iterator[dict[str, str]]:
             found = described(name)
             shown = name if found.arguments is None else f"{name}({found.arguments})"
             yield {"kind": kind, "name": shown, "what": found.comment}
-
-
-def _columns(schema: pa.Schema) -> Rows:
-    return [{"name": field.name, "type": _type_name(field.type)} for field in schema]
 
 
 def _type_name(data_type: pa.DataType) -> str:

@@ -106,7 +106,8 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
 
         try:
             with _damage(location):
-                return DuckDbReader(DuckDbLake(_path(location)))
+                # deltalake does not know Hadoop's file:/x.
+                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {' '.join(str(error).split())}"
     if must:
@@ -119,18 +120,9 @@ def _why_not(location: str, must: bool) -> str | None:
     if missing:
         return f"{' and '.join(missing)} not installed ({how_to_install('read')})"
     # Only Hadoop's settings may have the endpoint and the credentials of an object store.
-    if not must and not _is_local(location):
+    if not must and ":" in location and not location.startswith("file:"):
         return "it lies in an object store"
     return None
-
-
-def _is_local(location: str) -> bool:
-    return ":" not in location or location.startswith("file:")
-
-
-def _path(location: str) -> str:
-    """Hadoop's file:/x, which deltalake does not know, as a path."""
-    return re.sub("^file:/+", "/", location)
 
 
 @contextmanager

@@ -12,9 +12,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+
 from kgroups_spark.reading.gone_groups import Removal, last_removal, log_ends
 from kgroups_spark.reading.group_options import of_groups, require_known
 from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
+from kgroups_spark.tables.conditions import partitions_in_lots
 from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
@@ -167,23 +170,20 @@ def _places(reader: LakeReader, as_of: datetime | None, what: What) -> dict[Plac
         "SELECT offsets_partition, group_id, CAST(sum(wanted) AS BIGINT) AS wanted "
         f"FROM ({' UNION ALL '.join(parts)}) AS places GROUP BY offsets_partition, group_id"
     )
-    found = reader.arrow(query, {} if as_of is None else {"as_of": as_of})
-    columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "wanted"))
-    return {(partition, group_id): wanted for partition, group_id, wanted in zip(*columns, strict=True)}
+    return _of_places(reader.arrow(query, {} if as_of is None else {"as_of": as_of}), "wanted")
 
 
-def _lots(places: Mapping[Place, int]) -> Iterator[list[int]]:
+def _of_places(found: pa.Table, column: str) -> dict[Place, Any]:
+    places = zip(found["offsets_partition"].to_pylist(), found["group_id"].to_pylist(), strict=True)
+    return dict(zip(places, found[column].to_pylist(), strict=True))
+
+
+def _lots(places: Mapping[Place, int]) -> list[list[int]]:
     """The offsets partitions in lots of AT_ONCE rows, or of one partition; one lot if there is nothing."""
     counts = Counter[int]()
     for (partition, _), wanted in places.items():
         counts[partition] += wanted
-    lot: list[int] = []
-    for partition in sorted(counts):
-        if lot and sum(counts[each] for each in lot) + counts[partition] > AT_ONCE:
-            yield lot
-            lot = []
-        lot.append(partition)
-    yield lot
+    return [lot.value for lot in partitions_in_lots(counts, AT_ONCE)] or [[]]
 
 
 def _gone(reader: LakeReader, group_id: str, as_of: datetime | None) -> Description:
@@ -250,8 +250,7 @@ class _Facts:
             slots = " AND ".join(f"expiry.{name} = offsets.{name}" for name in SLOT.split(", "))
             offsets += f" LEFT JOIN (SELECT * FROM offset_expiry WHERE {chosen}) AS expiry ON {slots}"
         columns = ", ".join(_column_of(name, is_now) for name in (*PLACE, *OFFSET_ROW))
-        moment = {} if self._as_of is None else {"as_of": self._as_of}
-        found = self._reader.arrow(f"SELECT {columns} FROM {offsets}", self._chosen.parameters | moment)
+        found = self._reader.arrow(f"SELECT {columns} FROM {offsets}", self._parameters)
         return _by_place(to_rows(found, times_as_text=self._times_as_text))
 
     @cached_property
@@ -305,11 +304,10 @@ class _Facts:
     @cached_property
     def _share_partitions(self) -> dict[str, Rows]:
         """The start offsets in the share coordinator's log, with the log ends that a live audit saw, by group."""
-        source = "share_partitions" if self._as_of is None else "share_partitions_as_of(:as_of)"
-        query = SHARE_OFFSETS.format(source=source, is_now=self._as_of is None, chosen=self._chosen_groups)
-        moment = {} if self._as_of is None else {"as_of": self._as_of}
+        source, is_now = self._source("share_partitions"), self._as_of is None
+        query = SHARE_OFFSETS.format(source=source, is_now=is_now, chosen=self._chosen_groups)
         found: defaultdict[str, Rows] = defaultdict(list)
-        for row in self._reader.sql(query, **self._chosen.parameters, **moment):
+        for row in self._reader.sql(query, **self._parameters):
             found[row["group_id"]].append(row)
         return found
 
@@ -332,14 +330,11 @@ class _Facts:
         }
 
     def _aggregate(self, table: str, aggregate: str) -> dict[Place, Any]:
-        source = table if self._as_of is None else f"{table}_as_of(:as_of)"
-        found = self._reader.arrow(
-            f"SELECT offsets_partition, group_id, {aggregate} AS found FROM {source} WHERE {self._chosen.sql} "
-            "GROUP BY offsets_partition, group_id",
-            self._chosen.parameters | ({} if self._as_of is None else {"as_of": self._as_of}),
+        query = (
+            f"SELECT offsets_partition, group_id, {aggregate} AS found FROM {self._source(table)} "
+            f"WHERE {self._chosen.sql} GROUP BY offsets_partition, group_id"
         )
-        columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "found"))
-        return {(partition, group_id): value for partition, group_id, value in zip(*columns, strict=True)}
+        return _of_places(self._reader.arrow(query, self._parameters), "found")
 
     def description(self, offsets_partition: int, group_id: str, what: What, *, is_split: bool) -> Description:
         key = offsets_partition, group_id
@@ -389,13 +384,19 @@ class _Facts:
         return [rows[slot] for slot in sorted(rows)]
 
     def _state(self, name: str, columns: str = "*") -> Rows:
-        if self._as_of is None:
-            return self._rows(name, columns=columns)
-        return self._rows(f"{name}_as_of(:as_of)", columns=columns, as_of=self._as_of)
+        return self._rows(self._source(name), columns=columns)
 
-    def _rows(self, source: str, where: str = "true", columns: str = "*", **parameters: Any) -> Rows:
+    def _source(self, name: str) -> str:
+        """The table, or its function as of the moment."""
+        return name if self._as_of is None else f"{name}_as_of(:as_of)"
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return self._chosen.parameters | ({} if self._as_of is None else {"as_of": self._as_of})
+
+    def _rows(self, source: str, where: str = "true", columns: str = "*") -> Rows:
         query = f"SELECT {columns} FROM {source} WHERE {self._chosen.sql} AND {where}"
-        return self._reader.sql(query, **self._chosen.parameters, **parameters)
+        return self._reader.sql(query, **self._parameters)
 
 
 def _column_of(name: str, is_now: bool) -> str:

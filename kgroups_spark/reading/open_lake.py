@@ -32,9 +32,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
 
 
 def _opened(arguments: argparse.Namespace) -> LakeReader:
-    location, engine = lake_location(arguments), getattr(arguments, "engine", "auto")
-    require_lake_path(location)
-    require_lake(location)
+    location, engine = existing_lake(arguments), getattr(arguments, "engine", "auto")
     if engine == "duckdb" and not is_path(location):
         raise UsageError(
             f"--engine duckdb reads a lake in a folder, and {location} is a schema of a "
@@ -57,6 +55,14 @@ def open_by_spark(location: str, command: str) -> SparkReader:
     from kgroups_spark.reading.by_spark import SparkReader
 
     return SparkReader(spark, Lake.open(spark, location))
+
+
+def existing_lake(arguments: argparse.Namespace) -> str:
+    """The location of --lake. Raises UsageError if there can be no lake."""
+    location = lake_location(arguments)
+    require_lake_path(location)
+    require_lake(location)
+    return location
 
 
 def require_lake_path(location: str) -> None:

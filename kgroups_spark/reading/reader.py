@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,6 @@ from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
-
-if TYPE_CHECKING:
-    pass
 
 Rows = list[dict[str, Any]]
 

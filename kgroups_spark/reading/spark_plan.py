@@ -49,7 +49,6 @@ class Plans:
                 waiting += elements(value)
 
     def is_plan(self, value: Any) -> bool:
-        """Whether it is a logical plan."""
         plan = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
         return isinstance(value, JavaObject) and bool(self._is_instance(plan, value))
 
@@ -66,5 +65,4 @@ def elements(product: JavaObject) -> list[Any]:
 
 
 def strings(sequence: JavaObject) -> list[str]:
-    """A Scala sequence of strings."""
     return [str(sequence.apply(index)) for index in range(sequence.size())]

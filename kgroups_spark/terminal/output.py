@@ -27,6 +27,7 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from kgroups_spark.escapes import json_text, printable
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import Pieces, display_width, filled, words
 from kgroups_spark.terminal.style import OWN_MARKS
 from kgroups_spark.terminal.text_table import NULL, TextTable
@@ -48,6 +49,11 @@ class Column:
     name: str
     heading: str | None = None
     broken: Callable[[str], str] | None = None
+
+
+def table_columns(table: str, **headings: str) -> tuple[Column, ...]:
+    """A column for each one of the table; those with a heading are on the screen."""
+    return tuple(Column(name, headings.get(name)) for name in TABLES[table].columns.names)
 
 
 def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
@@ -275,6 +281,5 @@ def spoken_logs() -> Iterator[None]:
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Prints each line with `say`."""
     for line in lines:
         say(line)

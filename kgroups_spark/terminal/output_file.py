@@ -69,17 +69,18 @@ def _write_local(output: Path, content: bytes) -> None:
     # The name cannot be guessed, and an existing file or link of that name is refused.
     part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
     file = part.open("xb")
-    with _removed_where_it_fails(part):
+    with removed_if_broken(part):
         with file:
             file.write(content)
         part.replace(output)
 
 
 @contextmanager
-def _removed_where_it_fails(part: Path) -> Iterator[None]:
+def removed_if_broken(file: Path) -> Iterator[None]:
+    """Removes the file if the block fails: half of it would be taken for all of it."""
     try:
         yield
     except BaseException:
         with suppress(OSError):
-            part.unlink()
+            file.unlink()
         raise

@@ -25,8 +25,6 @@ from kgroups_spark.terminal.display import (
     side_by_side,
 )
 
-__all__ = ["NULL", "TextTable", "display_width", "printable"]
-
 _GAP = "  "
 _INDENT = "    "  # of a row's lines after its first
 _NARROWEST_TEXT = 16  # a narrower sentence is hard to read

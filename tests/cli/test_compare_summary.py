@@ -116,8 +116,7 @@ def compared(monkeypatch):
     found = Comparison(Side("4.3", DAY), Side("3.9", DAY), 1, 1_763_275_281_000, False, 1)
     found.differences = [Difference("committed_offset", 1, "g", "committed_offset", "5", None, topic="t", partition=0)]
     found.facts[0].names.add("orders")
-    monkeypatch.setattr(compare, "require_lake_path", lambda location: None)
-    monkeypatch.setattr(compare, "require_lake", lambda location: None)
+    monkeypatch.setattr(compare, "existing_lake", lambda arguments: "x")
     monkeypatch.setattr(compare, "_compare", lambda arguments, location: found)
     return lambda words: main(["compare", "--lake", "x", "--release-version", "3.9", *words.split()])
 
