@@ -12,7 +12,6 @@ class KgroupsError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The message, line by line."""
         return tuple(map(str, self.args))
 
     def __str__(self) -> str:

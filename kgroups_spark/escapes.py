@@ -20,7 +20,7 @@ def printable(text: str) -> str:
     r"""The text with control characters, including line feeds, spelled out for a sentence: `orders\x1bc`."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def cell_text(text: str) -> str:
@@ -55,10 +55,6 @@ def shell_option(name: str, value: str) -> str:
     """An option of kgroups with a value, as words of a shell's command line: a value that begins with a dash needs the
     form with `=`, or it would be taken for an option."""
     return f"{name}{'=' if value.startswith('-') else ' '}{shell_word(value)}"
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def _json_escape(char: str) -> str:

@@ -89,12 +89,10 @@ def lines_of(rows: DataFrame, task: Task) -> list[Line]:
 
 
 def lines_in(reported: Iterable[Any]) -> list[Line]:
-    """Rows of LINES as lines."""
     return [(kind, json.loads(payload)) for kind, payload in reported]
 
 
 def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
-    """The lines as rows of LINES."""
     kinds = pa.array([kind for kind, _ in lines], pa.string())
     return pa.RecordBatch.from_arrays(
         [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=LINES.names
@@ -107,7 +105,6 @@ def numbers(tasks: int) -> list[pa.Table]:
 
 
 def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    """The numbers in the rows of `numbers`."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 

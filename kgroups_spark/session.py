@@ -109,14 +109,9 @@ def spark_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return _with_session_settings(active, extra or {})
-    if _master_is_chosen():
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started this process
         return _with_session_settings(_started(_builder(app_name, NEEDED)), extra or {})
     return _local_session(app_name, extra or {}, s3)
-
-
-def _master_is_chosen() -> bool:
-    """Whether spark-submit started this process."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:

@@ -56,7 +56,6 @@ class RebuildOptions:
     progress: Callable[[str], None] = silent
 
     def settings(self, before: AuditRow) -> AuditSettings:
-        """The settings of the rebuild."""
         assert before.release_version is not None
         clock_ms = to_epoch_ms(datetime.now(UTC))
         release_version = self.release_version or before.release_version

@@ -71,7 +71,7 @@ class AuditSummary:
             in_groups = " in __consumer_offsets" if any(p.records for p in audit.state_partitions) else ""
             yield f"audit {audit.audit_id}: no new records{in_groups}"
         if again:
-            yield f"  {counted(again, 'record')} {_were(again)} read again, and not added again"
+            yield f"  {counted(again, 'record')} {'was' if again == 1 else 'were'} read again, and not added again"
 
     def _other_logs(self) -> Iterator[str]:
         """The new records of other logs, and their current state."""
@@ -116,7 +116,3 @@ class AuditSummary:
             f"  ledger: audit {audit.audit_id} finished {format_time_for_people(audit.finished_at)} UTC after "
             f"{seconds:,.1f} s; rows added: {added or 'none'}"
         )
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"

@@ -77,7 +77,6 @@ def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[
 
 
 def topic_offsets_table(rows: Iterable[TopicOffset], audit_id: int, seen_at: datetime) -> pa.Table:
-    """The rows as the lake has them."""
     seen_ms = to_epoch_ms(seen_at)
     columns = (*TopicOffset._fields, "seen_at")
     batch = table_batch("topic_offsets", columns, [(*row, seen_ms) for row in rows], audit_id=audit_id)

@@ -104,7 +104,6 @@ class AuditWork:
 
     @cached_property
     def ranges_by_task(self) -> list[list[LogRange]]:
-        """The ranges to read, by task."""
         return self.by_task([*self.plan.reread_ranges, *self.plan.new_ranges])
 
     def by_task(self, whole: Sequence[LogRange]) -> list[list[LogRange]]:

@@ -207,7 +207,6 @@ class ExplainTask:
     b: Release
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
-        """Differences as facts."""
         shard = ComparedShard.of(self.history.shard(reader, offsets_partition, parts))
         tried, back = tried_releases(self.a, self.b), tried_releases(self.b, self.a)
         releases = [self.a, self.b, *tried.values(), *back.values()]

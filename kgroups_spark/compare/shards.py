@@ -116,7 +116,6 @@ class _Failing:
     keys: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any], detail: str) -> None:
-        """Adds a record."""
         self.details[row["log_offset"]] = detail
         self.keys[row["log_offset"]] = tuple(row[name] for name in self.columns)
 

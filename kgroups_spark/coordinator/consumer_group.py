@@ -47,8 +47,6 @@ class ConsumerMember(NamedTuple):
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
-    """The state of one consumer group."""
-
     group_type = "consumer"
 
     def __init__(self, release: Release, group_id: str) -> None:

@@ -100,7 +100,6 @@ class SnapshotBlock:
         return members
 
     def text(self, value: int) -> str:
-        """The JSON text of a value."""
         text: str = self._texts[value].as_py()
         return text
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 
 def none_if_unset(number: int | None) -> int | None:
-    """Kafka's -1 as None."""
     return None if number == -1 else number
 
 
@@ -32,8 +31,6 @@ class Task(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """A row of `groups`."""
-
     offsets_partition: int
     group_id: str
     group_type: str
@@ -57,8 +54,6 @@ class GroupRow(NamedTuple):
 
 
 class MemberRow(NamedTuple):
-    """A row of `group_members`."""
-
     offsets_partition: int
     group_id: str
     member_id: str

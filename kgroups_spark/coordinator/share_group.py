@@ -38,8 +38,6 @@ class ShareMember(NamedTuple):
 
 
 class ShareGroup(ModernGroup[ShareMember, Partitions]):
-    """The state of one share group."""
-
     group_type = "share"
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:

@@ -110,7 +110,6 @@ def producer_row(producer_id: int, transaction: Sequence[Any] | None, pending: S
 
 
 def noted_row(group_id: str, producers: set[int]) -> StateRow:
-    """The row of the producer ids noted for a group."""
     return _row("noted", group_id, {"producers": sorted(producers)})
 
 

@@ -36,8 +36,6 @@ class StreamsMember(NamedTuple):
 
 
 class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
-    """The state of one streams group."""
-
     group_type = "streams"
 
     def __init__(self, release: Release, group_id: str) -> None:

@@ -139,7 +139,6 @@ def _fingerprints(group: Group | None) -> MemberFacts:
 
 
 def group_columns(group: Group) -> tuple[object, ...]:
-    """The group's columns in `group_versions`."""
     columns: tuple[object, ...] = _of_group(group.row(0))
     return columns
 

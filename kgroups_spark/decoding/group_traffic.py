@@ -51,7 +51,6 @@ class GroupTraffic:
         keys: OffsetKeys,
         decoded: list[tuple[int, GroupRecord]],
     ) -> None:
-        """Adds all decoded records of a chunk."""
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
         self.add_commits(
             keys.groups,

@@ -78,7 +78,6 @@ class LogTimes:
     impossible_records: int = 0
 
     def add(self, records: RecordColumns) -> None:
-        """Adds the records of a chunk."""
         if not len(records):
             return
         time = records.timestamp

@@ -150,7 +150,6 @@ def listed(rows: pa.Table) -> list[Row]:
 
 
 def by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
-    """The rows of each group."""
     found: dict[GroupKey, list[Row]] = {}
     for row in rows:
         found.setdefault(group_of(row), []).append(row)
@@ -162,7 +161,6 @@ def group_of(row: Row) -> GroupKey:
 
 
 def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
-    """The rows of these groups."""
     wanted = set(groups)
     names = pa.array(sorted({group_id for _, group_id in wanted}), pa.string())
     near = rows.filter(pc.is_in(rows["group_id"], names))

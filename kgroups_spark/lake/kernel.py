@@ -80,7 +80,6 @@ class Kernel(Store):
         return str(path.getFileSystem(self.hadoop).makeQualified(path).toString()).rstrip("/")
 
     def java_path(self, *parts: str) -> Any:
-        """Hadoop's Path."""
         return self.java("org.apache.hadoop.fs.Path")(*parts)
 
     def delete(self, file_or_folder: str) -> None:
@@ -121,7 +120,6 @@ class KernelTable(TableLog):
         self.path = path
 
     def _api(self, name: str) -> Any:
-        """A class of Kernel."""
         return self._java(f"io.delta.kernel.{name}")
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
@@ -253,7 +251,7 @@ class KernelTable(TableLog):
             if "ConcurrentTransactionException" in _java_class(error):
                 raise AlreadyWritten(f"its newest is {self.last_transaction(app_id)}") from error
             if loses_races and _java_class(error).endswith(LOST_THE_RACE):
-                raise ChangedMeanwhile(_java_message(error)) from error
+                raise ChangedMeanwhile(str(error.java_exception.getMessage())) from error
             raise
 
     def last_transaction(self, app_id: str) -> int | None:
@@ -422,7 +420,3 @@ SPECIAL_COLUMNS = {"delta.generationExpression", "delta.identity.start", "delta.
 
 def _java_class(error: Py4JJavaError) -> str:
     return str(error.java_exception.getClass().getName())
-
-
-def _java_message(error: Py4JJavaError) -> str:
-    return str(error.java_exception.getMessage())

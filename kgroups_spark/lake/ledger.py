@@ -241,7 +241,6 @@ def _is_one_of(paths: set[str], file: TableFile) -> bool:
 
 
 def last_finished(rows: list[AuditRow]) -> AuditRow | None:
-    """The newest finished one of the rows."""
     return max((row for row in rows if row.status == FINISHED), key=lambda row: row.audit_id, default=None)
 
 

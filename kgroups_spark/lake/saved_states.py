@@ -17,7 +17,6 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
 def rows_of_state(table: str, audit_id: int) -> list[Condition]:
-    """The conditions for the rows of an audit's state."""
     return [*_of_nights(table), Condition("audit_id", "==", audit_id)]
 
 
@@ -38,7 +37,6 @@ def is_of_night(file: TableFile) -> bool:
 
 
 def may_be_of(audit_id: int, file: TableFile) -> bool:
-    """Whether a file may have rows of an audit."""
     return all_may_hold([Condition("audit_id", "==", audit_id)], file.bound)
 
 

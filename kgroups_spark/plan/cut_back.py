@@ -51,7 +51,6 @@ class CutBack:
     misread: int | None = None
 
     def note(self, offsets_partition: int, log: PartitionLog) -> str:
-        """The note for the ledger."""
         if self.before is None:
             return (
                 f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "

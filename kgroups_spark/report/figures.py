@@ -60,7 +60,6 @@ class Table:
 
     @property
     def texts(self) -> list[list[str]]:
-        """The rows, as texts."""
         return [[shown(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
 
     @property

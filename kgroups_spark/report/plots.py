@@ -166,7 +166,6 @@ def ticks_up_to(highest: float) -> list[float]:
 
 
 def svg(chart: Chart) -> str:
-    """The drawing as SVG."""
     autosize = {"type": "fit-x", "contains": "padding"}
     drawing: str = vl_convert.vegalite_to_svg(chart | {"config": _CONFIG, "background": None, "autosize": autosize})
     return drawing

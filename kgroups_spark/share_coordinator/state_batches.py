@@ -48,7 +48,6 @@ class StateBatches(NamedTuple):
 
 
 def state_batches(values: Iterable[dict[str, Any]]) -> list[StateBatch]:
-    """The batches of a decoded value."""
     return [StateBatch(v["firstOffset"], v["lastOffset"], v["deliveryCount"], v["deliveryState"]) for v in values]
 
 

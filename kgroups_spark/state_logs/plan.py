@@ -45,7 +45,7 @@ class StatePlan:
             for each in plan.partitions:
                 ranges = tuple(r for r in (each.reread, each.new) if r is not None)
                 works[topic, each.offsets_partition] = StateShardWork(
-                    topic, each.offsets_partition, ranges, _starts_again(topic, each)
+                    topic, each.offsets_partition, ranges, each.lost_to if _is_deleted_from(topic) else None
                 )
         return [works[place] for place in sorted(works)]
 
@@ -71,7 +71,6 @@ class StatePlan:
         return [found[place] for place in sorted(found)]
 
     def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
-        """Notes for people on the reading."""
         notes = [
             f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_reported(topic, note)
         ]
@@ -138,10 +137,6 @@ def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
 
 def _is_deleted_from(topic: str) -> bool:
     return COORDINATOR_LOGS[topic].clean_up_policy == "delete"
-
-
-def _starts_again(topic: str, plan: PartitionPlan) -> int | None:
-    return plan.lost_to if _is_deleted_from(topic) else None
 
 
 def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:

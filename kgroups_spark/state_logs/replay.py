@@ -127,7 +127,6 @@ class StateReplay:
         return None
 
     def keys(self) -> set[Key]:
-        """The keys that have a state."""
         if self._share is not None:
             return {tuple(key) for key in self._share.share_partitions}
         return {(key,) for key in self._transactions.transactional_ids} if self._transactions else set()
@@ -161,7 +160,6 @@ class StateReplay:
         return sorted((offset, tuple(key)) for offset, *key in found)
 
     def save(self) -> Iterator[StateRow]:
-        """The rows of the saved state."""
         shard = self._share or self._transactions
         assert shard is not None
         yield from shard.save()

@@ -273,7 +273,6 @@ PYARROWS_SCHEME = {"wasbs": "abfss"}
 
 
 def path_in(folder: str, name: str) -> str:
-    """The path of a name in a folder."""
     if "://" not in folder and not folder.startswith("file:/"):
         return str(Path(folder).expanduser().absolute() / name)
     place, options = _place_and_options(folder)

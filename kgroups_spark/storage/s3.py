@@ -60,7 +60,8 @@ class S3Settings:
 
     def options(self, bucket: str) -> dict[str, Any]:
         """The arguments of pyarrow's S3FileSystem for a bucket."""
-        endpoint = self._value(bucket, "endpoint") or _endpoint_of_environment()
+        endpoint = self._value(bucket, "endpoint")
+        endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         options = {
             **self._credentials(bucket),
             "region": self._value(bucket, "endpoint.region") or _region_in(endpoint),
@@ -152,10 +153,6 @@ def require_no_credentials(location: str) -> None:
             f"a {scheme}:// location with credentials in it would be printed and stored: give them as "
             "spark.hadoop.fs.s3a.access.key and .secret.key, or as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-
-
-def _endpoint_of_environment() -> str | None:
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def _region_of_environment() -> str | None:

@@ -64,7 +64,6 @@ def nullable(field: pa.Field) -> pa.Field:
 
 
 def comment_of(field: pa.Field) -> str:
-    """The comment of the column."""
     comment: bytes = field.metadata[b"comment"]
     return comment.decode()
 

@@ -38,11 +38,9 @@ def _comment(field: StructField) -> str:
 
 
 def quoted(word: str) -> str:
-    """The word as an identifier."""
     return f"`{word.replace('`', '``')}`"
 
 
 def text(value: str) -> str:
-    """The text as a literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -51,7 +51,7 @@ def scan_files(
 ) -> list[Line]:
     """The results of `look` at these columns of the tables' files; one task handles each file."""
     folders = {name: lake.table(name).path for name in files}
-    places = [(name, file.path) for name, some in files.items() for file in sorted(some, key=_largest_first)]
+    places = [(name, file.path) for name, some in files.items() for file in sorted(some, key=lambda file: -file.size)]
     tasks = tasks_for(lake.runner.slots, itertools.chain.from_iterable(files.values()))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,3 @@ def _by_spark(lake: Lake, name: str, columns: Sequence[str], look: Look) -> list
         yield line_batch([*look(name, None, (pa.Table.from_batches([batch]) for batch in batches))])
 
     return lines_of(lake.read(name, replaced=NOTHING).select(*columns), run)
-
-
-def _largest_first(file: TableFile) -> int:
-    return -file.size

@@ -52,7 +52,6 @@ class MaintainSummary:
     notes: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
-        """Lines for people."""
         yield (
             "nothing was done (--dry-run); a run would do this:"
             if self.audit is None
