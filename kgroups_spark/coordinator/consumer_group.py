@@ -10,13 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kgroups_spark.coordinator.modern_group import (
-    LEFT,
-    ModernGroup,
-    Value,
-    assigned_partitions,
-    state_name,
-)
+from kgroups_spark.coordinator.modern_group import LEFT, ModernGroup, Value, assigned_partitions, state_name
 from kgroups_spark.coordinator.partition_epochs import PartitionEpochs
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.rows import MemberRow, none_if_unset
@@ -68,7 +62,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             case 6:
                 self.set_assignment_epoch(value)
             case 7:
-                self._replay_target(member_id, value)
+                self.set_target(member_id, None if value is None else assigned_partitions(value["topicPartitions"]))
             case 8:
                 self._replay_current_assignment(log_offset, member_id, value)
             case 16:
@@ -90,12 +84,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.partition_epochs.remove(member.assigned, member.member_epoch)
         self.partition_epochs.remove(member.pending_revocation, member.member_epoch)
         self.changed()
-
-    def _replay_target(self, member_id: str, value: Value | None) -> None:
-        if value is None:
-            self.target.pop(member_id, None)
-        else:
-            self.target[member_id] = assigned_partitions(value["topicPartitions"])
 
     def _replay_current_assignment(self, log_offset: int, member_id: str, value: Value | None) -> None:
         if not self.needs_member(8, member_id, is_value=value is not None):

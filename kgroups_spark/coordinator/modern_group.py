@@ -95,6 +95,13 @@ class ModernGroup(Generic[Member, Target]):
         self.assignment_epoch = epoch
         self.changed()
 
+    def set_target(self, member_id: str, target: Target | None) -> None:
+        """Applies a record of type 7, 13 or 21; None: its tombstone."""
+        if target is None:
+            self.target.pop(member_id, None)
+        else:
+            self.target[member_id] = target
+
     def check_removal(self, *, target_must_be_empty: bool) -> None:
         """Raises ReplayFailure if the tombstone of the group comes before those of its parts."""
         start = f"Received a tombstone record to delete group {self.group_id} but"

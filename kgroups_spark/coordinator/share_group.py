@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kgroups_spark.coordinator.modern_group import (
-    LEFT,
-    ModernGroup,
-    Value,
-    assigned_partitions,
-    state_name,
-    unique,
-)
+from kgroups_spark.coordinator.modern_group import LEFT, ModernGroup, Value, assigned_partitions, state_name, unique
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import MemberRow, none_if_unset
 from kgroups_spark.coordinator.topics import Partitions, Topics
@@ -54,10 +47,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
             case 12:
                 self.set_assignment_epoch(value)
             case 13:
-                if value is None:
-                    self.target.pop(member_id, None)
-                else:
-                    self.target[member_id] = assigned_partitions(value["topicPartitions"])
+                self.set_target(member_id, None if value is None else assigned_partitions(value["topicPartitions"]))
             case 14:
                 self._replay_current_assignment(log_offset, member_id, value)
             case 15 if value is not None:

@@ -57,10 +57,7 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
             case 20:
                 self.set_assignment_epoch(value)
             case 21:
-                if value is None:
-                    self.target.pop(member_id, None)
-                else:
-                    self.target[member_id] = _tasks(value, "{role}Tasks", may_repeat=False)
+                self.set_target(member_id, None if value is None else _tasks(value, "{role}Tasks", may_repeat=False))
             case 22:
                 self._replay_current_assignment(log_offset, member_id, value)
             case 23:
