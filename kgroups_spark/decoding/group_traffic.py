@@ -22,18 +22,8 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 HOUR_MS = 3_600_000
 NO_HOUR = np.iinfo(np.int64).min
 
-TRAFFIC_COLUMNS = (
-    "group_id",
-    "hour",
-    "commits",
-    "tombstones",
-    "transactional_commits",
-    "other_records",
-    "bytes",
-)
-
 # Summed over rows with the same key.
-COUNTS = TRAFFIC_COLUMNS[2:]
+COUNTS = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
 
 COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
 
@@ -109,7 +99,7 @@ class GroupTraffic:
     def batch(self, **constants: int) -> pa.RecordBatch:
         """Rows of `group_traffic`; `constants` are columns with the same value in all rows."""
         rows = [(group_id, hour, *counts) for group_id, hour, counts in self.rows()]
-        return table_batch("group_traffic", TRAFFIC_COLUMNS, rows, **constants)
+        return table_batch("group_traffic", None, rows, **constants)
 
 
 def summed(rows: pa.Table) -> pa.Table:

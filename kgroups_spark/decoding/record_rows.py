@@ -15,55 +15,7 @@ from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.tables.rows import table_batch
-
-GROUP_RECORD_COLUMNS = (
-    "log_offset",
-    "log_timestamp",
-    "offset_delta",
-    "record_type",
-    "record_name",
-    "group_id",
-    "member_id",
-    "regular_expression",
-    "value_version",
-    "value",
-    "producer_id",
-    "is_transactional",
-    "raw_key",
-    "raw_value",
-)
-MARKER_COLUMNS = (
-    "log_offset",
-    "log_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "coordinator_epoch",
-    "control_type",
-    "outcome",
-    "transaction_start_offset",
-    "offset_count",
-    "group_ids",
-)
-QUARANTINE_COLUMNS = (
-    "log_offset",
-    "log_timestamp",
-    "record_count",
-    "record_type",
-    "record_name",
-    "group_id",
-    "topic",
-    "partition",
-    "value_version",
-    "producer_id",
-    "is_transactional",
-    "reason",
-    "detail",
-    "coordinator_fails",
-    "file",
-    "file_position",
-    "raw_key",
-    "raw_value",
-)
+from kgroups_spark.tables.schemas import arrow_schema
 
 
 @dataclass(frozen=True)
@@ -95,11 +47,11 @@ class HistoryRows:
             )
             for row, record in decoded
         ]
-        return self._batch("group_records", GROUP_RECORD_COLUMNS, rows)
+        return self._batch("group_records", None, rows)
 
     def markers(self, markers: list[Marker]) -> pa.RecordBatch:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
-        return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(marker) for marker in markers])
+        return self._batch("transaction_markers", None, [marker_row(marker) for marker in markers])
 
     def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
         # A control record never begins a transaction.
@@ -126,7 +78,7 @@ class HistoryRows:
             )
             for row, what in bad
         ]
-        return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
+        return self._batch("quarantine", None, rows, resolved_by=None)
 
     def load_failures(self, misread: list[tuple[int, GroupRecord]], release: Release) -> pa.RecordBatch:
         """Rows of quarantine for records in group_records that a coordinator of the release cannot read, because it has
@@ -153,13 +105,15 @@ class HistoryRows:
         producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
         return None if producer_id < 0 else producer_id
 
-    def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
+    def _batch(
+        self, name: str, columns: tuple[str, ...] | None, rows: list[tuple[Any, ...]], **more: Any
+    ) -> pa.RecordBatch:
         constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}
         return table_batch(name, columns, rows, **constants)
 
 
 def marker_row(marker: Marker) -> tuple[Any, ...]:
-    """A row of transaction_markers (MARKER_COLUMNS), without the transaction that the marker ended."""
+    """A row of transaction_markers, without the transaction that the marker ended."""
     return (
         marker.log_offset,
         None if marker.log_timestamp < 0 else marker.log_timestamp,
@@ -201,29 +155,16 @@ def corrupt_batch_rows(
 ) -> pa.RecordBatch:
     """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
     it was fetched from a cluster."""
-    unknown = dict.fromkeys(
-        (
-            "log_timestamp",
-            "record_type",
-            "record_name",
-            "group_id",
-            "topic",
-            "partition",
-            "value_version",
-            "producer_id",
-            "is_transactional",
-            "raw_key",
-            "resolved_by",
-        )
-    )
-    return table_batch(
-        "quarantine",
-        ("log_offset", "record_count", "detail", "file_position", "raw_value"),
-        [(log_offset, batch.record_count, batch.detail, None if path is None else batch.position, batch.raw)],
-        audit_id=audit_id,
-        offsets_partition=offsets_partition,
-        reason="corrupt_batch",
-        coordinator_fails=True,
-        file=path,
-        **unknown,
-    )
+    known = {
+        "audit_id": audit_id,
+        "offsets_partition": offsets_partition,
+        "log_offset": log_offset,
+        "record_count": batch.record_count,
+        "reason": "corrupt_batch",
+        "detail": batch.detail,
+        "coordinator_fails": True,
+        "file": path,
+        "file_position": None if path is None else batch.position,
+        "raw_value": batch.raw,
+    }
+    return table_batch("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,27 +25,6 @@ Output = tuple[str, pa.RecordBatch]
 
 RECORDS = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
 QUARANTINE = "state_quarantine"
-
-_HEAD = ("log_offset", "log_timestamp", "record_type", "record_name")
-_TAIL = ("value_version", "value", "raw_key", "raw_value")
-SHARE_COLUMNS = (*_HEAD, "group_id", "topic_id", "partition", *_TAIL, "layout")
-TRANSACTION_COLUMNS = (*_HEAD, "transactional_id", *_TAIL)
-QUARANTINE_COLUMNS = (
-    *_HEAD,
-    "group_id",
-    "topic_id",
-    "partition",
-    "transactional_id",
-    "value_version",
-    "record_count",
-    "reason",
-    "detail",
-    "coordinator_fails",
-    "file",
-    "file_position",
-    "raw_key",
-    "raw_value",
-)
 
 
 class StateRangeDecoder:
@@ -92,43 +70,38 @@ class StateRangeDecoder:
             where = (path, None if path is None else position)
             record = self._control if is_control else self._records.decode(key, value)
             if isinstance(record, Undecodable):
+                self.progress.quarantined[record.reason] += 1
                 bad.append((*place, *self._undecodable(record), *where, key, value))
                 continue
             raw = (key, value) if record.keeps_raw else (None, None)
-            sound.append((*place, *self._columns(record), *raw, *self._layout(record)))
+            sound.append((*place, *self._columns(record), *raw))
             if why := take(state_record(*place, record)):
+                self.progress.quarantined["load_would_fail"] += 1
                 bad.append((*place, *_load_failure(record, why), *where, None, None))
-        self.progress.quarantined.update(Counter(row[_REASON] for row in bad))
-        names = SHARE_COLUMNS if self._log is SHARE_LOG else TRANSACTION_COLUMNS
-        return [
-            (RECORDS[self._log.topic], self._batch(RECORDS[self._log.topic], names, sound)),
-            (QUARANTINE, self._batch(QUARANTINE, QUARANTINE_COLUMNS, bad, log=self._log.topic)),
-        ]
+        return [self._rows(RECORDS[self._log.topic], sound), self._rows(QUARANTINE, bad, log=self._log.topic)]
 
     def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
         kind = (what.record_type, what.record_name, what.group_id, what.topic_id, what.partition, what.transactional_id)
-        return (*kind, what.value_version, 1, what.reason, what.detail, self._rules.fails_at(what.reason))
+        return (1, *kind, what.value_version, what.reason, what.detail, self._rules.fails_at(what.reason))
 
     def _columns(self, record: CoordinatorRecord) -> tuple[Any, ...]:
-        version = (record.value_version, record.value_json())
-        return (record.record_type, record.record_name, *record.key.values(), *version)
-
-    def _layout(self, record: CoordinatorRecord) -> tuple[str | None, ...]:
-        return (record.layout or None,) if self._log is SHARE_LOG else ()
+        value = (record.value_version, record.value_json())
+        layout = (record.layout or None,) if self._log is SHARE_LOG else ()
+        return (record.record_type, record.record_name, *record.key.values(), *value, *layout)
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> list[Output]:
         log_offset = self._reader.place_of(batch, path)
         if log_offset is None:
             return []
-        unknown = (None,) * (QUARANTINE_COLUMNS.index("record_count") - 1)
         position = None if path is None else batch.position
-        why = (batch.record_count, "corrupt_batch", batch.detail, True)
-        row = (log_offset, *unknown, *why, path, position, None, batch.raw)
-        return [(QUARANTINE, self._batch(QUARANTINE, QUARANTINE_COLUMNS, [row], log=self._log.topic))]
+        unknown = (None,) * 7  # type and name of the record, its key, the version of its value
+        why = ("corrupt_batch", batch.detail, True)
+        row = (log_offset, None, batch.record_count, *unknown, *why, path, position, None, batch.raw)
+        return [self._rows(QUARANTINE, [row], log=self._log.topic)]
 
-    def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
+    def _rows(self, name: str, rows: list[tuple[Any, ...]], **more: Any) -> Output:
         place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
-        return table_batch(name, columns, rows, **place, **more)
+        return name, table_batch(name, None, rows, **place, **more)
 
     def _counted(self, output: Output) -> Output:
         name, rows = output
@@ -136,12 +109,8 @@ class StateRangeDecoder:
         return output
 
 
-_REASON = QUARANTINE_COLUMNS.index("reason")
-
-
 def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
     """The middle columns of quarantine's row for a record that is in its own table, which has its bytes and counts
     it."""
     key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
-    version = (record.value_version, 0)
-    return (record.record_type, record.record_name, *key, *version, "load_would_fail", why, True)
+    return (0, record.record_type, record.record_name, *key, record.value_version, "load_would_fail", why, True)

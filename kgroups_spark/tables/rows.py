@@ -18,12 +18,16 @@ FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 MICROSECONDS = pa.timestamp("us", "UTC")
 
 
-def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], **constants: Any) -> pa.RecordBatch:
-    """Rows of the table in the order of `columns`; `constants` are the same in all of them.
+def table_batch(
+    name: str, columns: Sequence[str] | None, rows: Sequence[Sequence[Any]], **constants: Any
+) -> pa.RecordBatch:
+    """Rows of the table in the order of `columns` (None: the table's); `constants` are the same in all of them.
 
     Times are epoch ms; None and Kafka's -1 become null. A time out of range becomes the nearest TIMESTAMP, so that a
     commit from the year 50,000 does not expire today.
     """
+    if columns is None:
+        columns = [name for name in arrow_schema(name).names if name not in constants]
     values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
     arrays = [
         constant(constants[field.name], len(rows), field.type)

@@ -20,7 +20,6 @@ from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.group_events import GroupEvents
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.state_entries import StateRow
-from kgroups_spark.decoding.record_rows import MARKER_COLUMNS
 from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.messages.schema import reader
@@ -325,7 +324,7 @@ class _ShardReplay:
         if self._markers:
             yield (
                 "transaction_markers",
-                table_batch("transaction_markers", MARKER_COLUMNS, self._markers, **constants),
+                table_batch("transaction_markers", None, self._markers, **constants),
             )
         if self._failures:
             unknown = {"record_count": 0, "coordinator_fails": True, "file": None, "file_position": None}
