@@ -1,9 +1,17 @@
 """Counts and sizes as a person reads them."""
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str) -> str:
     """`1 group`, `35,230 groups`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names, and the number of others: `a, b, c and 5 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def sized(size_bytes: int) -> str:

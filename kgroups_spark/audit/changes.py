@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, first_of
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
@@ -83,9 +83,9 @@ class Changes:
 
     def _groups(self) -> Iterator[str]:
         if self.created:
-            yield f"{_groups(len(self.created))} new ({_some(self.created)})"
+            yield f"{_groups(len(self.created))} new ({first_of(self.created, NAMES_REPORTED)})"
         if self.removed:
-            yield f"{_groups(len(self.removed))} gone ({_some(self.removed)})"
+            yield f"{_groups(len(self.removed))} gone ({first_of(self.removed, NAMES_REPORTED)})"
         if self.moved:
             moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_REPORTED)]
             others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_REPORTED))
@@ -102,8 +102,3 @@ class Changes:
 
 def _groups(count: int) -> str:
     return "1 group is" if count == 1 else f"{count:,} groups are"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - NAMES_REPORTED
-    return ", ".join(names[:NAMES_REPORTED]) + (f" and {more:,} more" if more > 0 else "")

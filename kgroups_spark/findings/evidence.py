@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.counts import first_of
 from kgroups_spark.tables.conditions import Condition as Condition
 
 Row = dict[str, Any]
@@ -175,7 +176,5 @@ def per_group(rows: pa.Table, *aggregates: tuple[str, str]) -> list[Row]:
 
 
 def some(names: Iterable[str], most: int = 3) -> str:
-    """The first names, and the number of others."""
-    ordered = sorted(set(names))
-    more = len(ordered) - most
-    return ", ".join(ordered[:most]) + (f" and {more:,} more" if more > 0 else "")
+    """The first names in order, each once, and the number of others."""
+    return first_of(sorted(set(names)), most)

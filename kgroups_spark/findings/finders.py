@@ -7,17 +7,7 @@ import itertools
 from typing import NamedTuple
 
 from kgroups_spark.attempts import attempt
-from kgroups_spark.findings import (
-    assignments,
-    commits,
-    expiry,
-    groups,
-    members,
-    offsets,
-    records,
-    shares,
-    transactions,
-)
+from kgroups_spark.findings import assignments, commits, expiry, groups, members, offsets, records, shares, transactions
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import Finding, in_order
 from kgroups_spark.findings.lots import in_lots

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from jinja2.utils import htmlsafe_json_dumps
 
 from kgroups_spark.counts import sized
+from kgroups_spark.escapes import printable
 from kgroups_spark.report.queries import Row
 from kgroups_spark.times import format_time_for_people
 
@@ -133,7 +134,7 @@ def as_cell(value: Any) -> Cell:
         return format_time_for_people(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return visible(str(value))
+    return printable(str(value))
 
 
 _LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")
@@ -142,13 +143,6 @@ _LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")
 def has_long_word(text: str) -> bool:
     """Whether it has a word that must break, or the table would be wider than a phone. report.js has the same rule."""
     return _LONG_WORD.search(text) is not None
-
-
-def visible(text: str) -> str:
-    """The text with invisible characters spelled out: names come from a log and may reverse or end a line."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def shown(cell: Cell, kind: Kind) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import visible
+from kgroups_spark.counts import counted, first_of
+from kgroups_spark.escapes import printable
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import Answers
 
@@ -127,6 +127,4 @@ def _lost(answers: Answers) -> list[Headline]:
 
 def _names(rows: Sequence[Row]) -> str:
     """The names of the first groups, and the number of others."""
-    names = list(dict.fromkeys(visible(row["group_id"]) for row in rows))
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return first_of(list(dict.fromkeys(printable(row["group_id"]) for row in rows)), _NAMED)

@@ -11,7 +11,8 @@ from pathlib import Path
 import jinja2
 
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word, visible
+from kgroups_spark.escapes import printable
+from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word
 from kgroups_spark.report.groups import CAPTIONS, groups_of
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
@@ -48,8 +49,8 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
         _environment()
         .get_template("report.html")
         .render(
-            title=visible(title or _title(lake, location)),
-            location=visible(location),
+            title=printable(title or _title(lake, location)),
+            location=printable(location),
             lake=lake,
             as_of=format_time_for_people(lake["as_of"]),
             retention=format_duration(lake["retention_ms"]),
@@ -84,7 +85,7 @@ def _environment() -> jinja2.Environment:
     )
     # Compact, and escaped by jinja2 for a script element, so that no name in it can end that element.
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    environment.filters["visible"] = visible
+    environment.filters["printable"] = printable
     environment.filters["time"] = lambda moment: "?" if moment is None else format_time_for_people(moment)[:16]
     environment.tests["long_worded"] = has_long_word
     environment.tests["table"] = lambda figure: isinstance(figure, Table)
