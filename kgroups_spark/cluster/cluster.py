@@ -35,12 +35,7 @@ from kgroups_spark.cluster.connection import (
     api_versions_request,
     place_of,
 )
-from kgroups_spark.cluster.errors import (
-    PASSING,
-    UNKNOWN_TOPIC,
-    ClusterUnreachable,
-    KafkaRefused,
-)
+from kgroups_spark.cluster.errors import PASSING, UNKNOWN_TOPIC, ClusterUnreachable, KafkaRefused
 from kgroups_spark.cluster.patience import LEAST_TIME, LONGEST_PAUSE, SHORTEST_PAUSE, Patience
 from kgroups_spark.cluster.requests import fetch_request, list_offsets_request, metadata_request
 from kgroups_spark.errors import KgroupsError

@@ -16,12 +16,7 @@ from kgroups_spark.lake.removed_audits import Removal, maintenances, removed_up_
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, to_rows
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.terminal.options import (
-    add_engine_option,
-    add_format_option,
-    add_lake_option,
-    positive_count_value,
-)
+from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, positive_count_value
 from kgroups_spark.terminal.output import Column, say, say_lines, table_columns, write_rows
 
 Row = dict[str, Any]

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from kgroups_spark.compare.differences import (
-    COMMITTED,
-    GROUP,
-    GROUP_EXPIRY,
-    LOAD,
-    MEMBER,
-    OFFSET_EXPIRY,
-    Difference,
-)
+from kgroups_spark.compare.differences import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
 from kgroups_spark.counts import counted
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.output import table_cell

@@ -13,11 +13,7 @@ from kgroups_spark.commands.describe_rows import KINDS
 from kgroups_spark.commands.describe_tables import table_columns
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.counts import counted
-from kgroups_spark.reading.group_description import (
-    Description,
-    What,
-    describe_groups,
-)
+from kgroups_spark.reading.group_description import Description, What, describe_groups
 from kgroups_spark.reading.group_options import add_group_options, asked_groups
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader

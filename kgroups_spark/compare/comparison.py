@@ -17,23 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
-from kgroups_spark.compare.differences import (
-    COMMITTED,
-    GROUP,
-    MEMBER,
-    PENDING,
-    Difference,
-    Loaded,
-    differences,
-    reason,
-)
+from kgroups_spark.compare.differences import COMMITTED, GROUP, MEMBER, PENDING, Difference, Loaded, differences, reason
 from kgroups_spark.compare.rules import RULES, expiry_reason, tried_releases
-from kgroups_spark.compare.shards import (
-    WHEN,
-    ComparedShard,
-    ReleaseReplay,
-    expiry_differences,
-)
+from kgroups_spark.compare.shards import WHEN, ComparedShard, ReleaseReplay, expiry_differences
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted

@@ -39,11 +39,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.coordinator.member_changes import member_changes
-from kgroups_spark.coordinator.removal_causes import (
-    UNKNOWN,
-    due_at,
-    topics_of,
-)
+from kgroups_spark.coordinator.removal_causes import UNKNOWN, due_at, topics_of
 
 K = TypeVar("K")
 V = TypeVar("V")

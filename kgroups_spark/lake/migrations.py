@@ -42,12 +42,7 @@ from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.older_checkpoints import OLDER_CHECKPOINTS, OLDER_STATES, checkpoint_batches
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.tables.ddl import column_definition, quoted
-from kgroups_spark.tables.layout import (
-    FINDINGS_BEFORE_7,
-    LAKE_VERSION,
-    LAKE_VERSION_PROPERTY,
-    lake_version_in,
-)
+from kgroups_spark.tables.layout import FINDINGS_BEFORE_7, LAKE_VERSION, LAKE_VERSION_PROPERTY, lake_version_in
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, Table
 from kgroups_spark.tables.spark_types import struct_in_array
 

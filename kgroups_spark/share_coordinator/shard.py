@@ -36,13 +36,7 @@ from kgroups_spark.coordinator.rows import none_if_unset
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow
 from kgroups_spark.share_coordinator.rules import ShareRules
-from kgroups_spark.share_coordinator.state_batches import (
-    StateBatch,
-    StateBatches,
-    as_written,
-    combine,
-    state_batches,
-)
+from kgroups_spark.share_coordinator.state_batches import StateBatch, StateBatches, as_written, combine, state_batches
 
 SHARE_SNAPSHOT, SHARE_UPDATE = 0, 1
 # Kafka's RecordState, in lower case. 1 and 3 are never written (KIP-932).

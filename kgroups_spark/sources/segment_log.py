@@ -13,13 +13,7 @@ from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
 from kgroups_spark.sources.leader_epochs import epoch_by_checkpoint
 from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
-from kgroups_spark.sources.segments import (
-    PartitionCopy,
-    SegmentFile,
-    list_partition,
-    scan_segment,
-    settled,
-)
+from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, list_partition, scan_segment, settled
 
 
 @dataclass(frozen=True)

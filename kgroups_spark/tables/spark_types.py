@@ -18,16 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kgroups_spark.tables.columns import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    INT,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    comment_of,
-)
+from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, comment_of
 
 ATOMS: dict[pa.DataType, DataType] = {
     BIGINT: LongType(),

@@ -16,14 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kgroups_spark.escapes import cell_text, printable
-from kgroups_spark.terminal.display import (
-    Pieces,
-    display_width,
-    filled,
-    heading_words,
-    narrowest,
-    side_by_side,
-)
+from kgroups_spark.terminal.display import Pieces, display_width, filled, heading_words, narrowest, side_by_side
 
 _GAP = "  "
 _INDENT = "    "  # of a row's lines after its first

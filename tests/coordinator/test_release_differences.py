@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.compare.differences import (
-    Difference,
-    LoadFailure,
-    LoadFailures,
-    differences,
-    reason,
-)
+from kgroups_spark.compare.differences import Difference, LoadFailure, LoadFailures, differences, reason
 from kgroups_spark.compare.rules import EXPIRY_RULES, RULES, WITHOUT_TRACE, expiry_reason, tried_releases
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from tests.chosen import one_of, some_of

@@ -8,12 +8,7 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.state_entries import StateRow
-from tests.coordinator.records import (
-    Log,
-    X,
-    consumer_member,
-    current,
-)
+from tests.coordinator.records import Log, X, consumer_member, current
 from tests.coordinator.whole_state import everything, rows
 from tests.twin.shard import Shard
 

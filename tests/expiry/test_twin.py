@@ -5,11 +5,7 @@ import pytest
 from tests.chosen import some_of
 from tests.expiry.cases import NOW, R
 from tests.expiry.frames import clean_up
-from tests.expiry.twin_cases import (
-    generated,
-    in_order,
-    twin_rows,
-)
+from tests.expiry.twin_cases import generated, in_order, twin_rows
 
 RELEASES = ["4.4.0", "4.3.1", "4.1.2", "4.0.0", "3.7.1-java", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.cluster.fetch import (
-    FetchedLog,
-    FetchLimits,
-)
+from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
 from tests.records.build import KeyValue, batch
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
 

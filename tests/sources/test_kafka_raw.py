@@ -15,13 +15,7 @@ import pytest
 from kgroups_spark.cluster.answers import PartitionMetadata, TopicMetadata
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
 from kgroups_spark.data_sources import kafka_raw
-from kgroups_spark.data_sources.kafka_raw import (
-    DataLoss,
-    FetchedSpans,
-    KafkaRawDataSource,
-    parse_options,
-    plan_spans,
-)
+from kgroups_spark.data_sources.kafka_raw import DataLoss, FetchedSpans, KafkaRawDataSource, parse_options, plan_spans
 from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
 from kgroups_spark.data_sources.read_options import BadOption
 from kgroups_spark.data_sources.record_frame import RECORDS

@@ -10,12 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgroups_spark.coordinator.acts import RecordPlace, RemovedCommit, Slot
-from kgroups_spark.coordinator.group_events import (
-    GroupEvent,
-    GroupEvents,
-    Rules,
-    remember,
-)
+from kgroups_spark.coordinator.group_events import GroupEvent, GroupEvents, Rules, remember
 from kgroups_spark.coordinator.member_changes import member_count
 from kgroups_spark.coordinator.removal_causes import UNKNOWN, RemovedValue
 from tests.twin.offset_metadata import OffsetCommit
