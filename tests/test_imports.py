@@ -24,7 +24,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 WITH_SPARK = {
     ".": "api jvm runner session",
     "audit": "run run_rebuild work",
-    "data_sources": "decode kafka_raw kafka_segments record_frame",
+    "data_sources": "decode kafka_raw kafka_segments",
     "history": "stored",
     "lake": "as_of_audit catalog_schema failures folder hadoop_storage java_classes kernel lake migrations replaced "
     "writer",

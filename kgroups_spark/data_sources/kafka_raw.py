@@ -16,15 +16,12 @@ from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
 from kgroups_spark.cluster.live_log import LiveLog, NoOffsetsTopic, live_logs
 from kgroups_spark.data_sources.read_options import (
+    SHARED,
     BadOption,
-    ending_offsets,
+    ReadOptions,
     number,
     require_known,
-    require_partitions,
-    require_sound,
-    starting_offsets,
-    topics_of,
-    truth,
+    shared_options,
 )
 from kgroups_spark.data_sources.record_frame import RECORDS, record_batches
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -32,18 +29,8 @@ from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
-from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
-OPTIONS = (
-    "kafka.bootstrap.servers",
-    "commandConfig",
-    "subscribe",
-    "startingOffsets",
-    "endingOffsets",
-    "minPartitions",
-    "failOnDataLoss",
-    "maxBytesPerSecond",
-)
+OPTIONS = ("kafka.bootstrap.servers", "commandConfig", *SHARED, "maxBytesPerSecond")
 # Options of Spark's Kafka source that this source does not have, and what to use instead.
 NOT_HERE = {
     "assign": "subscribe names topics, startingOffsets and endingOffsets what of their partitions",
@@ -85,16 +72,8 @@ class FetchedSpans(InputPartition):
 
 
 @dataclass(frozen=True, repr=False)
-class Options:
-    """The parsed options of a read. Offsets are by topic and partition; an absent one is the log's start, or the high
-    watermark."""
-
+class Options(ReadOptions):
     client: ClientProperties
-    topics: tuple[str, ...]
-    starting_offsets: Mapping[tuple[str, int], int]
-    ending_offsets: Mapping[tuple[str, int], int]
-    min_partitions: int
-    fail_on_data_loss: bool
     max_bytes_per_second: int | None
 
 
@@ -221,7 +200,7 @@ def _logs(cluster: Cluster, topic: str, options: Options) -> Sequence[LiveLog]:
         raise UsageError(f"the cluster has no topic {topic}{did_you_mean(topic, known)}") from err
     if found.notes and options.fail_on_data_loss:
         raise DataLoss(f"{topic}: {'; '.join(found.notes)}; failOnDataLoss=false reads the others")
-    require_partitions(topic, found.topic.partitions, options.starting_offsets, options.ending_offsets)
+    options.require_partitions(topic, found.topic.partitions)
     return found.logs
 
 
@@ -267,16 +246,8 @@ def parse_options(options: Mapping[str, str]) -> Options:
     properties |= {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
     bootstrap_servers = properties.pop("bootstrap.servers")
     rate = number("maxBytesPerSecond", given.get("maxbytespersecond", "0"))
-    topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
-    starts = starting_offsets(given.get("startingoffsets", "earliest"))
-    ends = ending_offsets(given.get("endingoffsets", "latest"))
-    require_sound(topics, starts, ends)
     return Options(
+        **shared_options(given),
         client=client_properties(bootstrap_servers, properties),
-        topics=topics,
-        starting_offsets=starts,
-        ending_offsets=ends,
-        min_partitions=number("minPartitions", given.get("minpartitions", "0")),
-        fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
         max_bytes_per_second=rate or None,
     )

@@ -12,23 +12,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kgroups_spark.data_sources.read_options import (
-    BadOption,
-    ending_offsets,
-    number,
-    require_known,
-    require_partitions,
-    require_sound,
-    starting_offsets,
-    topics_of,
-    truth,
-)
+from kgroups_spark.data_sources.read_options import SHARED, BadOption, ReadOptions, require_known, shared_options
 from kgroups_spark.data_sources.record_frame import RECORDS, record_batches
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.sources.segment_reading import SegmentReading, Span
-from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, SegmentFile, choose_copies, find_partitions
+from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, choose_copies, find_partitions
 
 
 class CorruptLog(KgroupsError):
@@ -44,15 +34,8 @@ class SegmentRange(InputPartition):
 
 
 @dataclass(frozen=True)
-class Options:
-    """The parsed options of a read. Offsets are by topic and partition; an absent start is 0, an absent end None."""
-
+class Options(ReadOptions):
     folders: tuple[str, ...]
-    topics: tuple[str, ...]
-    starting_offsets: Mapping[tuple[str, int], int]
-    ending_offsets: Mapping[tuple[str, int], int]
-    min_partitions: int
-    fail_on_data_loss: bool
 
 
 class KafkaSegmentsDataSource(DataSource):
@@ -145,8 +128,7 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
 
 def _copies(topic: str, options: Options) -> list[PartitionCopy]:
     copies = choose_copies(find_partitions(options.folders, topic)).copies
-    there = [copy.partition for copy in copies]
-    require_partitions(topic, there, options.starting_offsets, options.ending_offsets)
+    options.require_partitions(topic, [copy.partition for copy in copies])
     return copies
 
 
@@ -168,20 +150,8 @@ def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[
 def parse_options(options: Mapping[str, str]) -> Options:
     """The parsed options. Raises BadOption for unknown names and impossible values."""
     given = {name.lower(): value for name, value in options.items()}
-    known = ("path", "paths", "subscribe", "startingOffsets", "endingOffsets", "minPartitions", "failOnDataLoss")
-    require_known("kafka-segments", options, known)
-    topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
-    starts = starting_offsets(given.get("startingoffsets", "earliest"))
-    ends = ending_offsets(given.get("endingoffsets", "latest"))
-    require_sound(topics, starts, ends)
-    return Options(
-        folders=_folders(given.get("path"), given.get("paths")),
-        topics=topics,
-        starting_offsets=starts,
-        ending_offsets=ends,
-        min_partitions=number("minPartitions", given.get("minpartitions", "0")),
-        fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
-    )
+    require_known("kafka-segments", options, ("path", "paths", *SHARED))
+    return Options(**shared_options(given), folders=_folders(given.get("path"), given.get("paths")))
 
 
 def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:

@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
 EARLIEST, LATEST = -2, -1  # in JSON offsets
+OFFSETS = ("startingOffsets", "endingOffsets")
+SHARED = ("subscribe", *OFFSETS, "minPartitions", "failOnDataLoss")
 
 
 class BadOption(UsageError):
     """An unknown option, or an impossible value."""
 
 
-def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises BadOption for an unknown name; case does not matter."""
-    names = {name.lower(): name for name in known}
-    if unknown := sorted(name for name in given if name.lower() not in names):
-        nearest = did_you_mean(unknown[0], list(names.values())) or f"; use {', '.join(names.values())}"
-        raise BadOption(f"{source} has no option {', '.join(unknown)}{nearest}")
+@dataclass(frozen=True)
+class ReadOptions:
+    """The parsed options that both sources have. Offsets are by topic and partition; an absent one is an end of the
+    log."""
+
+    topics: tuple[str, ...]
+    starting_offsets: Mapping[tuple[str, int], int]
+    ending_offsets: Mapping[tuple[str, int], int]
+    min_partitions: int
+    fail_on_data_loss: bool
+
+    def require_partitions(self, topic: str, there: Collection[int]) -> None:
+        """Raises BadOption if offsets are given for a partition of the topic that does not exist."""
+        for name, offsets in zip(OFFSETS, (self.starting_offsets, self.ending_offsets), strict=True):
+            if missing := sorted(p for t, p in offsets if t == topic and p not in there):
+                raise BadOption(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
 
 
-def topics_of(subscribe: str) -> tuple[str, ...]:
-    """Topics, separated by commas, each once."""
-    return tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
-
-
-def require_sound(
-    topics: Sequence[str], starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
-) -> None:
-    """Raises BadOption if there is no topic, if offsets are given for another one, or if a partition's start is after
-    its end."""
+def shared_options(given: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of ReadOptions, from options whose names are in lower case. Raises BadOption for impossible values,
+    for no topic, for offsets of a topic that is not read, and for a partition whose start is after its end."""
+    subscribe = given.get("subscribe", OFFSETS_TOPIC)
+    topics = tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
+    starts = _offsets("startingOffsets", given.get("startingoffsets", "earliest"), "earliest", EARLIEST)
+    ends = _offsets("endingOffsets", given.get("endingoffsets", "latest"), "latest", LATEST)
     if not topics:
         raise BadOption("subscribe names no topic")
     for (topic, partition), start in starts.items():
@@ -42,25 +54,21 @@ def require_sound(
         raise BadOption(
             f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
         )
+    return {
+        "topics": topics,
+        "starting_offsets": starts,
+        "ending_offsets": ends,
+        "min_partitions": number("minPartitions", given.get("minpartitions", "0")),
+        "fail_on_data_loss": _truth("failOnDataLoss", given.get("failondataloss", "true")),
+    }
 
 
-def require_partitions(
-    topic: str, there: Collection[int], starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
-) -> None:
-    """Raises BadOption if offsets are given for a partition of the topic that does not exist."""
-    for name, offsets in (("startingOffsets", starts), ("endingOffsets", ends)):
-        if missing := sorted(p for t, p in offsets if t == topic and p not in there):
-            raise BadOption(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
-
-
-def starting_offsets(text: str) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition, without `earliest` ones."""
-    return _offsets("startingOffsets", text, "earliest", EARLIEST)
-
-
-def ending_offsets(text: str) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition, without `latest` ones."""
-    return _offsets("endingOffsets", text, "latest", LATEST)
+def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises BadOption for an unknown name; case does not matter."""
+    names = {name.lower(): name for name in known}
+    if unknown := sorted(name for name in given if name.lower() not in names):
+        nearest = did_you_mean(unknown[0], list(names.values())) or f"; use {', '.join(names.values())}"
+        raise BadOption(f"{source} has no option {', '.join(unknown)}{nearest}")
 
 
 def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, int], int]:
@@ -83,7 +91,7 @@ def number(name: str, text: str) -> int:
     return int(text)
 
 
-def truth(name: str, text: str) -> bool:
+def _truth(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise BadOption(f"{name} is true or false, not {text!r}")
     return text.lower() == "true"

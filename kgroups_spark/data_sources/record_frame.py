@@ -8,64 +8,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.slices import binary_array
+from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, column, required
+from kgroups_spark.tables.spark_types import spark_schema
 
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 32 << 20
 LARGEST_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 
-def _column(name: str, kind: Any, comment: str, *, nullable: bool = True) -> StructField:
-    return StructField(name, kind, nullable, {"comment": comment})
-
-
-RECORDS = StructType(
-    [
-        _column("topic", StringType(), "topic of the log", nullable=False),
-        _column("partition", IntegerType(), "partition of the log", nullable=False),
-        _column("offset", LongType(), "offset of the record", nullable=False),
-        _column("timestamp", TimestampType(), "of the record, to the millisecond; null: none (message format 0)"),
-        _column("timestamp_type", IntegerType(), "0: create time, 1: log append time; null: none (message format 0)"),
-        _column("leader_epoch", IntegerType(), "leader epoch of the batch; null: none (message formats 0 and 1)"),
-        _column("producer_id", LongType(), "null: not from a transactional or idempotent producer"),
-        _column("producer_epoch", ShortType(), "null: not from a transactional or idempotent producer"),
-        _column("is_transactional", BooleanType(), "part of a transaction, committed or not", nullable=False),
-        _column("control_type", StringType(), "COMMIT, ABORT, or the number of another; null: not a control record"),
-        _column("key", BinaryType(), "null: no key"),
-        _column("value", BinaryType(), "null: tombstone"),
-    ]
-)
-
-
 ARROW_RECORDS = pa.schema(
     [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", "UTC")),
-        pa.field("timestamp_type", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("producer_id", pa.int64()),
-        pa.field("producer_epoch", pa.int16()),
-        pa.field("is_transactional", pa.bool_(), nullable=False),
-        pa.field("control_type", pa.string()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
+        required("topic", STRING, "topic of the log"),
+        required("partition", INT, "partition of the log"),
+        required("offset", BIGINT, "offset of the record"),
+        column("timestamp", TIMESTAMP, "of the record, to the millisecond; null: none (message format 0)"),
+        column("timestamp_type", INT, "0: create time, 1: log append time; null: none (message format 0)"),
+        column("leader_epoch", INT, "leader epoch of the batch; null: none (message formats 0 and 1)"),
+        column("producer_id", BIGINT, "null: not from a transactional or idempotent producer"),
+        column("producer_epoch", SMALLINT, "null: not from a transactional or idempotent producer"),
+        required("is_transactional", BOOLEAN, "part of a transaction, committed or not"),
+        column("control_type", STRING, "COMMIT, ABORT, or the number of another; null: not a control record"),
+        column("key", BINARY, "null: no key"),
+        column("value", BINARY, "null: tombstone"),
     ]
 )
+RECORDS = spark_schema(ARROW_RECORDS)
 
 
 def record_batches(topic: str, partition: int, records: RecordColumns) -> Iterator[pa.RecordBatch]:
