@@ -24,7 +24,7 @@ from kgroups_spark.cluster.fetched_batches import FetchedBatches
 from kgroups_spark.cluster.patience import Patience
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH
-from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved, NotReadable
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, NotReadable
 
 RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10
@@ -83,13 +83,13 @@ class UnreadableLog(NotReadable):
 
 
 class FetchedLog:
-    """The batches whose base offset is in start_offset .. end_offset - 1, in log order, each whole: a BinaryFile for
-    `read_segment`, to be read once from front to back. At most one answer of a broker is in memory.
+    """The batches of a piece, in log order, each whole: a BinaryFile for `read_segment`, to be read once from front to
+    back. At most one answer of a broker is in memory.
 
-    `keep_first`: includes the batch with start_offset, wherever it begins. `skip_lost`: if the log's start has moved
-    past the next offset, continues from there (`lost`) instead of raising LogStartMoved. `topic_id`: the id of the
-    topic; None: that of the topic with the name at the first request. `pace` is shared with other logs; None: not
-    shared. `response_bytes`: bytes for one request, less than the pace allows.
+    The piece's topic id may be None: it is then that of the topic with the name at the first request. `skip_lost`: if
+    the log's start has moved past the next offset, continues from there (`lost`) instead of raising LogStartMoved.
+    `pace` is shared with other logs; None: not shared. `response_bytes`: bytes for one request, less than the pace
+    allows.
 
     readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and LeaderLost.
     """
@@ -97,14 +97,9 @@ class FetchedLog:
     def __init__(
         self,
         cluster: Cluster,
-        topic: str,
-        partition: int,
-        start_offset: int,
-        end_offset: int,
+        piece: FetchPiece,
         limits: FetchLimits,
         *,
-        topic_id: str | None = None,
-        keep_first: bool,
         skip_lost: bool = False,
         pace: Pace | None = None,
         response_bytes: int | None = None,
@@ -112,14 +107,12 @@ class FetchedLog:
         self.lost: list[tuple[int, int]] = []  # ranges (from, to) of offsets that were gone; `to` is exclusive
         self.given_bytes = 0
         self._cluster = cluster
-        self._topic = topic
-        self._partition = partition
-        self._topic_id = topic_id
+        self._topic, self._partition, self._topic_id = piece.topic, piece.partition, piece.topic_id
         self._limits = limits
         self._skip_lost = skip_lost
-        self._lowest_base = 0 if keep_first else start_offset
-        self._next_offset = start_offset  # everything below it has been read
-        self._end_offset = end_offset
+        self._lowest_base = 0 if piece.keep_first else piece.start_offset
+        self._next_offset = piece.start_offset  # everything below it has been read
+        self._end_offset = piece.end_offset
         self._last_epoch: int | None = None
         self._tells_epoch = True
         self._pace = limits.pace() if pace is None else pace
@@ -127,7 +120,7 @@ class FetchedLog:
         self._max_bytes = self._response_bytes
         self._pending = memoryview(b"")
         self._doubtful = b""  # the bytes of the previous answer that were held back
-        self._is_done = start_offset >= end_offset
+        self._is_done = piece.start_offset >= piece.end_offset
 
     def seek(self, position: int, /) -> int:
         """Only to the beginning, before the first read."""

@@ -115,10 +115,11 @@ class LiveLog(PartitionLog):
 
     def pieces(self, start: int, end: int) -> tuple[FetchPiece, ...]:
         """All of start .. end - 1 as one piece; none, if it is empty."""
-        if start >= end:
-            return ()
+        return (self._piece(start, end, keep_first=True),) if start < end else ()
+
+    def _piece(self, start: int, end: int, *, keep_first: bool) -> FetchPiece:
         leader = self.topic.partitions[self.number].leader
-        return (FetchPiece(self.topic.name, self.number, self.topic_id, start, end, True, leader, BYTES_PER_OFFSET),)
+        return FetchPiece(self.topic.name, self.number, self.topic_id, start, end, keep_first, leader, BYTES_PER_OFFSET)
 
     def _header(self, offset: int) -> BatchColumns:
         """The header of the batch with the offset. A broker returns at least one whole batch, however small the
@@ -126,18 +127,9 @@ class LiveLog(PartitionLog):
         return scan_batches(self._fetched(offset, offset + 1, keep_first=True, response_bytes=ONE_BATCH))
 
     def _fetched(self, start: int, end: int, *, keep_first: bool, response_bytes: int | None = None) -> FetchedLog:
-        return FetchedLog(
-            self.cluster,
-            self.topic.name,
-            self.number,
-            start,
-            end,
-            FetchLimits(timeout_ms=self.cluster.timeout_ms),
-            topic_id=self.topic_id,
-            keep_first=keep_first,
-            pace=self.pace,
-            response_bytes=response_bytes,
-        )
+        limits = FetchLimits(timeout_ms=self.cluster.timeout_ms)
+        piece = self._piece(start, end, keep_first=keep_first)
+        return FetchedLog(self.cluster, piece, limits, pace=self.pace, response_bytes=response_bytes)
 
 
 @dataclass(frozen=True)
@@ -280,14 +272,4 @@ class PieceOpener:
     @contextmanager
     def __call__(self, piece: FetchPiece) -> Iterator[FetchedLog]:
         """The brokers' bytes of the piece, to be read once from front to back."""
-        yield FetchedLog(
-            self.cluster,
-            piece.topic,
-            piece.partition,
-            piece.start_offset,
-            piece.end_offset,
-            self.limits,
-            topic_id=piece.topic_id,
-            keep_first=piece.keep_first,
-            pace=self._pace,
-        )
+        yield FetchedLog(self.cluster, piece, self.limits, pace=self._pace)

@@ -150,18 +150,7 @@ def _records(
     cluster: Cluster, span: FetchSpan, limits: FetchLimits, pace: Pace, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     piece = span.piece
-    log = FetchedLog(
-        cluster,
-        piece.topic,
-        piece.partition,
-        piece.start_offset,
-        piece.end_offset,
-        limits,
-        topic_id=piece.topic_id,
-        keep_first=piece.keep_first,
-        skip_lost=not fail_on_data_loss,
-        pace=pace,
-    )
+    log = FetchedLog(cluster, piece, limits, skip_lost=not fail_on_data_loss, pace=pace)
     for item in read_segment(log, from_offset=span.start_offset):
         if isinstance(item, RecordColumns):
             yield from record_batches(piece.topic, piece.partition, item.take(item.offset < span.end_offset))

@@ -13,7 +13,7 @@ from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
 from kgroups_spark.sources.leader_epochs import epoch_by_checkpoint
 from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
-from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, list_partition, scan_segment, settled
+from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, last_batch, list_partition, scan_segment, settled
 
 
 @dataclass(frozen=True)
@@ -154,12 +154,7 @@ class SegmentLog(PartitionLog):
 
     @cached_property
     def _last(self) -> BatchColumns:
-        """The header of the last sound batch; empty if there is none."""
-        for segment in reversed(self.copy.segments):
-            headers = self._scan(segment)
-            if len(headers):
-                return headers[-1:]
-        return BatchColumns.empty()
+        return last_batch(self.copy, self._scan)
 
     @cached_property
     def _scanned(self) -> dict[str, BatchColumns]:

@@ -26,7 +26,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -132,26 +132,16 @@ def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[
     A folder contains folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
     UnreadableFolder, UnreadableSegment, KeepsChanging, BadCheckpoint.
     """
-    copies: dict[str, PartitionCopy] = {}
-    for folder in folders:
-        for copy in _partitions_in(folder, topic):
-            copies.setdefault(copy.folder, copy)
-    found = sorted(copies.values(), key=lambda copy: copy.partition)
-    _check_one_cluster(found)
-    return found
+    return _of_one_cluster([copy for folder in folders for copy in _partitions_in(folder, topic)])
 
 
 def find_any_partitions(folders: Sequence[str], topic: str) -> list[PartitionCopy]:
     """As find_partitions, but folders without partitions of the topic are allowed; empty if there are none."""
-    with_some = [folder for folder in folders if _has_partitions(folder, topic)]
-    return find_partitions(with_some, topic) if with_some else []
-
-
-def _has_partitions(folder: str, topic: str) -> bool:
-    try:
-        return bool(_partitions_in(folder, topic))
-    except NoPartitions:
-        return False
+    copies = list[PartitionCopy]()
+    for folder in folders:
+        with suppress(NoPartitions):
+            copies += _partitions_in(folder, topic)
+    return _of_one_cluster(copies)
 
 
 def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
@@ -338,10 +328,10 @@ def scan_segment(segment: SegmentFile) -> BatchColumns:
         raise UnreadableSegment(f"{segment.path} cannot be read: {err}") from err
 
 
-def last_batch(copy: PartitionCopy) -> BatchColumns:
+def last_batch(copy: PartitionCopy, scan: Callable[[SegmentFile], BatchColumns] = scan_segment) -> BatchColumns:
     """The header of the last sound batch of a log; empty if it has none."""
     for segment in reversed(copy.segments):
-        batches = scan_segment(segment)
+        batches = scan(segment)
         if len(batches):
             return batches[-1:]
     return BatchColumns.empty()
@@ -391,12 +381,18 @@ def _described(copy: PartitionCopy, end: tuple[int, int]) -> str:
     return f"{copy.folder} (leader epoch {end[0]}, ends before offset {end[1]})"
 
 
-def _check_one_cluster(copies: Sequence[PartitionCopy]) -> None:
+def _of_one_cluster(copies: Sequence[PartitionCopy]) -> list[PartitionCopy]:
+    """The copies by partition, those of a folder that was given twice once."""
+    by_folder: dict[str, PartitionCopy] = {}
+    for copy in copies:
+        by_folder.setdefault(copy.folder, copy)
+    found = sorted(by_folder.values(), key=lambda copy: copy.partition)
     for what in ("cluster_id", "topic_id"):
-        known = {getattr(copy, what): copy.folder for copy in copies if getattr(copy, what)}
+        known = {getattr(copy, what): copy.folder for copy in found if getattr(copy, what)}
         if len(known) > 1:
-            found = ", ".join(f"{value} in {folder}" for value, folder in sorted(known.items()))
-            raise MixedClusters(f"the folders are not of one log: {what.replace('_', ' ')} {found}")
+            places = ", ".join(f"{value} in {folder}" for value, folder in sorted(known.items()))
+            raise MixedClusters(f"the folders are not of one log: {what.replace('_', ' ')} {places}")
+    return found
 
 
 def _property(entries: Sequence[Entry], file_name: str, key: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
+from kgroups_spark.sources.partition_log import FetchPiece
 from tests.records.build import KeyValue, batch
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
 
@@ -22,17 +23,8 @@ LOG = log_of((0, 2), (3, 3), (4, 8), (12, 13), (14, 14))  # 9, 10 and 11 were co
 def open_log(
     cluster: FakeCluster, start: int, end: int, *, keep_first: bool = False, skip_lost: bool = False, **limits: int
 ) -> FetchedLog:
-    return FetchedLog(
-        cluster.as_cluster(),
-        "t",
-        0,
-        start,
-        end,
-        FetchLimits(**limits),
-        topic_id=TOPIC_ID,
-        keep_first=keep_first,
-        skip_lost=skip_lost,
-    )
+    piece = FetchPiece("t", 0, TOPIC_ID, start, end, keep_first, leader=None, bytes_per_offset=1.0)
+    return FetchedLog(cluster.as_cluster(), piece, FetchLimits(**limits), skip_lost=skip_lost)
 
 
 def read(log: FetchedLog, chunk: int = 50) -> bytes:

@@ -23,6 +23,7 @@ from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
 from kgroups_spark.cluster.live_log import live_logs
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources.partition_log import FetchPiece
 from tests.chosen import Chosen
 from tests.records.build import batch
 from tests.sources.fake_broker import FakeBroker
@@ -190,9 +191,8 @@ def read_all(broker: FakeBroker) -> int:
         for log in live_logs(cluster, TOPIC).logs[:2]:
             end = min(log.high_watermark, 10**6)
             limits = FetchLimits(timeout_ms=300)
-            fetched = FetchedLog(
-                cluster, TOPIC, log.number, log.start, end, limits, topic_id=log.topic_id, keep_first=True
-            )
+            piece = FetchPiece(TOPIC, log.number, log.topic_id, log.start, end, True, None, 1.0)
+            fetched = FetchedLog(cluster, piece, limits)
             buffer, reads = memoryview(bytearray(5000)), 0
             while reads < 200 and (got := fetched.readinto(buffer)):
                 size, reads = size + got, reads + 1
