@@ -102,7 +102,7 @@ def ranges_by_task(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange
     if not ranges:
         return []
     tasks = max(1, min(tasks, len(ranges)))
-    in_order = sorted(ranges, key=_place)
+    in_order = sorted(ranges, key=lambda log_range: (log_range.offsets_partition, log_range.number))
     balanced = by_weight(in_order, lambda log_range: log_range.size_bytes, tasks)
     neighbours = _neighbours(in_order, tasks, int(max(map(_weight, balanced)) * WORTH_NEIGHBOURS))
     return balanced if neighbours is None else neighbours
@@ -148,10 +148,6 @@ def _neighbours(ranges: Sequence[LogRange], tasks: int, most: int) -> list[list[
         left -= _weight(of_task)
         found.append(of_task)
     return found if all(_weight(of_task) <= most for of_task in found) else None
-
-
-def _place(log_range: LogRange) -> tuple[int, int]:
-    return log_range.offsets_partition, log_range.number
 
 
 def _weight(ranges: Sequence[LogRange]) -> int:

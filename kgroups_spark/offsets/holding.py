@@ -12,7 +12,7 @@ import numpy as np
 
 from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.moves import births
-from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Places, lasts_of, sorted_order, starts_of
+from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Places, lasts_of, latest_at, sorted_order, starts_of
 from kgroups_spark.offsets.records import Commits
 
 
@@ -36,11 +36,8 @@ class Holdings:
         """Whether groups have committed, and pending, offsets after the record at a log offset."""
         if not len(self):
             return np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
-        owners = int(max(self.group.max(), group.max(initial=0))) + 1
-        places = Places.over(owners, self.since, log_offset)
-        found = np.searchsorted(places.keys(self.group, self.since), places.keys(group, log_offset), side="right") - 1
-        is_known = (found >= 0) & (self.group[np.maximum(found, 0)] == group)
-        return is_known & self.has_committed[found], is_known & self.has_pending[found]
+        found = latest_at(self.group, self.since, group, log_offset)
+        return (found >= 0) & self.has_committed[found], (found >= 0) & self.has_pending[found]
 
 
 def holdings(folded: Fold) -> Holdings:

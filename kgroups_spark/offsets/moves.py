@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.offsets.effects import Effects, Fold
-from kgroups_spark.offsets.numbers import I64, Flags, Markers, Places
+from kgroups_spark.offsets.numbers import I64, Flags, Markers, latest_at
 from kgroups_spark.offsets.records import TEXT, codes, column, flags
 from kgroups_spark.tables.rows import no_rows
 
@@ -208,7 +208,5 @@ def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:
 
 def _is_within(quiet: Quiet, group: I64, place: I64) -> Flags:
     """Whether the place is in a quiet time of the group."""
-    places = Places.over(int(max(quiet.group.max(), group.max(initial=0))) + 1, quiet.since, place)
-    at = np.searchsorted(places.keys(quiet.group, quiet.since), places.keys(group, place), side="right") - 1
-    found = np.maximum(at, 0)
-    return np.asarray((at >= 0) & (quiet.group[found] == group) & (place < quiet.until[found]))
+    at = latest_at(quiet.group, quiet.since, group, place)
+    return np.asarray((at >= 0) & (place < quiet.until[at]))

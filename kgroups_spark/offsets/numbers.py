@@ -95,6 +95,19 @@ def lasts_of(*columns: NDArray) -> Flags:
     return lasts
 
 
+def latest_at(owner: I64, since: I64, asked: I64, at: I64) -> I64:
+    """For each asked owner and log offset the owner's last row up to there; -1: it has none. Rows are by owner and
+    `since`.
+
+        rows (0, @12) (0, @15) (2, @13), asked (0, @14) (1, @14) (2, @12)  ->  [0, -1, -1]
+    """
+    if not len(owner):
+        return np.full(len(asked), -1)
+    places = Places.over(int(max(owner.max(), asked.max(initial=0))) + 1, since, at)
+    found = np.searchsorted(places.keys(owner, since), places.keys(asked, at), side="right") - 1
+    return np.where((found >= 0) & (owner[found] == asked), found, -1)
+
+
 def next_marker(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
     """For each record the index of its producer's next marker; -1: none follows.
 

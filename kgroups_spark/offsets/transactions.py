@@ -7,7 +7,7 @@ returns its part of them, and `combined` adds the parts up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -58,17 +58,9 @@ class Transactions:
     def only(self, which: Flags) -> Transactions:
         number = np.cumsum(which) - 1
         pairs = np.flatnonzero(which[self.transaction])
-        return Transactions(
-            self.producer_id[which],
-            self.end[which],
-            self.start_offset[which],
-            self.open_since[which],
-            self.producer_epoch[which],
-            self.epoch_at[which],
-            self.offset_count[which],
-            number[self.transaction[pairs]],
-            self.group_id.take(pa.array(pairs)),
-        )
+        numbers = {name: getattr(self, name)[which] for name in _NUMBERS}
+        names = self.group_id.take(pa.array(pairs))
+        return Transactions(**numbers, transaction=number[self.transaction[pairs]], group_id=names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +74,6 @@ class TransactionalRecords:
     producer_epoch: I64
     is_value: Flags
     group_id: pa.Array
-
-
-def none() -> Transactions:
-    """No transactions."""
-    nothing = np.zeros(0, np.int64)
-    return Transactions(
-        nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, pa.array([], pa.string())
-    )
 
 
 def transactions_of(records: TransactionalRecords, markers: Markers) -> Transactions:
@@ -115,9 +99,7 @@ def transactions_of(records: TransactionalRecords, markers: Markers) -> Transact
 
 def open_since_then(saved: Transactions, markers: Markers) -> Transactions:
     """Transactions that were open in the saved state, with the markers that have ended them since."""
-    fields = (saved.start_offset, saved.open_since, saved.producer_epoch, saved.epoch_at, saved.offset_count)
-    end = ends_of(saved.producer_id, saved.start_offset, markers)
-    return Transactions(saved.producer_id, end, *fields, saved.transaction, saved.group_id)
+    return replace(saved, end=ends_of(saved.producer_id, saved.start_offset, markers))
 
 
 def combined(parts: list[Transactions]) -> Transactions:
@@ -126,7 +108,8 @@ def combined(parts: list[Transactions]) -> Transactions:
         np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS
     )
     if not len(producer_id):
-        return none()
+        nothing = producer_id
+        return Transactions(nothing, end, start, since, epoch, epoch_at, count, nothing, pa.array([], pa.string()))
     # A marker ends one transaction, and a producer has at most one open transaction.
     key = np.where(end < NEVER, end, producer_id - np.iinfo(np.int64).max)
     order = sorted_order(key)

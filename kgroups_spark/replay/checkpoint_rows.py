@@ -150,7 +150,8 @@ def _with_offsets(offsets: pa.Table, rows: Sequence[StateRow], release: Release)
                 entries += pending
                 producers += [payload["producer_id"]] * len(pending)
                 if transaction is not None:
-                    transactions.append(_transaction(payload["producer_id"], *transaction))
+                    start, since, epoch, *rest = transaction
+                    transactions.append((payload["producer_id"], None if epoch == -1 else epoch, start, since, *rest))
             case "noted":
                 noted += [(group_id, producer) for producer in payload["producers"]]
             case "removed":
@@ -171,10 +172,6 @@ def _with_offsets(offsets: pa.Table, rows: Sequence[StateRow], release: Release)
         _table(OPEN_TRANSACTIONS, sorted(transactions)),
     )
     return ShardState(offsets, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
-
-
-def _transaction(producer: int, start: int, since: int | None, epoch: int, *rest: Any) -> tuple[Any, ...]:
-    return (producer, None if epoch == -1 else epoch, start, since, *rest)
 
 
 def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:

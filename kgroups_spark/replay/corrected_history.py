@@ -171,7 +171,7 @@ class HistoryReplay:
 
 def _without(rows: pa.Table | pa.RecordBatch, versions: Sequence[PlainVersion]) -> pa.Table | pa.RecordBatch:
     """The rows except those that these versions replace (same group and member)."""
-    keys = {(version.group_id, _member_of(version)) for version in versions}
+    keys = {(version.group_id, getattr(version, "member_id", None)) for version in versions}
     stays = [(row["group_id"], row.get("member_id")) not in keys for row in rows.to_pylist()]
     return rows.filter(pa.array(np.array(stays, np.bool_)))
 
@@ -180,7 +180,3 @@ def _plain(versions: Iterable[Version]) -> Iterator[PlainVersion]:
     """The versions as single rows. MemberVersions become removals: a corrected group has plain rows for the others."""
     for version in versions:
         yield from version.removed() if isinstance(version, MemberVersions) else [version]
-
-
-def _member_of(version: PlainVersion) -> str | None:
-    return version.member_id if isinstance(version, MemberVersion) else None

@@ -115,9 +115,7 @@ def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
     ]
     found = {
         "group_type": pa.array([each.group_type for each in facts], pa.string()),
-        "cause": pa.array(
-            [None if again else cause for again, cause in zip(is_renamed, causes, strict=True)], pa.string()
-        ),
+        "cause": pa.array(causes, pa.string()),
         "rank": pa.array((is_renamed == by_marker).astype(np.int64)),
     }
     return pa.table([found.get(f.name) if f.name in found else moves.column(f.name) for f in _ROWS], schema=_ROWS)

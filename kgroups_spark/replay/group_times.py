@@ -10,7 +10,7 @@ import numpy as np
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.member_changes import member_count
 from kgroups_spark.offsets.moves import Quiet
-from kgroups_spark.offsets.numbers import I64, NEVER, Places
+from kgroups_spark.offsets.numbers import I64, NEVER, latest_at
 
 
 class GroupFacts(NamedTuple):
@@ -65,16 +65,10 @@ class GroupTimes:
 
     def at(self, group_ids: Sequence[str], log_offset: I64) -> list[GroupFacts]:
         """The facts of each group after the record at its log offset; NO_GROUP if there is no group."""
-        if not self._group:
-            return [NO_GROUP] * len(group_ids)
         group = np.array([self._numbers.get(name, len(self._numbers)) for name in group_ids], np.int64)
         own, since, order = self._rows()
-        places = Places.over(len(self._numbers) + 1, since, log_offset)
-        keys = places.keys(own, since)
-        found = np.searchsorted(keys, places.keys(group, log_offset), side="right") - 1
-        is_known = (found >= 0) & (own[np.maximum(found, 0)] == group)
-        rows = order[np.maximum(found, 0)].tolist()
-        return [self._facts[row] if known else NO_GROUP for row, known in zip(rows, is_known.tolist(), strict=True)]
+        found = latest_at(own, since, group, log_offset).tolist()
+        return [NO_GROUP if row < 0 else self._facts[order[row]] for row in found]
 
     def quiet(self, groups: Sequence[str]) -> Quiet:
         """The spans of log offsets in which each group was emptied; groups are numbered by their place in the list."""

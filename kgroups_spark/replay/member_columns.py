@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.group_snapshots import SnapshotBlock, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
@@ -32,24 +33,11 @@ _AS_IT_STANDS = (
 )
 
 
-class Block(Protocol):
-    """The members of many values, as columns."""
-
-    members: pa.RecordBatch
-
-
-class MembersInBlock(Protocol):
-    """The members of one value; the first is row `first` of its block."""
-
-    block: Block
-    first: int
-
-
 def member_version_batches(
     versions: Sequence[MemberVersions], release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `group_member_versions`: one batch for each block, and one for all members that are gone."""
-    by_block: dict[Block, list[MemberVersions]] = {}
+    by_block: dict[SnapshotBlock, list[MemberVersions]] = {}
     for version in versions:
         if version.numbers:
             by_block.setdefault(_members(version.group).block, []).append(version)
@@ -69,7 +57,7 @@ def member_batches(
     groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `group_members`, one batch for each block. A topic id is null if `topics` lacks the topic."""
-    by_block: dict[Block, list[ClassicGroup]] = {}
+    by_block: dict[SnapshotBlock, list[ClassicGroup]] = {}
     for group in groups:
         by_block.setdefault(_members(group).block, []).append(group)
     for block, of_block in by_block.items():
@@ -86,15 +74,12 @@ def member_batches(
             yield _batch("group_members", columns, constants)
 
 
-def _members(group: ClassicGroup | None) -> MembersInBlock:
-    members = None if group is None else group.members_on_demand
-    assert members is not None
-    return cast(MembersInBlock, members)
+def _members(group: ClassicGroup | None) -> SnapshotMembers:
+    assert group is not None and group.members_on_demand is not None
+    return group.members_on_demand
 
 
-def _rows(
-    chosen: Iterable[tuple[MembersInBlock, list[int]]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rows(chosen: Iterable[tuple[SnapshotMembers, list[int]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each chosen member, its row in the block and the index of its entry in `chosen`."""
     rows: list[int] = []
     counts = []

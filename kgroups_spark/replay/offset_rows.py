@@ -25,8 +25,8 @@ from kgroups_spark.tables.schemas import arrow_schema
 def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
     """Rows of `committed_offsets`, by slot. `groups`: the existing ones; offsets of other groups are orphans."""
     rows = where(replayed.state.offsets, ~replayed.is_pending)
-    known = pa.array(list(groups), pa.string())
-    return _rows("committed_offsets", rows, {"is_orphan": pc.invert(pc.is_in(_texts(rows), known))}, constants)
+    is_known = pc.is_in(rows.column("group_id").cast(pa.string()), pa.array(list(groups), pa.string()))
+    return _rows("committed_offsets", rows, {"is_orphan": pc.invert(is_known)}, constants)
 
 
 def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
@@ -81,7 +81,3 @@ def _rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, 
         values = more[field.name] if field.name in more else rows.column(field.name)
         columns.append(nearest_timestamps(values) if field.type == MICROSECONDS else values.cast(field.type))
     return pa.table(columns, schema=arrow_schema(name))
-
-
-def _texts(rows: pa.Table) -> pa.ChunkedArray:
-    return rows.column("group_id").cast(pa.string())

@@ -18,8 +18,6 @@ from kgroups_spark.offsets.numbers import Markers
 from kgroups_spark.offsets.records import flags
 from kgroups_spark.offsets.replay import ReplayedOffsets
 
-_OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_timestamp", "value_version")
-
 
 class ValueStep(NamedTuple):
     """A value that may create a simple group."""
@@ -93,7 +91,7 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
             "group_id",
             "topic",
             "partition",
-            *_OF_REMOVED,
+            *RemovedValue._fields,
             "removed_log_offset",
             "is_pending",
             "is_topic_left",
@@ -107,7 +105,8 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
             value = None
             if row["removed_log_offset"] is not None:
                 commit_timestamp = -1 if row["commit_timestamp"] is None else row["commit_timestamp"]
-                value = RemovedValue(*(row[name] for name in _OF_REMOVED))._replace(commit_timestamp=commit_timestamp)
+                fields = row | {"commit_timestamp": commit_timestamp}
+                value = RemovedValue(*(fields[name] for name in RemovedValue._fields))
             slot = (row["group_id"], row["topic"], row["partition"])
             removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
         place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])

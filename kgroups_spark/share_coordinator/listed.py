@@ -62,7 +62,7 @@ def listed_share_partitions(
                 of_partition[key] = one.init_state
     found = {SharePartitionKey(row.group_id, row.topic_id, row.partition): row for row in rows}
     for key in of_partition.keys() - found.keys():
-        found[key] = _without_state(key)
+        found[key] = SharePartitionRow(None, key.group_id, key.topic_id, None, key.partition, *[None] * 10)
     return [
         row._replace(
             topic=names.get(key.topic_id),
@@ -80,7 +80,3 @@ def share_lag(start_offset: int | None, delivery_complete_count: int | None, log
     if start_offset is None or delivery_complete_count is None or log_end_offset is None:
         return None
     return log_end_offset - start_offset - delivery_complete_count
-
-
-def _without_state(key: SharePartitionKey) -> SharePartitionRow:
-    return SharePartitionRow(None, key.group_id, key.topic_id, None, key.partition, *[None] * 10)

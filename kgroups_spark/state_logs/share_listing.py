@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.share_coordinator.listed import ListedTopic, listed_share_partitions, listed_topics
 from kgroups_spark.share_coordinator.rows import SharePartitionRow
 from kgroups_spark.tables.conditions import Condition
@@ -29,12 +29,8 @@ def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
 
 
 def _rows(stored: pa.Table) -> list[SharePartitionRow]:
-    columns = [_as_ms(stored[name]).to_pylist() for name in SharePartitionRow._fields]
+    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
     return [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
-
-
-def _as_ms(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.divide(column.cast(pa.int64()), 1000) if pa.types.is_timestamp(column.type) else column
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
