@@ -17,7 +17,7 @@ from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.decoding.range_progress import RangeProgress
-from kgroups_spark.findings.evidence import Evidence, LargeRecord, MixedCommits, Row, TimesOff, TransactionState
+from kgroups_spark.findings.evidence import Evidence, LargeRecord, MixedOfShard, Row, TimesOff, TransactionState
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, has_looked
@@ -36,7 +36,7 @@ def find(
     work: AuditWork,
     facts: LedgerFacts,
     progress: Sequence[RangeProgress] = (),
-    mixed: Sequence[MixedCommits] = (),
+    mixed: Sequence[MixedOfShard] = (),
 ) -> LedgerFacts:
     """Appends the findings on the present tables to `findings`. Returns the facts with their number, or with a note if
     that failed.

@@ -20,9 +20,9 @@ from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_progress import RangeProgress
-from kgroups_spark.findings.evidence import MixedCommits
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.tasks.read_stage import Ranges, read_ranges
@@ -49,7 +49,7 @@ def audit_night(work: AuditWork) -> AuditResult:
         sink.require_read_once()
     rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
     quarantined = quarantined_by_reason(progress, replayed.rows["quarantine"])
-    mixed = [MixedCommits(*each) for of_shard in replayed.facts for each in of_shard]
+    mixed = [(number, Mixed(*each)) for of_shard in replayed.facts for number, *each in of_shard]
     return AuditResult(moment, progress, rows_added, quarantined, work.plan, mixed=mixed)
 
 

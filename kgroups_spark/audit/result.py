@@ -17,7 +17,7 @@ from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
-from kgroups_spark.findings.evidence import MixedCommits
+from kgroups_spark.findings.evidence import MixedOfShard
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
@@ -40,7 +40,7 @@ class AuditResult:
     quarantined: Counter[str] = field(default_factory=Counter)
     plan: AuditPlan | None = None
     states: StateLogsResult = field(default_factory=StateLogsResult)
-    mixed: Sequence[MixedCommits] = ()
+    mixed: Sequence[MixedOfShard] = ()
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:

@@ -60,11 +60,11 @@ def commit_storm(evidence: Evidence) -> Iterator[Finding]:
 def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
     """A partition committed in transactions, and also outside them more often than by a reset, among the records that
     this audit read."""
-    for each in sorted(evidence.mixed_commits):
+    for offsets_partition, each in sorted(evidence.mixed_commits):
         more = f", and so were {counted(each.partitions - 1, 'other partition')}" if each.partitions > 1 else ""
         yield Finding.of(
             "mixed_commits",
-            each._asdict(),
+            {"offsets_partition": offsets_partition, **each._asdict()},
             f"{each.topic}-{each.partition} of {each.group_id} was committed {each.transactional_commits:,} times in "
             f"transactions and {each.plain_commits:,} times outside them{more}. The later record in the log wins, "
             "even over a transaction that commits afterwards: exactly-once processing may process records twice. "

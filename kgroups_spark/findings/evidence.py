@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import first_of
+from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.tables.conditions import Condition as Condition
 
 Row = dict[str, Any]
+MixedOfShard = tuple[int, Mixed]  # offsets_partition
 GroupKey = tuple[int, str]  # offsets_partition, group_id
 GROUP = ["offsets_partition", "group_id"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,20 +57,6 @@ class TimesOff(NamedTuple):
     commits: int
 
 
-class MixedCommits(NamedTuple):
-    """The first partition of a group that was committed both in transactions and outside them: the number of commits of
-    each kind, the number of such partitions in the group, and the log offset of this partition's last commit."""
-
-    offsets_partition: int
-    group_id: str
-    topic: str
-    partition: int
-    transactional_commits: int
-    plain_commits: int
-    partitions: int
-    log_offset: int
-
-
 class TransactionState(NamedTuple):
     """The partitions of `__transaction_state` that were read, and the time up to which (None: up to now)."""
 
@@ -97,7 +85,7 @@ class Evidence:
     before: Sequence[Row] = ()
     transaction_state: TransactionState = field(default_factory=TransactionState)
     has_share_state: bool = False
-    mixed_commits: Sequence[MixedCommits] = ()
+    mixed_commits: Sequence[MixedOfShard] = ()
 
     @cached_property
     def groups(self) -> pa.Table:

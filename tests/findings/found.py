@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.audit.findings import findings_table
-from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, MixedCommits, TimesOff, moment
+from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, MixedOfShard, TimesOff, moment
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.tables.conditions import expression_of
@@ -93,11 +93,11 @@ def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = 
     return found
 
 
-def _mixed(audited: ObjectTables) -> list[MixedCommits]:
+def _mixed(audited: ObjectTables) -> list[MixedOfShard]:
     commits = audited.table("offset_commits").select(["offsets_partition", *COLUMNS])
     rows = sorted(commits.to_pylist(), key=itemgetter("offsets_partition"))
     by_shard = groupby(rows, key=itemgetter("offsets_partition"))
-    return [MixedCommits(number, *each) for number, of_shard in by_shard for each in mixed_of(of_shard)]
+    return [(number, each) for number, of_shard in by_shard for each in mixed_of(of_shard)]
 
 
 def _offset_expiry(
