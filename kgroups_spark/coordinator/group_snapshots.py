@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.group_records import DecodedRecord, JsonRecord
+from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
 
 GROUP_METADATA = 2
@@ -50,6 +50,10 @@ class SnapshotRecord(NamedTuple):
     record_name: str = "GroupMetadata"
     member_id: None = None
     regular_expression: None = None
+
+
+# A record of types 2 to 23 from the lake.
+DecodedRecord = JsonRecord | SnapshotRecord
 
 
 class GroupSnapshots:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -36,17 +36,6 @@ from kgroups_spark.messages.value_layouts import (
 )
 from kgroups_spark.records.columns import RecordColumns
 
-__all__ = [
-    "EARLY_ACCESS",
-    "DecodedRecord",
-    "GroupRecord",
-    "GroupRecordDecoder",
-    "JsonRecord",
-    "Undecodable",
-    "layout_from_json",
-    "value_from_json",
-]
-
 
 @dataclass(slots=True)
 class GroupRecord(WithContent):
@@ -61,25 +50,6 @@ class GroupRecord(WithContent):
     layout: str  # "" released; "3.7", "4.0" early access; "?3.7" released, but the bytes fit both wholly (T58)
     is_key_exact: bool
     content: Content | None  # None: tombstone
-
-
-class DecodedRecord(Protocol):
-    """A record of types 2 to 23, from bytes or from the lake."""
-
-    @property
-    def record_type(self) -> int: ...
-    @property
-    def record_name(self) -> str: ...
-    @property
-    def group_id(self) -> str: ...
-    @property
-    def member_id(self) -> str | None: ...
-    @property
-    def regular_expression(self) -> str | None: ...
-    @property
-    def value_version(self) -> int | None: ...
-    @property
-    def value(self) -> dict[str, Any] | None: ...
 
 
 class JsonRecord(NamedTuple):

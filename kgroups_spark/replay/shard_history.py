@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
-from kgroups_spark.messages.group_records import DecodedRecord
+from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots
 from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory

@@ -18,12 +18,12 @@ from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import Rules
-from kgroups_spark.coordinator.group_snapshots import GroupSnapshots, SnapshotMembers, SnapshotRecord
+from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots, SnapshotMembers, SnapshotRecord
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.removal_causes import topics_of
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.versions import MemberVersions
-from kgroups_spark.messages.group_records import DecodedRecord, GroupRecordDecoder, JsonRecord
+from kgroups_spark.messages.group_records import GroupRecordDecoder, JsonRecord
 from kgroups_spark.replay.events import event_batches
 from kgroups_spark.replay.member_columns import member_batches, member_version_batches
 from kgroups_spark.tables.rows import table_batch

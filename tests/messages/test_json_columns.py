@@ -8,8 +8,9 @@ import numpy as np
 import orjson
 import pytest
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.json_columns import group_metadata_texts
+from kgroups_spark.messages.outcome import Undecodable
 from tests.messages.built import record_columns
 from tests.messages.changed_bytes import changed
 from tests.messages.group_record_bytes import SUBSCRIPTION, group_metadata
