@@ -7,17 +7,17 @@ import struct
 
 import numpy as np
 
+from kgroups_spark.records.checksums import Buffer, Checksums
 from kgroups_spark.records.columns import CODEC_MASK, CorruptBatch
 from kgroups_spark.records.damage import diagnose, find_batch, in_order
-from kgroups_spark.records.headers import big_endian, checksum, walk
+from kgroups_spark.records.headers import claimed_checksum, walk
 from kgroups_spark.records.segment import read_segment
+from kgroups_spark.records.slices import unaligned
 
 LOOK_BACK = 8  # batches at the end of an answer whose CRC and order are checked before the read goes on after them
 
-_CRC_AT = (12, 12, 17)  # by magic
 _read_i64 = struct.Struct(">q").unpack_from
 _read_i32 = struct.Struct(">i").unpack_from
-_read_u32 = struct.Struct(">I").unpack_from
 
 
 class FetchedBatches:
@@ -29,6 +29,7 @@ class FetchedBatches:
 
     def __init__(self, records: bytes, next_offset: int, high_watermark: int) -> None:
         self._view = memoryview(records)
+        self._sums = Checksums(Buffer(self._view))
         self._next_offset = next_offset
         self._high_watermark = high_watermark
         edges, self._may_go_on = walk(self._view, len(records))
@@ -77,7 +78,7 @@ class FetchedBatches:
     @property
     def diagnosis(self) -> str:
         end = self._edges[1] if len(self._edges) > 1 else len(self._view)
-        return diagnose(self._view, 0, end, self._next_offset - 1)
+        return diagnose(self._view, 0, end, self._next_offset - 1, self._sums)
 
     def between(self, start: int, stop: int) -> memoryview:
         return self._view[self._edges[start] : self._edges[stop]]
@@ -94,7 +95,7 @@ class FetchedBatches:
     def first_after(self, offset: int) -> int:
         """The trusted ones from this number on have a base offset of at least `offset`."""
         at = np.array(self._edges[: self.trusted], np.int64)
-        reported = big_endian(np.frombuffer(self._view, np.uint8), ">i8")[at]
+        reported = unaligned(np.frombuffer(self._view, np.uint8), ">i8")[at]
         before = np.flatnonzero(reported < offset)
         first = int(before[-1]) + 1 if before.size else 0
         return first + (first < self.trusted and self.base_offset(first) < offset)
@@ -138,7 +139,7 @@ class FetchedBatches:
         pos = self._edges[-1]
         above = self.last_offset(len(self._edges) - 2) if len(self._edges) > 1 else self._next_offset - 1
         data = np.frombuffer(self._view, np.uint8)
-        found = find_batch(data, pos + 1, len(data), above, at_end=True)
+        found = find_batch(data, pos + 1, len(data), above, at_end=True, sums=self._sums)
         if found is None:
             return False
         self._damage.add(len(self._edges) - 1)
@@ -149,10 +150,9 @@ class FetchedBatches:
     def _is_sound(self, i: int) -> bool:
         """Whether its CRC is correct, and it is before the high watermark."""
         start, end = self._edges[i], self._edges[i + 1]
-        if i in self._damage or self._view[start + 16] > 2 or self.last_offset(i) >= self._high_watermark:
+        if i in self._damage or self.last_offset(i) >= self._high_watermark:
             return False
-        claimed: int = _read_u32(self._view, start + _CRC_AT[self._view[start + 16]])[0]
-        return checksum(self._view, start, end) == claimed
+        return self._sums.of(start, end) == claimed_checksum(self._view, start)
 
     def _reported_offset(self, i: int) -> int:
         return int(_read_i64(self._view, self._edges[i])[0])

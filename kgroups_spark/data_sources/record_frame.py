@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.records.slices import binary_array
+from kgroups_spark.records.slices import binary_slices
 from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, column, required
 from kgroups_spark.tables.spark_types import spark_schema
 
@@ -64,8 +64,8 @@ def _record_batch(topic: str, partition: int, records: RecordColumns) -> pa.Reco
         _nullable(records.producer_epoch, pa.int16()),
         pa.array(records.is_transactional),
         control_types(records),
-        binary_array(records.data, records.key_start, records.key_length),
-        binary_array(records.data, records.value_start, records.value_length),
+        binary_slices(records.data, records.key_start, records.key_length),
+        binary_slices(records.data, records.value_start, records.value_length),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_RECORDS)
 

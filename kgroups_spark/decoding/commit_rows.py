@@ -14,9 +14,9 @@ from kgroups_spark.decoding.transaction_outcomes import OpenRows
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
-from kgroups_spark.messages.slices import ranks
 from kgroups_spark.offsets.numbers import LARGEST_KEY, Markers
 from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.slices import ranks
 from kgroups_spark.tables.rows import constant, out_of_range, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 

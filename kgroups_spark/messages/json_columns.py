@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kgroups_spark.messages.definition import Field, definition
 from kgroups_spark.messages.lock_step import SPARE, WIDTH, LockStep, Positions, consecutive
 from kgroups_spark.messages.schema import base64_text
-from kgroups_spark.messages.slices import binary_slices, unaligned
+from kgroups_spark.records.slices import binary_slices, unaligned
 
 PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
 PLAIN_VERSIONS = range(4)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.definition import Field
-from kgroups_spark.messages.slices import binary_slices, unaligned
+from kgroups_spark.records.slices import binary_slices, unaligned
 
 Positions = NDArray[np.int64]
 # Bytes of fixed width, then a length (its unpacker and its width), then that many items of a width.

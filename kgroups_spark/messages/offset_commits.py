@@ -20,9 +20,9 @@ from kgroups_spark.messages.offset_values import OffsetValues, read_offset_value
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.messages.schema import Truncated, reader
-from kgroups_spark.messages.slices import binary_slices, unaligned
 from kgroups_spark.messages.text import decode_text
 from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.slices import binary_slices, unaligned
 
 _VERSIONS = definition("OffsetCommitValue").versions
 _TYPE_MASK = np.frombuffer(b"\xff\xfe", "<u2")[0]  # of a key's first two bytes: types 0 and 1 alike

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.messages.schema import Truncated, reader
-from kgroups_spark.messages.slices import binary_slices, unaligned
+from kgroups_spark.records.slices import binary_slices, unaligned
 
 BAD_KEY = -1
 _PADDING = bytes(16)

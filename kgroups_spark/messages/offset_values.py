@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.slices import unaligned
+from kgroups_spark.records.slices import unaligned
 
 HEAD_BYTES = 26
 _FIELDS = {

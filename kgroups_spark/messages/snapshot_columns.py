@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.slices import ranks
+from kgroups_spark.records.slices import ranks
 
 # The beginning of the texts.
 CONSUMER_GROUP = '{"protocolType":"consumer",'

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.records.checksums import Buffer, Checksums
+from kgroups_spark.records.checksums import Checksums
 from kgroups_spark.records.columns import CODEC_MASK
 from kgroups_spark.records.framing import SMALLEST_RECORD
 from kgroups_spark.records.headers import (
@@ -23,8 +23,8 @@ from kgroups_spark.records.headers import (
     LENGTH_END,
     MAGIC_END,
     SMALLEST_LENGTH,
-    big_endian,
 )
+from kgroups_spark.records.slices import unaligned
 
 FIRST_SEARCH_BYTES = 1 << 14  # positions searched in the first step: the next batch is mostly near; each step doubles
 LARGEST_SEARCH_BYTES = 1 << 20
@@ -115,7 +115,7 @@ def _read_legacy_claim(buffer: memoryview, pos: int, filled: int, magic: int, si
     return Claim(offset, offset, 1, size, crc)
 
 
-def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksums | None = None) -> str:
+def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksums) -> str:
     """The reason why the bytes start .. end are not a sound batch with offsets above `above`, in one sentence."""
     if end - start < MAGIC_END:
         return f"{end - start} bytes are too few for a batch"
@@ -130,7 +130,7 @@ def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksu
     if start + LENGTH_END + length > end:
         return f"the batch claims {LENGTH_END + length} bytes, {end - start} are there"
     claimed = struct.unpack_from(">I", buffer, start + (17 if magic == 2 else 12))[0]
-    found = (sums or Checksums(Buffer(buffer))).of(start, start + LENGTH_END + length)
+    found = sums.of(start, start + LENGTH_END + length)
     if found != claimed:
         return f"the CRC of {LENGTH_END + length} bytes is {found}, the header says {claimed}"
     return f"the CRC is right, but offset {offset} is out of order (the last one before it is {above})"
@@ -142,12 +142,12 @@ class Found(NamedTuple):
 
 
 def find_batch(
-    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums | None = None
+    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums
 ) -> Found | None:
     """The first position from `start` of a batch with the right CRC and offsets above `above`, or of one that would
     need more data, unless the file ends with the buffer (`at_end`). None: there is none.
 
-    The cost is linear in the bytes searched, over all searches with the same `sums` (None: over this search).
+    The cost is linear in the bytes searched, over all searches with the same `sums`.
     """
     return next(find_batches(data, start, filled, above, at_end=at_end, sums=sums), None)
 
@@ -159,13 +159,12 @@ def find_batches(
     above: int,
     *,
     at_end: bool,
+    sums: Checksums,
     before: int | None = None,
-    sums: Checksums | None = None,
 ) -> Iterator[Found]:
     """All such positions below `before` (None: all), ascending, even if they are inside each other. A position that
     needs more data is the last."""
     buffer = data.data
-    sums = sums or Checksums(Buffer(buffer))
     low, step, stop = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
     if before is not None:
         stop = min(stop, before)
@@ -185,7 +184,7 @@ def find_batches(
 def _plausible(data: NDArray[np.uint8], low: int, high: int, above: int) -> list[int]:
     """Positions low .. high - 1 with a known magic, a possible length and an offset above `above`."""
     at = np.flatnonzero(data[low + 16 : high + 16] <= 2) + low
-    length = big_endian(data, ">i4")[at + 8]
+    length = unaligned(data, ">i4")[at + 8]
     at = at[(length >= SMALLEST_LENGTH) & (length <= LARGEST_BATCH)]
-    positions: list[int] = at[big_endian(data, ">i8")[at] > above].tolist()
+    positions: list[int] = at[unaligned(data, ">i8")[at] > above].tolist()
     return positions

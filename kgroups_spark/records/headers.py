@@ -15,14 +15,13 @@ Kafka: DefaultRecordBatch.java, LegacyRecord.java 4.3.1. The crc of magic 2 is C
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import NamedTuple
 
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.records.slices import unaligned
 
 PADDING = 64  # bytes after the data of a buffer, so that wide reads need no bounds
 LENGTH_END = 12  # bytes up to batchLength; a batch has 12 + batchLength bytes
@@ -85,14 +84,7 @@ def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.in
 
 def gather(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
     """One packed struct of the given type per position: a single gather is many times cheaper than one per field."""
-    width = dtype.itemsize
-    windows = np.ndarray((data.size - width + 1,), f"V{width}", data, strides=(1,))
-    return windows[at].view(dtype)
-
-
-def big_endian(data: NDArray[np.uint8], dtype: str) -> NDArray[np.int64]:
-    """A view whose element i is the number of the given type at byte i. Use it for a few rows, or for one field."""
-    return np.ndarray((data.size - np.dtype(dtype).itemsize + 1,), dtype, data, strides=(1,))
+    return unaligned(data, f"V{dtype.itemsize}")[at].view(dtype)
 
 
 def read_headers(
@@ -177,12 +169,3 @@ def claimed_checksum(buffer: memoryview, pos: int) -> int:
     if magic > 2:
         return -2
     return int.from_bytes(buffer[pos + 17 : pos + 21] if magic == 2 else buffer[pos + 12 : pos + 16])
-
-
-def checksum(buffer: memoryview, start: int, end: int) -> int:
-    """The checksum of one batch of any magic; -1, which no batch claims, if the magic is unknown or the header is
-    cut."""
-    magic = buffer[start + 16]
-    if magic == 2:
-        return crc32c(buffer[start + 21 : end]) if end - start >= HEADER_BYTES else -1
-    return zlib.crc32(buffer[start + 16 : end]) if magic < 2 else -1

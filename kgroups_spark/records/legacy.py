@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from kgroups_spark.records.batches import MOST_RECORDS, OPENED_BYTES, BadBatches, check_offsets, too_many
 from kgroups_spark.records.codecs import Undecompressable, decompress
 from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns
-from kgroups_spark.records.headers import LEGACY_HEADER, PADDING, big_endian, gather, walk
+from kgroups_spark.records.headers import LEGACY_HEADER, PADDING, gather, walk
+from kgroups_spark.records.slices import unaligned
 
 KEY_AT = (18, 26)  # position of the key's length, by magic
 
@@ -113,7 +114,7 @@ def decode_messages(messages: Messages, batches: BatchColumns) -> RecordColumns:
     data, start, stop, batch = messages.data, messages.start, messages.stop, messages.batch
     header = gather(data, start, LEGACY_HEADER)
     magic = header["magic"]
-    length_at = big_endian(data, ">i4")
+    length_at = unaligned(data, ">i4")
     key_at = start + np.where(magic == 1, KEY_AT[1], KEY_AT[0])
     key_length = length_at[key_at].astype(np.int64)
     value_at = np.minimum(key_at + 4 + np.maximum(key_length, 0), stop)

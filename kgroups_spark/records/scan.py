@@ -23,12 +23,12 @@ from kgroups_spark.records.headers import (
     LARGEST_BATCH,
     LENGTH_END,
     MAGIC_END,
-    big_endian,
     claimed_checksum,
     next_batch,
     read_headers,
     walk,
 )
+from kgroups_spark.records.slices import unaligned
 from kgroups_spark.records.window import BinaryFile, Window
 
 SMALLEST_CHUNK = 1 << 8
@@ -191,7 +191,7 @@ class SegmentScan:
         after = int(run.edges[last + 1])
         found = find_batch(window.data, after, window.filled, above, at_end=True, sums=self._sums)
         if found is not None:
-            is_good[last] = int(big_endian(window.data, ">i8")[found.position]) > int(run.batches.last_offset[last])
+            is_good[last] = int(unaligned(window.data, ">i8")[found.position]) > int(run.batches.last_offset[last])
             return take
         self.why_unconfirmed = why
         return last

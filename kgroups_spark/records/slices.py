@@ -1,32 +1,46 @@
-"""Slices of a buffer as an Arrow array, without a loop in Python."""
+"""Arrow arrays built and sorted without a Python loop: slices of one byte buffer, ranks of texts."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.records.headers import gather
-
-INLINE = 12  # bytes; a view of so many or fewer holds them itself
+_INLINE = 12  # a binary view of up to 12 bytes holds them itself
 
 
-def binary_array(data: NDArray[np.uint8], start: NDArray[np.int64], length: NDArray[np.int64]) -> pa.BinaryArray:
-    """data[start : start + length] of each row, copied; null if length is below 0. At most 2 GiB in all.
+def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.BinaryArray:
+    """data[start : start + length] of each row, copied; null if the length is below 0. At most 2 GiB in all. 12 bytes
+    after any start must be readable.
 
-    `data` needs 32 readable bytes after every start. The array is built from Arrow's binary views: length i32, then the
-    bytes if they are at most 12, else the first four, number of the buffer and start i32.
+    The layout is Arrow's variable-size binary view: int32 length, first 4 bytes, int32 buffer, int32 position in it.
     """
-    is_null = length < 0
-    view = np.zeros((len(start), 4), np.int32)
-    view[:, 0] = np.maximum(length, 0)
-    inside = gather(data, start, np.dtype((np.void, INLINE))).view(np.uint8).reshape(-1, INLINE)
-    is_short = length <= INLINE
-    view[:, 1] = np.where(is_short, 0, inside[:, :4].copy().view(np.int32).ravel())
-    view[:, 3] = np.where(is_short, 0, start)
-    short = np.flatnonzero(is_short)
-    kept = np.where(np.arange(INLINE) < length[short, None], inside[short], 0).astype(np.uint8)
-    view[short, 1:] = kept.view(np.int32)
+    is_null = lengths < 0
+    views = np.zeros((len(starts), 4), np.int32)
+    views[:, 0] = np.maximum(lengths, 0)
+    views[:, 1] = unaligned(data, "<i4")[starts]
+    views[:, 3] = starts
+    short = np.flatnonzero(lengths <= _INLINE)
+    if short.size:
+        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view(np.uint8).reshape(-1, _INLINE)
+        inline[np.arange(_INLINE) >= lengths[short, None]] = 0
+        views[short, 1:] = inline.view("<i4")
     validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
-    views = pa.Array.from_buffers(pa.binary_view(), len(start), [validity, pa.py_buffer(view), pa.py_buffer(data)])
-    return views.cast(pa.binary())
+    array = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(views), pa.py_buffer(data)])
+    return array.cast(pa.binary())
+
+
+def unaligned(data: NDArray[np.uint8], dtype: str) -> NDArray:
+    """A view whose element i is the `dtype` that starts at byte i. Indexing it gathers: about 15 ns, up to 26 bytes."""
+    width = np.dtype(dtype).itemsize
+    return np.ndarray((data.size - width + 1,), dtype=dtype, buffer=data, strides=(1,))
+
+
+def ranks(texts: pa.DictionaryArray) -> NDArray[np.int64]:
+    """For each text, its index in the sorted list of all different texts, by bytes. The dictionary must have no
+    duplicates. ["b", "a", "b"] -> [1, 0, 1]."""
+    places = np.empty(len(texts.dictionary), np.int64)
+    places[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(places))
+    of_texts: NDArray[np.int64] = places[texts.indices.to_numpy()]
+    return of_texts
