@@ -5,6 +5,8 @@ Layout: int16 record type, int16-length group, int16-length topic, int32 partiti
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +19,9 @@ from kgroups_spark.records.slices import binary_slices, unaligned
 
 BAD_KEY = -1
 _PADDING = bytes(16)
+# Columns of _Keys.
+_ARROW = ("group_id", "topic", "raw")
+_NUMPY = ("partition", "record_type", "is_exact", "group")
 
 
 class OffsetKeys:
@@ -119,28 +124,17 @@ class OffsetKeys:
         return _taken(codes, encoded)
 
 
+@dataclass(eq=False)
 class _Keys:
     """Decoded keys as columns. OffsetKeys sets `group`."""
 
-    _ARROW = ("group_id", "topic", "raw")
-    _NUMPY = ("partition", "record_type", "is_exact", "group")
-
-    def __init__(
-        self,
-        group_id: pa.StringArray,
-        topic: pa.StringArray,
-        raw: pa.BinaryArray,
-        partition: NDArray[np.int32],
-        record_type: NDArray[np.int16],
-        is_exact: NDArray[np.bool_],
-    ) -> None:
-        self.group_id = group_id
-        self.topic = topic
-        self.raw = raw
-        self.partition = partition
-        self.record_type = record_type
-        self.is_exact = is_exact
-        self.group = np.zeros(len(raw), np.int32)
+    group_id: pa.StringArray
+    topic: pa.StringArray
+    raw: pa.BinaryArray
+    partition: NDArray[np.int32]
+    record_type: NDArray[np.int16]
+    is_exact: NDArray[np.bool_]
+    group: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -153,9 +147,9 @@ class _Keys:
     @staticmethod
     def concat(parts: list[_Keys]) -> _Keys:
         merged = _Keys.empty()
-        for name in _Keys._ARROW:
+        for name in _ARROW:
             setattr(merged, name, pa.concat_arrays([getattr(part, name) for part in parts]))
-        for name in _Keys._NUMPY:
+        for name in _NUMPY:
             setattr(merged, name, np.concatenate([getattr(part, name) for part in parts]))
         return merged
 

@@ -11,8 +11,6 @@ OFFSET_COMMIT_TYPES = (0, 1)
 
 @dataclass(frozen=True)
 class RecordType:
-    """One record type of one topic."""
-
     number: int
     name: str  # as in Kafka's message files, without Key or Value: "GroupMetadata"
     key: Definition

@@ -31,13 +31,7 @@ from kgroups_spark.offsets.records import (
     numbers_of,
 )
 from kgroups_spark.offsets.shard_removals import ShardRemovals
-from kgroups_spark.offsets.state import (
-    NOTED_PRODUCERS,
-    GroupRange,
-    OffsetState,
-    open_of_rows,
-    open_rows,
-)
+from kgroups_spark.offsets.state import NOTED_PRODUCERS, GroupRange, OffsetState, open_of_rows, open_rows
 from kgroups_spark.offsets.transactions import (
     TransactionalRecords,
     Transactions,

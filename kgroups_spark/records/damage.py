@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from kgroups_spark.records.checksums import Checksums
 from kgroups_spark.records.columns import CODEC_MASK
 from kgroups_spark.records.framing import SMALLEST_RECORD
-from kgroups_spark.records.headers import (
-    HEADER_BYTES,
-    LARGEST_BATCH,
-    LENGTH_END,
-    MAGIC_END,
-    SMALLEST_LENGTH,
-)
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, MAGIC_END, SMALLEST_LENGTH
 from kgroups_spark.records.slices import unaligned
 
 FIRST_SEARCH_BYTES = 1 << 14  # positions searched in the first step: the next batch is mostly near; each step doubles

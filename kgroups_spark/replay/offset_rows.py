@@ -40,7 +40,6 @@ def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
 
 
 def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
-    """Rows of `open_transactions`, by producer."""
     return _rows("open_transactions", replayed.state.transactions, {}, constants | {"transactional_id": None})
 
 

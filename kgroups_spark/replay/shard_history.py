@@ -63,7 +63,6 @@ class ShardHistory:
 
     @classmethod
     def empty(cls) -> ShardHistory:
-        """No rows."""
         return cls.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
 
     def offsets(self) -> OffsetHistory:
