@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 
 from kgroups_spark.commands import (
     audit,
@@ -148,14 +149,15 @@ def _ended_by(error: BaseException) -> int:
 
 def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
     """The options of one command, with `run` and `command` in it. Raises UsageError."""
-    parser = command_line(script)
     if not argv:
-        parser.print_help(sys.stderr)
+        command_line().print_help(sys.stderr)
         say("")
         raise UsageError("no command given; try kgroups demo")
     if argv[0] == "help":
         _require_known("kgroups", argv[2:], ())
         argv = [*argv[1:], "--help"]
+    # After the name of a command, no other one's options matter.
+    parser = command_line(script, [command for command in COMMANDS if argv[0] == command.NAME] or COMMANDS)
     if argv[0].startswith("-"):
         # argparse would take the value of an unknown option before the command for the command.
         _require_known("kgroups", argv[:1], parser.option_strings())
@@ -164,13 +166,13 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
     return arguments
 
 
-def command_line(script: str | None = None) -> OptionParser:
-    """The parser of all commands. `script`: what the user typed instead of `kgroups` and a command."""
+def command_line(script: str | None = None, commands: Sequence[ModuleType] = COMMANDS) -> OptionParser:
+    """The parser of these commands. `script`: what the user typed instead of `kgroups` and a command."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
-    for command in COMMANDS:
+    for command in commands:
         subparser = subparsers.add_parser(
             command.NAME,
             prog=script or f"kgroups {command.NAME}",
@@ -179,7 +181,7 @@ def command_line(script: str | None = None) -> OptionParser:
             epilog=command.EXAMPLES,
         )
         command.add_options(subparser)
-        subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=parser)
+        subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=command_line)
     return parser
 
 

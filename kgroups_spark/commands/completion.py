@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.shell is None:
         raise UsageError(f"name a shell: {', '.join(SHELLS)}")
-    sys.stdout.write(script(arguments.all_commands, arguments.shell) + "\n")
+    sys.stdout.write(script(arguments.all_commands(), arguments.shell) + "\n")
     return 0
 
 

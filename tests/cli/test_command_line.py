@@ -226,6 +226,15 @@ def test_help_teaches_by_examples_that_are_valid_commands(command, capsys):
     assert all(line.split()[1] == command for line in examples)
 
 
+def test_a_command_makes_no_options_of_others(capsys, monkeypatch):
+    for command in COMMANDS:
+        if command.NAME != "groups":
+            monkeypatch.setattr(command, "add_options", lambda _: pytest.fail("options of another command"))
+    for line in ("groups --help", "help groups"):
+        assert main(line.split()) == 0
+    capsys.readouterr()
+
+
 def test_help_lists_exactly_the_commands(capsys):
     assert main(["--help"]) == 0
     listed = re.findall(r"^    ([\w-]+)(?: |$)", capsys.readouterr().out, flags=re.MULTILINE)
