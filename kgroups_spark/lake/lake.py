@@ -65,6 +65,8 @@ class Lake:
         self.uri = self.place.uri
         # Finished audits in files of the ledger that were opened; a file never changes.
         self.finished_in: dict[str, list[int]] = {}
+        # Rows of these files from that audit on, the last finished one when the ledger was last read.
+        self.ledgers_end: dict[tuple[str, int], pa.Table] = {}
 
     @property
     def is_in_catalog(self) -> bool:

@@ -24,6 +24,8 @@ from kgroups_spark.tables.conditions import Condition
 class LakeWithLedger(Protocol):
     """The part of `lake.Lake` that queries of the ledger need (a protocol, because Lake itself calls newest_rows)."""
 
+    ledgers_end: dict[tuple[str, int], pa.Table]
+
     @property
     def files_in_reach(self) -> bool: ...
 
@@ -46,7 +48,8 @@ class LakeWithLedger(Protocol):
 def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of the last finished audit and of later ones; all rows if none has finished.
 
-    `version`: of the ledger (None: the newest). `columns`: None means all.
+    `version`: of the ledger (None: the newest). `columns`: None means all; such rows of a file are read once, because
+    an audit asks for them before and after each of its own rows.
     """
     if not lake.files_in_reach:
         ends = lake.rows("audits", version, columns=["audit_id"], conditions=[IS_FINISHED])
@@ -60,7 +63,14 @@ def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Seque
         return lake.finished_in[file.path]
 
     last, files = since_last_finished(lake.table("audits").files(version), newest_audit, finished_in)
-    return lake.rows("audits", files=files, columns=columns, conditions=[Condition("audit_id", ">=", last)])
+    since = [Condition("audit_id", ">=", last)]
+    if columns is not None or not files:
+        return lake.rows("audits", files=files, columns=columns, conditions=since)
+    known, found = lake.ledgers_end, dict[tuple[str, int], pa.Table]()
+    for place, file in (((file.path, last), file) for file in files):
+        found[place] = known[place] if place in known else lake.rows("audits", files=[file], conditions=since)
+    lake.ledgers_end = found
+    return pa.concat_tables(found.values())
 
 
 def newest_audit(file: TableFile) -> float:

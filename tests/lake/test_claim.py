@@ -251,23 +251,6 @@ def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake, mo
     assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
 
 
-def test_the_newest_rows_are_found_without_opening_older_files(lake, monkeypatch):
-    ledger = Ledger(lake)
-    for audit_id in (1, 2, 3):
-        ledger.append(fake_row(audit_id, "running"))
-        ledger.append(fake_row(audit_id, "finished"))
-    opened = []
-    rows = Lake.rows
-
-    def counting(self, name, version=None, *, files, **choice):
-        opened.extend(file.path for file in files)
-        return rows(self, name, version, files=files, **choice)
-
-    monkeypatch.setattr(Lake, "rows", counting)
-    assert [row.audit_id for row in ledger.newest()] == [3, 3]
-    assert len(set(opened)) == 2
-
-
 def test_compacting_the_ledger_during_an_optimize_neither_loses_nor_doubles_a_row(spark, lake, monkeypatch):
     monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 2)
     ledger, rows = Ledger(lake), Lake.rows
