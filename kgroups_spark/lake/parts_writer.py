@@ -161,8 +161,11 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
     lowest: dict[str, object] = {}
     highest: dict[str, object] = {}
     nulls: dict[str, int] = {}
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    place = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
     for name in columns:
-        chunks = [statistics for statistics in _column_statistics(metadata, name) if statistics is not None]
+        found = (group.column(place[name]).statistics for group in groups)
+        chunks = [statistics for statistics in found if statistics is not None]
         if len(chunks) < metadata.num_row_groups:
             continue
         nulls[name] = sum(chunk.null_count for chunk in chunks)
@@ -171,13 +174,6 @@ def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict
             lowest[name] = _as_json(min(chunk.min for chunk in filled))
             highest[name] = _as_json(max(chunk.max for chunk in filled))
     return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
-
-
-def _column_statistics(metadata: pq.FileMetaData, name: str) -> Iterator[pq.Statistics | None]:
-    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
-    index = paths.index(name)
-    for group in range(metadata.num_row_groups):
-        yield metadata.row_group(group).column(index).statistics
 
 
 def _as_json(bound: object) -> object:
