@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from kgroups_spark.records.segment import scan_batches
@@ -23,7 +27,28 @@ COMPARED = [n for n, t in TABLES.items() if t.kind in ("history", "current") and
 
 def rows(lake: Path | str, name: str) -> list[dict[str, Any]]:
     """All rows of a table, read by deltalake."""
-    return list(DeltaTable(f"{lake}/{name}").to_pyarrow_table().to_pylist())
+    return list(_table(_Stored.at(Path(lake) / name)).to_pylist())
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A table's log, and its files, which decide its rows. A copy of the table has the same."""
+
+    folder: Path = field(compare=False)
+    log: tuple[bytes, ...]
+    files: frozenset[tuple[str, int, int]]
+
+    @classmethod
+    def at(cls, folder: Path) -> _Stored:
+        files = (entry for entry in os.scandir(folder) if entry.name.endswith(".parquet"))
+        found = frozenset((entry.name, at.st_size, at.st_mtime_ns) for entry in files for at in [entry.stat()])
+        return cls(folder, tuple(path.read_bytes() for path in sorted((folder / "_delta_log").glob("*.json"))), found)
+
+
+@lru_cache(maxsize=1024)
+def _table(stored: _Stored) -> pa.Table:
+    """The tables of most lakes are read several times: before and after what leaves them as they are."""
+    return DeltaTable(str(stored.folder)).to_pyarrow_table()
 
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -31,12 +56,17 @@ Tables = dict[str, list[dict[str, Any]]]
 
 def contents(lake: Path | str, names: list[str] | None = None, without: Collection[str] = ()) -> dict[str, list[str]]:
     """The sorted rows of tables, without audit_id and the columns `without`."""
-    return {name: _content(rows(lake, name), without) for name in (names or COMPARED)}
+    return {name: list(_content_of(_Stored.at(Path(lake) / name), frozenset(without))) for name in names or COMPARED}
 
 
 def contents_of(tables: Tables) -> dict[str, list[str]]:
     """The same for the rows of all tables."""
     return {name: _content(tables[name]) for name in COMPARED}
+
+
+@lru_cache(maxsize=1024)
+def _content_of(stored: _Stored, without: frozenset[str]) -> list[str]:
+    return _content(_table(stored).to_pylist(), without)
 
 
 def _content(some: list[dict[str, Any]], without: Collection[str] = ()) -> list[str]:
