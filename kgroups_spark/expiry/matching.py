@@ -26,6 +26,8 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
 
     A null equals nothing, as in SQL.
     """
+    if not len(wanted[0]) or not len(among[0]):
+        return np.full(len(wanted[0]), NOWHERE)
     of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
     for column, other in zip(wanted, among, strict=True):
         values = pc.unique(other)
