@@ -12,7 +12,7 @@ import pyarrow as pa
 from kgroups_spark.report.queries import Ask
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.views.needed import needed_for
-from tests.views.arrow_tables import in_duckdb
+from tests.views.arrow_tables import answer_of, in_duckdb
 
 Row = dict[str, Any]
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
@@ -130,10 +130,10 @@ def asked(lake: Mapping[str, pa.Table]) -> Iterator[Ask]:
         def ask(query: str) -> list[Row]:
             needed = {name: lake[name] for name in needed_for(query) if name in lake}
             if sum(map(len, needed.values())) > SMALL:
-                return connection.sql(query).to_arrow_table().to_pylist(maps_as_pydicts="strict")
+                return answer_of(connection, query).to_pylist(maps_as_pydicts="strict")
             key = query, repr({name: rows.to_pylist() for name, rows in needed.items()})
             if key not in _answers:
-                _answers[key] = connection.sql(query).to_arrow_table()
+                _answers[key] = answer_of(connection, query)
             return _answers[key].to_pylist(maps_as_pydicts="strict")
 
         yield ask

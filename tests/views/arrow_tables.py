@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -108,9 +109,14 @@ class InSpark:
         return sql_of(name, "spark")
 
 
+def answer_of(connection: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
+    """The answer to a query, which is bound once; `connection.sql` binds it to describe the answer, and then again."""
+    with warnings.catch_warnings(action="ignore"):  # the answer is copied once more: it has few rows
+        return connection.execute(query).to_arrow_table()
+
+
 def rows_of(view: duckdb.DuckDBPyConnection | InSpark | SparkSession, query: str) -> Rows:
     """The rows of a query, in an order of their own."""
-    answer = view.sql(query)
-    table = answer.to_arrow_table() if hasattr(answer, "to_arrow_table") else answer.toArrow()
+    table = answer_of(view, query) if isinstance(view, duckdb.DuckDBPyConnection) else view.sql(query).toArrow()
     rows: Rows = table.to_pylist(maps_as_pydicts="strict")
     return sorted(rows, key=repr)
