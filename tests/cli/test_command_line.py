@@ -17,6 +17,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.interruption import Terminated
 from kgroups_spark.terminal.options import options_of
 from kgroups_spark.upkeep.options import MaintainOptions
+from tests.chosen import some_of
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
@@ -357,18 +358,20 @@ def test_a_process_has_the_same_exit_code_and_streams():
     ],
     ids=["no Java", "Java 11", "something else"],
 )
-def test_spark_opens_no_lake_without_java_17_or_newer(java, message, tmp_path):
+def test_spark_opens_no_lake_without_java_17_or_newer(java, message, tmp_path, monkeypatch, capsys):
     (tmp_path / "lake" / "audits").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
     if java is not None:
         (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho '{java}' >&2\n")
         (tmp_path / "bin" / "java").chmod(0o755)
     by_spark = ["groups", "--engine", "spark", "--lake", str(tmp_path / "lake")]
-    done = run_python("-m", "kgroups_spark", *by_spark, PATH=str(tmp_path / "bin"))
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert main(by_spark) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
 
 
 def test_a_closed_stdout_exits_0():
@@ -382,7 +385,7 @@ def test_a_closed_stdout_exits_0():
         assert process.stderr.read() == b""
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", some_of(2, ">&-", "2>&-", "<&-", "<&- >&- 2>&-"))
 def test_closed_streams_are_no_error(closed):
     """Python has no stream for them, and the next file that is opened would get their number."""
     script = f"exec {sys.executable} -m kgroups_spark dump {SEGMENTS / '__consumer_offsets-0'} {closed}"
