@@ -8,6 +8,7 @@ the NUL byte that it appends and hides).
 from __future__ import annotations
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from kgroups_spark.decoding.partition_count import fitting_partition_counts, partition_count
 from tests.chosen import some_of
@@ -17,7 +18,13 @@ from tests.nights import broker_answers
 # 0.11's loader forgets the protocol type of an Empty group; this one became Empty while the broker was up, so it knew.
 ANSWERS["legacy-0.11"]["groups"]["feed-105775"] |= {"protocol": None, "protocol_type": None, "simple": True}
 
-of_some_releases = pytest.mark.parametrize("corpus", some_of(8, *sorted(ALL)))
+SOME = some_of(8, *sorted(ALL))
+of_some_releases = pytest.mark.parametrize("corpus", SOME)
+
+
+def name_of(case: str | ParameterSet) -> str:
+    """The recording of a case of `some_of`."""
+    return case if isinstance(case, str) else str(case.values[0])
 
 
 @of_some_releases
@@ -50,7 +57,7 @@ def test_pending_offsets_are_those_that_the_broker_calls_unstable(corpus: str) -
     assert ours == said
 
 
-@pytest.mark.parametrize("corpus", sorted(name for name in ALL if "open_transactions" in ALL[name]))
+@pytest.mark.parametrize("corpus", [each for each in SOME if "open_transactions" in ALL[name_of(each)]])
 def test_open_transactions_are_those_of_the_brokers_producers(corpus: str) -> None:
     ours, said = broker_answers.open_transactions(audited(corpus).rows, ALL[corpus])
     assert ours == said

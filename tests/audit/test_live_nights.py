@@ -18,6 +18,7 @@ from kgroups_spark.decoding.partition_reading import MOST_ROUNDS
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.state_logs.partition import StateShardRead
+from tests.chosen import one_of
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
 from tests.records.build import batch
@@ -130,7 +131,7 @@ def is_cut_back(brokers: LogBrokers, wanted: Log) -> Callable[[int, Any], Any]:
     return answer
 
 
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_first", one_of(True, False))
 @pytest.mark.parametrize(
     ("happens", "why"),
     [(cannot_read, "CORRUPT_MESSAGE"), (dies, "closed the connection"), (is_cut_back, "was truncated")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from argparse import Namespace
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.times import format_time
 from kgroups_spark.views import known_history
-from tests.chosen import Chosen
+from tests.chosen import Chosen, some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
@@ -153,10 +154,11 @@ AT = {
 }
 
 
-@pytest.mark.parametrize("source", ["segments", "kafka"])
-@pytest.mark.parametrize("missing", [0, 5])
-@pytest.mark.parametrize("kept", [False, True])
-def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, missing: int, source: str, kept: bool) -> None:
+@pytest.mark.parametrize(
+    "lake_has", some_of(3, *itertools.product([False, True], [0, 5], ["segments", "kafka"])), ids=repr
+)
+def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, lake_has: tuple[bool, int, str]) -> None:
+    kept, missing, source = lake_has
     as_of = TIMES[-1] + timedelta(hours=1)
     places = [{"offsets_partition": 1, "log_offset": at, "reason": "keep"} for at in (50, 100)]
     tables = {**TABLES, "audits": audits(missing=missing, source=source, as_of=as_of)}

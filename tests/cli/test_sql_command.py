@@ -16,6 +16,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.terminal.sql_statements import statements
+from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.views.recorded import tables_of
 
@@ -32,8 +33,8 @@ def test_messages_of_duckdb_have_blanks_for_tabs(lake: str, capsys: Captured) ->
     assert capsys.readouterr().err.splitlines()[1:] == ["Candidate macros:", "    groups_as_of(ts)"]
 
 
-def test_a_full_disk_at_stdout_is_reported(lake: str) -> None:
-    for query in ("SELECT 1", "SELECT * FROM range(20000)"):
+def test_a_full_disk_at_stdout_is_reported(lake: str, chosen: Chosen) -> None:
+    for query in chosen.some(("SELECT 1", "SELECT * FROM range(20000)"), 1):
         with open("/dev/full", "w") as full:
             done = subprocess.run(
                 [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, query],
