@@ -72,6 +72,8 @@ IN_TURN = (
     ("brokers that stop", "leaders that move", "logs that change"),
     # Each of them starts Spark, or has it rewrite files that an audit wrote.
     ("secrets", "files that others wrote", "upkeep by Delta"),
+    # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers.
+    ("signals in an audit", "Ctrl-C at the prompt"),
 )
 
 

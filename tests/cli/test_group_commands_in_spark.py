@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.reading.reader import Rows
 from kgroups_spark.times import to_datetime
-from tests.chosen import some_of
+from tests.chosen import one_of
 from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
 from tests.cli.story_reader import ArrowReader
 from tests.views.arrow_tables import InSpark
@@ -50,8 +50,7 @@ def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
 
 @pytest.mark.parametrize(
     "line",
-    some_of(
-        2,
+    one_of(
         "describe --group g --format json",
         f"describe --group g --as-of {10**12} --members --format json",
         f"describe --group g --as-of {10**12 + 1500} --format json",

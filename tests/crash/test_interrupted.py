@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM to the process group of a command: one line, the exit code, no process left behind.
 
-A process with Spark takes ten seconds: `make test` has one that is interrupted while Spark starts, one at a moment of
-an audit that the seed chooses, and the prompt; the soak has all MOMENTS.
+A process with Spark takes ten seconds: `make test` has one that is interrupted while Spark starts, and one at a moment
+of an audit that the seed chooses or at the prompt; the soak has all MOMENTS.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ def start_signalled(
 ENDS = {signal.SIGINT: (130, "kgroups: interrupted\n"), signal.SIGTERM: (143, "kgroups: terminated\n")}
 
 
+@pytest.mark.in_turn("signals in an audit")
 def test_a_command_ends_with_one_line_whenever_the_signal_comes(
     kgroups: list[subprocess.Popen[str]], tmp_path: Path, recorded: Path, chosen: Chosen
 ) -> None:
@@ -221,6 +222,7 @@ def test_commands_without_spark_end_with_one_line(
     assert list(tmp_path.glob("*report*")) == []
 
 
+@pytest.mark.in_turn("Ctrl-C at the prompt")
 def test_at_the_prompt_ctrl_c_ends_a_query_by_spark_and_the_next_one_runs(
     kgroups: list[subprocess.Popen[str]], recorded: Path
 ) -> None:
