@@ -18,7 +18,7 @@ from kgroups_spark.views import known_history
 from kgroups_spark.views.needed import needed_for
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.story import story as of_the_story
-from tests.views.arrow_tables import in_duckdb
+from tests.views.arrow_tables import answer_of, in_duckdb
 
 STORY_END = 1794811281650
 STORY_RETENTION_MS = 604_800_000
@@ -65,7 +65,7 @@ class ArrowReader(LakeReader):
             self._knows_history = True
             self._views.execute(self._known_history())
         text, used = with_dollars(query, parameters or {})
-        return self._views.sql(text, params=used).to_arrow_table()
+        return answer_of(self._views, text, used)
 
     def _known_history(self) -> str:
         """The view with its row as a constant, as readers of lakes have it: as-of functions read it each time."""

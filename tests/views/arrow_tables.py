@@ -109,10 +109,12 @@ class InSpark:
         return sql_of(name, "spark")
 
 
-def answer_of(connection: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
+def answer_of(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None = None
+) -> pa.Table:
     """The answer to a query, which is bound once; `connection.sql` binds it to describe the answer, and then again."""
     with warnings.catch_warnings(action="ignore"):  # the answer is copied once more: it has few rows
-        return connection.execute(query).to_arrow_table()
+        return connection.execute(query, dict(parameters or {})).to_arrow_table()
 
 
 def rows_of(view: duckdb.DuckDBPyConnection | InSpark | SparkSession, query: str) -> Rows:
