@@ -64,8 +64,8 @@ def columns(release_a: str, release_b: str) -> list[Column]:
         Column("topic", "TOPIC"),
         Column("partition", "PARTITION"),
         Column("what", "WHAT"),
-        Column("value_a", release_a),
-        Column("value_b", release_b),
+        Column("value_a", release_a, says_none=True),
+        Column("value_b", release_b, says_none=True),
         Column("why", "WHY", words),
         Column("follows_from", "FOLLOWS-FROM"),
     ]

@@ -60,7 +60,7 @@ def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Seque
     kept = {
         name: cells for name, cells in columns.items() if name in releases or any(cell is not None for cell in cells)
     }
-    table = TextTable(list(kept))
+    table = TextTable(list(kept), releases)
     for cells in zip(*kept.values(), strict=True):
         reported = dict(zip(kept, map(table_cell, cells), strict=True))
         table.add([_broken(cell) if name in (*releases, "FOLLOWS") else cell for name, cell in reported.items()])

@@ -43,12 +43,14 @@ Row = Mapping[str, Any]
 class Column:
     """A column of a command's output: its contract name, and its heading on the screen (None: it is not shown there).
 
-    `broken`: where its text may break on a narrow screen (display.words; None: nowhere).
+    `broken`: where its text may break on a narrow screen (display.words; None: nowhere). `says_none`: a column without
+    values says something, too, so a narrow screen keeps it.
     """
 
     name: str
     heading: str | None = None
     broken: Callable[[str], str] | None = None
+    says_none: bool = False
 
 
 def table_columns(table: str, **headings: str) -> tuple[Column, ...]:
@@ -144,7 +146,8 @@ def plain_value(value: Any) -> Any:
 
 def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
     shown = [column for column in columns if column.heading is not None]
-    table = TextTable([column.heading or "" for column in shown])
+    kept = [column.heading for column in shown if column.heading and column.says_none]
+    table = TextTable([column.heading or "" for column in shown], kept)
     for row in rows:
         table.add([_cell(row[column.name], column) for column in shown])
     for line in table.lines(screen_width(out)):

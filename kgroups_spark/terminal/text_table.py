@@ -13,7 +13,7 @@ If that is not enough, each row is printed as a block, with a line for each colu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kgroups_spark.escapes import cell_text, printable
 from kgroups_spark.terminal.display import Pieces, display_width, filled, heading_words, narrowest, side_by_side
@@ -32,10 +32,12 @@ NULL = _Null("-")
 
 
 class TextTable:
-    """A heading and rows; a column is right-aligned if all its cells are numbers."""
+    """A heading and rows; a column is right-aligned if all its cells are numbers. `kept`: headings of columns that are
+    shown on every screen, even if they are empty."""
 
-    def __init__(self, headings: Sequence[str]) -> None:
+    def __init__(self, headings: Sequence[str], kept: Collection[str] = ()) -> None:
         self.headings = list(headings)
+        self.kept = kept
         self.rows: list[list[str | int]] = []
 
     def add(self, row: Sequence[str | int]) -> None:
@@ -47,7 +49,8 @@ class TextTable:
         columns = [self._column(index) for index in range(len(self.headings))]
         if width is None or _total(column.natural for column in columns) <= width:
             return _aligned(columns, [column.natural for column in columns])
-        columns = [column for column in columns if column.says_something] or columns
+        named = zip(self.headings, columns, strict=True)
+        columns = [column for heading, column in named if column.says_something or heading in self.kept] or columns
         return _in_one_line(columns, width) or _in_some_lines(columns, width) or _blocks(columns, width)
 
     def _column(self, index: int) -> _Column:

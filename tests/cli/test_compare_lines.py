@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import pytest
+
+from kgroups_spark.commands.compare import columns
 from kgroups_spark.commands.compare_lines import difference_lines
 from kgroups_spark.compare.causes import OTHER_GROUP, with_causes
 from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
+from kgroups_spark.terminal.output import write_rows
 from kgroups_spark.terminal.style import Style
 
 KIP_915 = "3.9 does not know the records of consumer groups and skips them (KIP-915)"
@@ -66,3 +71,14 @@ def test_no_line_is_wider_than_the_screen() -> None:
     lines = printed(*rows, width=80)
     assert max(map(len, lines)) <= 80
     assert "3 offsets expire at another time" in " ".join(" ".join(lines).split())
+
+
+def test_a_release_without_values_stays_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That 4.4 has no value, because nothing expires there, is the difference."""
+    row = expiring("order-totals-of-the-warehouse", 0, why="a pending offset spares the committed one")
+    assert "4.4" in " ".join(printed(row, width=60))
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    write_rows([row._asdict()], columns("4.4", "3.9"), "table", screen)
+    assert "4.4" in screen.getvalue()
