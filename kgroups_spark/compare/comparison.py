@@ -18,12 +18,10 @@ from typing import Any
 
 from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
 from kgroups_spark.compare.differences import COMMITTED, GROUP, MEMBER, PENDING, Difference, Loaded, differences, reason
-from kgroups_spark.compare.rules import RULES, expiry_reason, tried_releases
+from kgroups_spark.compare.rules import RULES, tried_releases
 from kgroups_spark.compare.shards import WHEN, ComparedShard, ReleaseReplay, expiry_differences
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
-from kgroups_spark.durations import format_duration
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.checkpoints import kept_checkpoints
 from kgroups_spark.history.stored import Stored, task_shards
@@ -224,7 +222,7 @@ def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
     served = a if b.fails else b
     yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, replays, strict=True))
     if not a.fails and not b.fails:
-        yield from expiry_differences(*(each.decided() for each in replays))
+        yield from expiry_differences(*replays)
 
 
 def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
@@ -276,7 +274,7 @@ def _expiry_differences(
     changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
     differing = {(each.offsets_partition, each.group_id) for each in found.differences}
     for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
-        reported = _expiry_difference(table, WHEN[table], row, found, changed_groups)
+        reported = _expiry_difference(table, WHEN[table], row, changed_groups)
         if reported.why is None and (reported.offsets_partition, reported.group_id) in differing:
             reported = reported._replace(why=OTHER_OFFSETS)
         differing.add((reported.offsets_partition, reported.group_id))
@@ -284,18 +282,11 @@ def _expiry_differences(
 
 
 def _expiry_difference(
-    kind: str, when: str, row: dict[str, Any], found: Comparison, changed_groups: Collection[tuple[int, str | None]]
+    kind: str, when: str, row: dict[str, Any], changed_groups: Collection[tuple[int, str | None]]
 ) -> Difference:
     what = "decision" if row["decision_a"] != row["decision_b"] else when
     value_a, value_b = (_expiry_text(row, what, side) for side in "ab")
-    a, b = found.a, found.b
-    why = expiry_reason(
-        expiry_rules(a.release_version), expiry_rules(b.release_version), {row["reason_a"], row["reason_b"]}
-    )
-    if (row["offsets_partition"], row["group_id"]) in changed_groups:
-        why = OTHER_GROUP
-    elif why is None and a.retention_ms != b.retention_ms:
-        why = f"retention is {format_duration(a.retention_ms)} and {format_duration(b.retention_ms)}"
+    why = OTHER_GROUP if (row["offsets_partition"], row["group_id"]) in changed_groups else row["why"]
     place = (kind, row["offsets_partition"], row["group_id"], what)
     return Difference(*place, value_a, value_b, topic=row.get("topic"), partition=row.get("partition"), why=why)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import fields, replace
 
-from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.durations import format_duration
+from kgroups_spark.expiry.clean_up import CleanUp
 
 # Each sentence describes both sides of the rule. T numbers: docs/coordinator-semantics.md.
 RULES: dict[str, str] = {
@@ -58,60 +59,40 @@ def tried_releases(a: Release, b: Release) -> dict[str, Release]:
     return {name: replace(a, **{name: getattr(b, name)}) for name in differing}
 
 
-# The same for expiry_rules.py, with the reasons in offset_expiry and group_expiry by which a rule shows.
-EXPIRY_RULES: dict[str, tuple[str, frozenset[str]]] = {
-    "depends_on_group": (
-        "since 2.1 what members and the group's state say goes before the offset's own time (KIP-211)",
-        frozenset({"group_active", "subscription_unknown", "subscribed", "within_retention", "retention_passed"}),
-    ),
-    "subscription_states": (
-        "in which states topics that nobody subscribes to expire (KIP-496, KAFKA-13636)",
-        frozenset({"group_active", "subscription_unknown", "subscribed"}),
-    ),
-    "topology_unread_states": (
-        "4.1 does not read the topology of a streams group that is NotReady",
-        frozenset({"subscribed"}),
-    ),
-    "pending_transaction_spares": (
-        "a pending offset spares the committed one of its partition in Java since 3.8",
-        frozenset({"pending_transaction"}),
-    ),
-    "honours_expire_timestamp": (
-        "a time that the client gave counts since 0.9",
-        frozenset({"expire_timestamp_passed", "before_expire_timestamp"}),
-    ),
-    "v1_without_expire_timestamp_expired": (
-        "2.1 takes values of version 1 without an expiry time for expired (KAFKA-8069)",
-        frozenset({"expire_timestamp_passed", "before_expire_timestamp"}),
-    ),
-    "is_strict": (
-        "before 2.1 an offset outlived the very millisecond at which it was due",
-        frozenset({"within_retention", "retention_passed", "expire_timestamp_passed", "before_expire_timestamp"}),
-    ),
-    "open_transaction": (
-        "whether open transactions keep a group that would be deleted (KAFKA-19163)",
-        frozenset({"open_transaction"}),
-    ),
-    "share_offsets_end_clean_up": (
-        "in 4.0 and 4.4 committed offsets of a share group end the clean-up of their whole offsets partition",
-        frozenset({"clean_up_fails"}),
-    ),
-    "keeps_described_streams_groups": (
-        "4.4 keeps a streams group as long as a plugin holds its topology description",
-        frozenset({"topology_description"}),
-    ),
-    "deletes_share_groups": (
-        "share groups that are empty are kept since 4.1 (KAFKA-19016)",
-        frozenset({"share_group"}),
-    ),
+# The same for expiry_rules.py.
+EXPIRY_RULES: dict[str, str] = {
+    "depends_on_group": "since 2.1 what members and the group's state say goes before the offset's own time (KIP-211)",
+    "subscription_states": "in which states topics that nobody subscribes to expire (KIP-496, KAFKA-13636)",
+    "topology_unread_states": "4.1 does not read the topology of a streams group that is NotReady",
+    "pending_transaction_spares": "a pending offset spares the committed one of its partition in Java since 3.8",
+    "honours_expire_timestamp": "a time that the client gave counts since 0.9",
+    "v1_without_expire_timestamp_expired": "2.1 takes values of version 1 without an expiry time for expired "
+    "(KAFKA-8069)",
+    "is_strict": "before 2.1 an offset outlived the very millisecond at which it was due",
+    "open_transaction": "whether open transactions keep a group that would be deleted (KAFKA-19163)",
+    "share_offsets_end_clean_up": "in 4.0 and 4.4 committed offsets of a share group end the clean-up of their whole "
+    "offsets partition",
+    "keeps_described_streams_groups": "4.4 keeps a streams group as long as a plugin holds its topology description",
+    "deletes_share_groups": "share groups that are empty are kept since 4.1 (KAFKA-19016)",
 }
+# Fields that no compared decision depends on, or with a name of its own here: RETENTION.
+EXPIRY_WITHOUT_TRACE = {"default_retention_ms", "tombstone_at_generation_0"}
+RETENTION = "retention"
 
 
-def expiry_reason(a: ExpiryRules, b: ExpiryRules, reasons: Collection[str]) -> str | None:
-    """The expiry rules that differ and show in these reasons; None: there is none."""
-    sentences = [
-        sentence
-        for name, (sentence, shows_in) in EXPIRY_RULES.items()
-        if getattr(a, name) != getattr(b, name) and shows_in & set(reasons)
-    ]
-    return "; ".join(sentences) or None
+def tried_clean_ups(a: CleanUp, b: CleanUp) -> dict[str, CleanUp]:
+    """Clean-up A with one rule of B, by the rule's field; with B's retention, by RETENTION."""
+    tried = {
+        name: replace(a, tried=replace(a.rules, **{name: getattr(b.rules, name)}))
+        for name in EXPIRY_RULES
+        if getattr(a.rules, name) != getattr(b.rules, name)
+    }
+    if a.retention_ms != b.retention_ms:
+        tried[RETENTION] = replace(a, retention_ms=b.retention_ms)
+    return tried
+
+
+def expiry_sentences(rules: Iterable[str], a: CleanUp, b: CleanUp) -> str:
+    """The sentences of some rules that tried_clean_ups names."""
+    retention = f"retention is {format_duration(a.retention_ms)} and {format_duration(b.retention_ms)}"
+    return "; ".join({**EXPIRY_RULES, RETENTION: retention}[rule] for rule in rules)

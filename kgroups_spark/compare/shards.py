@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.compare.differences import Loaded, LoadFailure, LoadFailures
+from kgroups_spark.compare.rules import expiry_sentences, tried_clean_ups
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.decoding.load_failures import coordinator_fails, misread
-from kgroups_spark.expiry.clean_up import CleanUp
+from kgroups_spark.expiry.clean_up import CleanUp, deciding_tables
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.offsets.state import GroupRange
@@ -145,18 +147,59 @@ class ReleaseReplay:
     replay: HistoryReplay
     skipped: Counter[int]
 
-    def decided(self) -> dict[str, pa.Table]:
-        """offset_expiry and group_expiry of the release's state."""
-        return {name: pa.table(rows) for name, rows in self.replay.current() if name in WHEN}
+    @property
+    def clean_up(self) -> CleanUp:
+        """The clean-up with which it was replayed."""
+        assert self.replay.night.clean_up is not None, "replayed without a clean-up"
+        return self.replay.night.clean_up
+
+    def decided(self, clean_up: CleanUp | None = None) -> dict[str, pa.Table]:
+        """offset_expiry and group_expiry of the release's state, by its own clean-up or another one."""
+        return dict((clean_up or self.clean_up).decided(self._deciding))
+
+    @cached_property
+    def _deciding(self) -> dict[str, pa.Table]:
+        return deciding_tables(self.replay.deciding())
 
 
 def _detail(record_type: int, group_id: str, failure: str) -> str:
     return f"{CONSUMER_OFFSETS[record_type].name} (type {record_type}) of group {group_id}: {failure}"
 
 
-def expiry_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The differing decisions on entries that both have: the table of decisions, and a row with the key and both sides'
-    decision, reason and time (epoch ms) as `decision_a`, `decision_b`, ..."""
+def expiry_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The differing decisions on entries that both have: the table of decisions, and a row with the key, both sides'
+    decision, reason and time (epoch ms) as `decision_a`, `decision_b`, ..., and the rules that cause it as `why`."""
+    of_a, of_b = a.decided(), b.decided()
+    found = [*_differing(of_a, of_b)]
+    if not found:
+        return
+    with_one_of_b = {
+        rule: {_entry(*each): _decision(*each, "b") for each in _differing(of_a, a.decided(clean_up))}
+        for rule, clean_up in tried_clean_ups(a.clean_up, b.clean_up).items()
+    }
+    with_one_of_a = {
+        rule: {_entry(*each) for each in _differing(of_a, b.decided(clean_up))}
+        for rule, clean_up in tried_clean_ups(b.clean_up, a.clean_up).items()
+    }
+    for name, row in found:
+        entry, decision = _entry(name, row), _decision(name, row, "b")
+        make = [rule for rule, made in with_one_of_b.items() if made.get(entry) == decision]
+        end = [rule for rule, others in with_one_of_a.items() if entry not in others]
+        take_part = [rule for rule, made in with_one_of_b.items() if entry in made]
+        why = expiry_sentences(make or end or take_part, a.clean_up, b.clean_up)
+        yield name, row | {"why": why or None}
+
+
+def _entry(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return name, *(row[column] for column in TABLES[name].key)
+
+
+def _decision(name: str, row: Mapping[str, Any], side: str) -> tuple[Any, ...]:
+    return row[f"decision_{side}"], row[f"{WHEN[name]}_{side}"]
+
+
+def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(table, row) of the differing decisions, without `why`."""
     for name, when in WHEN.items():
         key = list(TABLES[name].key)
         place = rows_among(columns_of(a[name], key), columns_of(b[name], key))

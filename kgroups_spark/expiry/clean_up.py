@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.expiry.group_expiry import group_expiry
 from kgroups_spark.expiry.offset_expiry import offset_expiry
@@ -57,12 +59,18 @@ def columns_needed(name: str) -> pa.Schema:
 
 @dataclass(frozen=True)
 class CleanUp:
-    """The moment of a clean-up, its retention and release; times in epoch ms. `audit_id`: of the rows."""
+    """The moment of a clean-up, its retention and release; times in epoch ms. `audit_id`: of the rows. `tried`: rules
+    of no release, which a comparison tries; None: those of the release."""
 
     as_of: int
     retention_ms: int
     release_version: str
     audit_id: int
+    tried: ExpiryRules | None = None
+
+    @property
+    def rules(self) -> ExpiryRules:
+        return expiry_rules(self.release_version) if self.tried is None else self.tried
 
     @property
     def looks_at_held_groups(self) -> bool:
@@ -73,23 +81,53 @@ class CleanUp:
         """The rows of DECISIONS for the shards with rows in the tables (DECIDED_BY)."""
         offsets, groups, pending = self.of_offsets(tables), tables["groups"], tables["pending_offsets"]
         yield "offset_expiry", offsets
-        yield "group_expiry", group_expiry(offsets, groups, pending, **asdict(self), held_groups=tables[HELD_GROUPS])
+        yield "group_expiry", group_expiry(offsets, groups, pending, **self._given, held_groups=tables[HELD_GROUPS])
 
     def of_offsets(self, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of offset_expiry alone, which do not depend on HELD_GROUPS."""
         names = ("committed_offsets", "groups", "group_members", "pending_offsets")
-        return offset_expiry(*(tables[name] for name in names), **asdict(self))
+        return offset_expiry(*(tables[name] for name in names), **self._given)
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {
+            "as_of": self.as_of,
+            "retention_ms": self.retention_ms,
+            "rules": self.rules,
+            "audit_id": self.audit_id,
+        }
 
     def after(self, current: Iterable[Output]) -> Iterator[Output]:
         """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
         them."""
-        found = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
+        found = _Deciding()
         for name, rows in current:
-            if name in found:
-                found[name].append(_needed(name, rows))
+            found.add(name, rows)
             if name != HELD_GROUPS:
                 yield name, rows
-        yield from self.decided({name: pa.concat_tables(tables) for name, tables in found.items()})
+        yield from self.decided(found.tables())
+
+
+class _Deciding:
+    """The tables of DECIDED_BY, collected from lots of rows."""
+
+    def __init__(self) -> None:
+        self._lots = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
+
+    def add(self, name: str, rows: pa.RecordBatch | pa.Table) -> None:
+        if name in self._lots:
+            self._lots[name].append(_needed(name, rows))
+
+    def tables(self) -> dict[str, pa.Table]:
+        return {name: pa.concat_tables(lots) for name, lots in self._lots.items()}
+
+
+def deciding_tables(current: Iterable[Output]) -> dict[str, pa.Table]:
+    """The tables of DECIDED_BY from the current tables of some shards, including HELD_GROUPS."""
+    found = _Deciding()
+    for name, rows in current:
+        found.add(name, rows)
+    return found.tables()
 
 
 def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:

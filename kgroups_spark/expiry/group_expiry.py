@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule, expiry_rules
+from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
 from kgroups_spark.expiry.group_conditions import GROUP, in_partitions_without_clean_up
 from kgroups_spark.expiry.matching import NOWHERE, Flags, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import NONE, Ms, epoch_ms, storable, times_in, timestamp, timestamps
@@ -36,7 +36,7 @@ def group_expiry(
     *,
     as_of: datetime | int,
     retention_ms: int,
-    release_version: str,
+    rules: ExpiryRules,
     audit_id: int,
     held_groups: pa.Table,
 ) -> pa.Table:
@@ -46,9 +46,8 @@ def group_expiry(
     (offsets_partition, group_id): groups that a coordinator of 3.8 to 4.0.0 believes to be in a transaction although it
     has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
     nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
-    Raises ValueError for a release that is not known.
     """
-    rules, now_ms, rows = expiry_rules(release_version), epoch_ms(as_of), groups.num_rows
+    now_ms, rows = epoch_ms(as_of), groups.num_rows
     offsets = _OffsetsOfGroups.of(offset_expiry, groups)
     has_members = ~_truths(pc.equal(groups["state"], "Empty"))
     is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
+from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.expiry.group_conditions import (
     GROUP,
     GroupConditions,
@@ -68,7 +68,7 @@ def offset_expiry(
     *,
     as_of: datetime | int,
     retention_ms: int,
-    release_version: str,
+    rules: ExpiryRules,
     audit_id: int,
 ) -> pa.Table:
     """One row for each committed offset, in their order: the decision of a clean-up at `as_of`, its reason, and the
@@ -76,10 +76,9 @@ def offset_expiry(
 
     The tables are the current ones, for all groups or some offsets partitions; columns that are not used may be
     missing. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null if time alone changes nothing,
-    and is in the past if the offset is due. In a group without members expires_at_if_empty equals expires_at. Raises
-    ValueError for a release that is not known.
+    and is in the past if the offset is due. In a group without members expires_at_if_empty equals expires_at.
     """
-    rules, now_ms, rows = expiry_rules(release_version), epoch_ms(as_of), committed_offsets.num_rows
+    now_ms, rows = epoch_ms(as_of), committed_offsets.num_rows
     group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
     conditions = group_conditions(groups, group_members, rules)
     is_pending = _is_pending(committed_offsets, pending_offsets, rules)

@@ -160,6 +160,10 @@ class HistoryReplay:
         """(table, rows) of the current tables, once all changes have been taken."""
         return self._last.current()
 
+    def deciding(self) -> Iterator[Output]:
+        """As in ShardReplay."""
+        return self._last.deciding()
+
     def _take_failures(self, replay: ShardReplay) -> None:
         self.failures += replay.failures
         self._unreadable.append(replay.unreadable)

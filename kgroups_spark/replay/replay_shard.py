@@ -240,7 +240,11 @@ class ShardReplay:
         clean_up = self.night.clean_up
         if clean_up is None:
             return self._tables()
-        return clean_up.after(itertools.chain(self._held_groups(), self._tables()))
+        return clean_up.after(self.deciding())
+
+    def deciding(self) -> Iterator[Output]:
+        """(table, rows) of the current tables, once all changes have been taken, with the other table of DECIDED_BY."""
+        return itertools.chain(self._held_groups(), self._tables())
 
     def _held_groups(self) -> Iterator[Output]:
         """The groups that have noted producers."""

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from kgroups_spark.compare.comparison import Comparison, Side, compare
-from kgroups_spark.compare.differences import GROUP
+from kgroups_spark.compare.differences import GROUP, GROUP_EXPIRY, OFFSET_EXPIRY
+from kgroups_spark.compare.rules import EXPIRY_RULES
 from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
-from tests.logs.log_files import Files
+from tests.logs.log_files import Files, read_zip
 from tests.nights.nights_here import audit
 from tests.protocol.local_spark import in_memory
+from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 
 DAY_MS = 86_400_000
 SEGMENT = "__consumer_offsets-0/00000000000000000000.log"
 
 
-def compared(files: Files, a: str, b: str, **more: Any) -> Comparison:
+def compared(files: Files, a: str, b: str, *, retention_ms: tuple[int, int] = (DAY_MS, DAY_MS)) -> Comparison:
     audited = audit(files)
+    sides = [Side(*side) for side in zip((a, b), retention_ms, strict=True)]
     with in_memory():
         lake = Lake.open(audited.session, audited.lake)
-        return compare(lake, Side(a, DAY_MS), Side(b, DAY_MS), 0, progress=lambda _: None, **more)
+        return compare(lake, *sides, 0, progress=lambda _: None)
+
+
+def whys(found: Comparison, kind: str) -> set[tuple[str, str | None]]:
+    """The decisions of this kind that follow from no other difference: the field that differs, and why."""
+    rows = [each for each in found.differences if each.difference == kind and each.follows_from is None]
+    return {(each.what, each.why) for each in rows}
 
 
 def test_a_log_without_records_has_no_differences() -> None:
@@ -40,3 +48,22 @@ def test_groups_of_a_partition_that_does_not_load_are_counted_as_the_other_relea
         (1, 3, [0]),
     ]
     assert [each.group_id for each in found.differences if each.difference == GROUP] == ["g"]
+
+
+def test_the_cause_of_another_expiry_is_the_rule_that_alone_makes_it() -> None:
+    """2.0 and 3.9 differ in three rules; offsets whose time is a millisecond later show one of them."""
+    found = compared(read_zip(CORPORA)["legacy-1.1"], "2.0", "3.9")
+    assert whys(found, OFFSET_EXPIRY) == {
+        ("expires_at", EXPIRY_RULES[name]) for name in ("depends_on_group", "is_strict")
+    }
+
+
+def test_rules_that_only_together_make_another_expiry_are_all_its_cause() -> None:
+    found = compared(read_zip(CORPORA)["legacy-2.8-old-format"], "2.0", "3.9", retention_ms=(DAY_MS, 7 * DAY_MS))
+    assert ("expires_at", f"{EXPIRY_RULES['is_strict']}; retention is 1d and 7d") in whys(found, OFFSET_EXPIRY)
+
+
+def test_a_rule_that_counts_once_the_offsets_are_gone_is_a_cause() -> None:
+    """The group has offsets by both, so the reason of both is `offsets_left`, but one never deletes it."""
+    found = compared(read_zip(CORPORA)["scala-3.9-reloaded"], "3.2", "3.7-java")
+    assert ("deletes_at", EXPIRY_RULES["open_transaction"]) in whys(found, GROUP_EXPIRY)
