@@ -24,7 +24,7 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.checkpoints import kept_checkpoints
-from kgroups_spark.history.stored import Stored, task_shards
+from kgroups_spark.history.stored import HISTORY, Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
@@ -109,7 +109,8 @@ class Comparison:
 def compare(
     lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
 ) -> Comparison:
-    """The comparison of both releases over the lake's history. `groups`: only these (empty: all)."""
+    """The comparison of both releases over the lake's history. `groups`: only these (empty: all). Raises KgroupsError
+    for a lake of an older layout."""
     history = _History.of(lake)
     found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
     progress(
@@ -144,6 +145,8 @@ class _History:
 
     @classmethod
     def of(cls, lake: Lake) -> _History:
+        for name in HISTORY:
+            lake.require_table(name)
         then, stored = LakeAsOfAudit.last_finished(lake), Stored.of(lake)
         records = records_read(what_was_read(lake, then.audit_id))
         tasks = task_shards(records, lake.runner.slots)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.compare.comparison import Side, compare
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.history.checkpoints import reduced_to
 from kgroups_spark.lake.claim import Claim
@@ -162,6 +163,9 @@ def test_readers_see_an_older_lake_as_it_is_and_name_the_table_that_it_lacks(spa
     for read in (reader.lake.read, reader.lake.read_files, reader.lake.rows):
         with pytest.raises(KgroupsError, match=said):
             read(LACKS[layout])
+    side = Side("4.3", 0)
+    with pytest.raises(KgroupsError, match=said.replace(LACKS[layout], "checkpoints")):
+        compare(reader.lake, side, side, 0, progress=lambda _: None)
     by_duckdb = duckdb_reader(reader.location, must=True)
     assert by_duckdb.last_audit == reader.last_audit
     assert sorted(by_duckdb.rows("groups"), key=repr) == sorted(groups, key=repr)
