@@ -21,7 +21,9 @@ from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.open_lake import open_by_spark
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from tests.chosen import Chosen
+from tests.cli.story_reader import ArrowReader
 from tests.protocol.local_spark import LocalSpark
+from tests.report.made_lakes import AS_OF, DAY, asked, event_row, tables
 
 Row = dict[str, Any]
 
@@ -101,6 +103,24 @@ def test_moves_and_removals_agree_with_the_story(reader: DuckDbReader) -> None:
     [deleted] = [row for row in removals if row["cause"] == "group_deleted"]
     assert (deleted["group_id"], deleted["offsets"], deleted["is_group_removed"]) == ("newsletter-2024", 6, True)
     assert {row["group_id"] for row in reader.sql(query("type_changes"))} == {"shipment-tracker", "loyalty-points"}
+
+
+def test_moves_between_any_two_numbers_have_a_size() -> None:
+    """A broker stores any number that a client commits."""
+    lowest, greatest = -(2**63), 2**63 - 1
+    moved = [
+        event_row(event, cause="unknown", partition=0, offset_before=before, offset_after=after, log_offset=number)
+        for number, (event, before, after) in enumerate(
+            (("offset_rewound", greatest, lowest), ("offset_rewound", 5, 3), ("offset_skipped", lowest, greatest))
+        )
+    ]
+    lake = tables(group_events=moved)
+    with asked(lake) as ask:
+        sizes = [(row["event"], row["read_again"], row["skipped"]) for row in ask(query("offset_moves"))]
+    assert sorted(sizes) == [("offset_rewound", greatest, None), ("offset_skipped", None, greatest)]
+    reader = ArrowReader(lake, AS_OF)
+    rewound = reader.sql(group_query("rewound"), group_id="g", since=AS_OF - DAY, until=AS_OF + DAY)
+    assert [row["read_again"] for row in rewound] == [greatest, 2]
 
 
 def test_one_transaction_hangs(reader: DuckDbReader) -> None:

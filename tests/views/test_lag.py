@@ -24,6 +24,7 @@ from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.arrow_tables import rows_of as view_rows
 
 LATER = MOMENT + timedelta(days=1)
+GREATEST = 2**63 - 1
 QUERY = "SELECT group_id, topic, partition, log_start_offset, log_end_offset, lag, will_reset, seen_at FROM lag"
 
 
@@ -49,6 +50,9 @@ COMMITTED = (
     committed("of a partition that is gone", "t", 2, 5),
     committed("new since", "new", 0, 5),
     committed("quoted", "it's", 0, 5),
+    # A broker stores any number that a client commits.
+    committed("lowest with a lag", "t", 0, 100 - GREATEST),
+    committed("below that", "t", 0, 99 - GREATEST),
 )
 # The audit before saw other ends; the newest one has rows for all but the topic `new`.
 SEEN = (
@@ -73,6 +77,8 @@ LAG = {
     ("of a partition that is gone", "t", 2, None, None, None, None, LATER),
     ("new since", "new", 0, None, None, None, None, None),
     ("quoted", "it's", 0, 6, 6, 1, True, LATER),
+    ("lowest with a lag", "t", 0, 0, 100, GREATEST, True, LATER),
+    ("below that", "t", 0, 0, 100, None, True, LATER),
 }
 
 

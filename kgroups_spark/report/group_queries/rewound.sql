@@ -43,7 +43,9 @@ SELECT
   rewound.cause,
   rewound.offset_before,
   rewound.offset_after,
-  rewound.offset_before - rewound.offset_after AS read_again,
+  -- A client may commit any offset, so the difference need not be a BIGINT.
+  CAST(least(CAST(rewound.offset_before AS DECIMAL(38, 0)) - rewound.offset_after, 9223372036854775807) AS BIGINT)
+    AS read_again,
   owners.owner_before,
   owners.owned_until,
   caught_up.caught_up_at,

@@ -3,7 +3,7 @@
 -- columns of committed_offsets
 -- log_start_offset: First offset in the topic's partition; null: unknown
 -- log_end_offset: High watermark of the topic's partition; null: unknown
--- lag: log_end_offset - committed_offset, as in Kafka's own tool; negative: committed beyond the end, or after seen_at; null: the end is unknown, or committed_offset is -1
+-- lag: log_end_offset - committed_offset, as in Kafka's own tool; negative: committed beyond the end, or after seen_at; null: the end is unknown, or committed_offset is -1, or the difference is not a BIGINT
 -- will_reset: The committed offset is below the log's start, so a consumer that resumes there is reset by auto.offset.reset; null: the start is unknown
 -- seen_at: When the audit asked for the topic's partition; null: no audit has
 
@@ -14,7 +14,10 @@ SELECT
   committed.*,
   seen.log_start_offset,
   seen.log_end_offset,
-  CASE WHEN committed.committed_offset <> -1 THEN seen.log_end_offset - committed.committed_offset END AS lag,
+  CASE
+    WHEN committed.committed_offset <> -1 AND committed.committed_offset >= seen.log_end_offset - 9223372036854775807
+      THEN seen.log_end_offset - committed.committed_offset
+  END AS lag,
   committed.committed_offset < seen.log_start_offset AS will_reset,
   seen.seen_at
 FROM committed_offsets AS committed
