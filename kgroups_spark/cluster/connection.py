@@ -376,14 +376,16 @@ def _refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
     )
 
 
-# OpenSSL's X509_V_ERR_*: not yet valid, expired; not for this host name, not for this IP address.
-OUT_OF_TIME, WRONG_NAME = (9, 10), (62, 64)
+# OpenSSL's X509_V_ERR_*: not yet valid; expired; not for this host name, not for this IP address.
+NOT_YET_VALID, EXPIRED, WRONG_NAME = 9, 10, (62, 64)
 
 
 def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
     """Advice about a certificate that is refused."""
     start = f"the certificate of {place_of(address)} is not trusted: {err.verify_message}"
-    if err.verify_code in OUT_OF_TIME:
+    if err.verify_code == NOT_YET_VALID:
+        return AuthenticationFailed(f"{start}: its time has not begun, or this machine's clock is late")
+    if err.verify_code == EXPIRED:
         return AuthenticationFailed(
             f"{start}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"
         )

@@ -82,6 +82,9 @@ def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
         shake_hands(unchecked, trustme.CA().issue_cert("localhost"))
 
 
+FAR = datetime(2091, 1, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("server", "host", "advice"),
     [
@@ -89,6 +92,11 @@ def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
             AUTHORITY.issue_cert("localhost", not_after=datetime(2020, 1, 1, tzinfo=UTC)),
             "localhost",
             "renew it",
+        ),
+        (
+            AUTHORITY.issue_cert("localhost", not_before=datetime(2090, 1, 1, tzinfo=UTC), not_after=FAR),
+            "localhost",
+            "not yet valid: its time has not begun, or this machine's clock is late",
         ),
         (SERVER, "kafka.example.com", "use a broker name that is in its certificate"),
         (trustme.CA().issue_cert("localhost"), "localhost", r"ssl\.truststore\.location must have the authority"),
