@@ -216,7 +216,7 @@ def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator
         numbers = number_ranges(sorted(facts.failing))
         yield (
             f"{name} could not load {_partitions(facts.failing)} {numbers}: {counted(facts.unserved_groups, 'group')} "
-            f"with {counted(facts.unserved_offsets, 'committed offset')} in it; brokers {serves}"
+            f"with {counted(facts.unserved_offsets, 'committed offset')} in {_them(facts.failing)}; brokers {serves}"
         )
         number, detail = min(facts.failing.items())
         yield f"  the first: partition {number}, {detail}"
@@ -240,9 +240,14 @@ def _partitions(numbers: Any) -> str:
     return "partition" if len(numbers) == 1 else "partitions"
 
 
+def _them(numbers: Any) -> str:
+    return "it" if len(numbers) == 1 else "them"
+
+
 def count_lines(found: Comparison) -> Iterator[str]:
     """Lines for people, after the rows: the numbers of groups and offsets that differ."""
     from kgroups_spark.compare.causes import is_unserved
+    from kgroups_spark.number_ranges import number_ranges
 
     b = found.b.release_version
     served = [each for each in found.differences if each.what != "load" and not is_unserved(each)]
@@ -272,8 +277,12 @@ def count_lines(found: Comparison) -> Iterator[str]:
             at_once = sum((each.value_b or "").startswith(("expire ", "delete ")) for each in places.values())
             now = f", {at_once} of them at the next check" if at_once else ""
             yield f"{_counted(len(places), thing)} {what}{now}"
-    if not found.differences:
-        yield "nothing differs"
+    neither = found.facts[0].failing.keys() & found.facts[1].failing.keys()
+    if neither:
+        numbers = number_ranges(sorted(neither))
+        yield f"{_partitions(neither)} {numbers} cannot be compared: neither release could load {_them(neither)}"
+    if not found.differences and len(neither) < found.partitions:
+        yield "nothing differs in the others" if neither else "nothing differs"
 
 
 def _counted(number: int, thing: str) -> str:

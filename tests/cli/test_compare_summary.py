@@ -42,13 +42,24 @@ def test_partitions_that_are_not_loaded_come_first():
     group = Difference("group", 3, "orders", "group", "share, Stable", WITHOUT_LOAD["scala"], why="no load")
     lines = said([load, group], facts=(Facts(), failing))
     assert lines[1:] == [
-        "3.9 could not load partitions 3, 17: 42 groups with 310 committed offsets in it; brokers answer that there "
+        "3.9 could not load partitions 3, 17: 42 groups with 310 committed offsets in them; brokers answer that there "
         "is no such group and no offset",
         "  the first: partition 3, log offset 5: a",
     ]
     failing.compacted_perhaps = {3}
     assert "in partition 3 Kafka's cleaner may have removed" in said([load], b="4.0", facts=(Facts(), failing))[3]
     assert "brokers answer NOT_COORDINATOR" in said([load], b="4.0", facts=(Facts(), failing))[1]
+
+
+def test_partitions_that_neither_release_can_load_are_not_reported_as_equal():
+    both = Facts(failing={3: "log offset 5: a", 4: "log offset 7: b"}), Facts(failing={3: "log offset 5: a"})
+    load = Difference("load", 4, None, "load", "fails at ...", "loads")
+    not_compared = "partition 3 cannot be compared: neither release could load it"
+    assert said([load], facts=both)[-1] == not_compared
+    assert said(facts=(both[1], both[1]))[-2:] == [not_compared, "nothing differs in the others"]
+    assert said(facts=(both[0], both[0]), partitions=2)[-1] == (
+        "partitions 3-4 cannot be compared: neither release could load them"
+    )
 
 
 def test_skipped_record_types_are_counted_by_type_of_group():
