@@ -244,19 +244,22 @@ def show(line: str, out: TextIO | None = None) -> None:
 
 def say(text: str) -> None:
     """Prints a line for a person on stderr, so that stdout has only rows. Control characters, including line feeds, are
-    spelled out. On a terminal a sentence breaks between words; an indented line, such as a command to copy, does
-    not."""
+    spelled out. On a terminal a sentence breaks between words; an indented line with an option, such as a command to
+    copy, does not."""
     text, width = printable(text), terminal_width(sys.stderr) if sys.stderr.isatty() else None
-    for line in [text] if text.startswith(" ") else wrapped(text, width):
+    for line in [text] if text.startswith(" ") and " --" in text else wrapped(text, width):
         write_stderr(line + "\n")
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """The text in lines of this width, broken between words; later lines are indented. None: in one line."""
+    """The text in lines of this width, broken between words; later lines are indented, by more than the first one.
+    None: in one line."""
     if width is None or display_width(text) <= width:
         return [text]
-    first, *others = filled(words(text), width - len(_GOES_ON))
-    return [first, *(_GOES_ON + line for line in others)]
+    sentence = text.lstrip(" ")
+    begins = " " * (len(text) - len(sentence))
+    first, *others = filled(words(sentence), width - len(begins + _GOES_ON))
+    return [begins + first, *(begins + _GOES_ON + line for line in others)]
 
 
 class _Spoken(logging.Handler):

@@ -499,7 +499,7 @@ def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
     )
     assert code == 0
     assert out.splitlines() == sorted(f"payments,{row['partition']},{row['committed_offset']}" for row in expected)
-    # A terminal breaks no indented line: commands can be copied.
+    # A terminal does not break an indented line with an option: commands can be copied.
     assert (
         "\n  kafka-consumer-groups.sh --bootstrap-server HOST:PORT --group nightly-settlement --reset-offsets "
         "--from-file FILE --dry-run\n" in err

@@ -161,10 +161,13 @@ def test_a_sentence_on_a_terminal_breaks_between_words(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stderr", Terminal())
     say("18 offsets of 6 groups will expire by 2026-11-16 06:41:21 UTC, retention 7d")
+    say("  ledger: audit 1 finished 2026-11-26 18:39:06 UTC after 20.8 s")
     say("  a-command --with many --options that --somebody may --copy")
     assert sys.stderr.getvalue().splitlines() == [
         "18 offsets of 6 groups will expire by",
         "  2026-11-16 06:41:21 UTC, retention 7d",
+        "  ledger: audit 1 finished",
+        "    2026-11-26 18:39:06 UTC after 20.8 s",
         "  a-command --with many --options that --somebody may --copy",
     ]
 
