@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
@@ -26,20 +27,35 @@ MAYBE_GENERATED = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-|^console-consumer-\d"
 def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
     """Groups with `groups.is_misplaced`: the name hashes to another offsets partition (section 8)."""
     groups = evidence.groups
-    for row in listed(groups.filter(groups["is_misplaced"])):
+    misplaced = listed(groups.filter(groups["is_misplaced"]))
+    also = pc.is_in(groups["group_id"], pa.array({row["group_id"] for row in misplaced}, pa.string()))
+    right = listed(groups.filter(pc.and_(also, pc.invert(groups["is_misplaced"]))))
+    homes = {row["group_id"]: row["offsets_partition"] for row in right}
+    for row in misplaced:
         group_id = row["group_id"]
         yield Finding.of(
             "group_in_wrong_partition",
             row,
             f"{group_id} is in partition {row['offsets_partition']} of __consumer_offsets, but its name hashes to "
-            "another: most likely the topic's partition count was raised. Clients look for its coordinator there, so "
-            f"none can fetch these offsets. Move them: kgroups export-offsets {shell_option('--group', group_id)} "
-            "--output offsets.csv, then "
-            + tool(
-                "kafka-consumer-groups",
-                f"--group {shell_word(group_id)} --reset-offsets --from-file offsets.csv --execute",
-            ),
+            "another: most likely the topic's partition count was raised. Clients look for its coordinator there, "
+            + _what_clients_find(group_id, homes.get(group_id)),
         )
+
+
+def _what_clients_find(group_id: str, home: int | None) -> str:
+    """`home`: the offsets partition to which the name hashes; None: the group is not in it."""
+    option = shell_option("--group", group_id)
+    if home is not None:
+        # An export has the offsets of that partition: importing them would rewind a group that has gone on since.
+        return (
+            f"where the group is, too (partition {home}), so they fetch those offsets, and none can fetch these. Look "
+            f"at both before you reset or delete anything: kgroups describe {option}"
+        )
+    move = f"--group {shell_word(group_id)} --reset-offsets --from-file offsets.csv --execute"
+    return (
+        f"so none can fetch these offsets. Move them: kgroups export-offsets {option} --output offsets.csv, then "
+        + tool("kafka-consumer-groups", move)
+    )
 
 
 def idle_share_group(evidence: Evidence) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import FINDERS
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import some_of
 from tests.expiry.versions import parsed
@@ -244,3 +245,17 @@ def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     # The ghost that is one whatever the time.
     assert {finding for finding, _ in reported} == timed
     assert ("ghost_member", "assigned_after_it_was_removed") not in reported
+
+
+def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has() -> None:
+    """An export of it has the offsets of the partition to which its name hashes: with them it would be rewound."""
+    a, other, home = "a", 1, 47
+    assert (offsets_partition(a, 50), offsets_partition(a, 4)) == (home, other)
+    files = Log(other).commit(a, offset=5).files
+    how = How(offsets_partitions=50)
+    (alone,) = audit(files, how).found()
+    assert "so none can fetch these offsets. Move them: kgroups export-offsets --group a --output" in alone["detail"]
+    (twice,) = audit(files | Log(home).commit(a, offset=900).files, how).found()
+    assert (twice["finding"], twice["offsets_partition"]) == ("group_in_wrong_partition", other)
+    assert "where the group is, too (partition 47), so they fetch those offsets" in twice["detail"]
+    assert twice["detail"].endswith("kgroups describe --group a") and "export" not in twice["detail"]
