@@ -299,29 +299,40 @@ class KernelTable(TableLog):
         changes_rows: bool = True,
     ) -> int:
         with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None), COMMITTING:
-            engine = self._engine
-            builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
-            if transaction is not None:
-                builder = builder.withTransactionId(engine, *transaction)
-            if remove is not None:
-                # The files to remove were chosen at the version read, so any commit in between must make this one fail.
-                builder = builder.withMaxRetries(0)
-            delta_transaction = builder.build(engine)
-            actions = self._append_actions(delta_transaction, parts, changes_rows)
-            if remove is not None:
-                read = self._snapshot(delta_transaction.getReadTableVersion())
-                removals = self._removals(read, remove, changes_rows)
-                if removes is not None and removals.size() != removes:
-                    raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced still exist")
-                actions = actions.combine(self._iterator(removals))
-            result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
-            for hook in items_of(result.getPostCommitHooks()):
-                # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
-                if hook.getType().name() == "CHECKPOINT":
-                    # A checkpoint only saves time: without it the commit still counts, as in Spark's own writer.
-                    with suppress(Py4JJavaError, PySparkException):
-                        self._snapshot().writeCheckpoint(engine)
-            return int(result.getVersion())
+            return self._commit(parts, by, transaction, remove, removes, changes_rows)
+
+    def _commit(
+        self,
+        parts: Sequence[Part],
+        by: str,
+        transaction: tuple[str, int] | None,
+        remove: Removal | None,
+        removes: int | None,
+        changes_rows: bool,
+    ) -> int:
+        engine = self._engine
+        builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
+        if transaction is not None:
+            builder = builder.withTransactionId(engine, *transaction)
+        if remove is not None:
+            # The files to remove were chosen at the version read, so any commit in between must make this one fail.
+            builder = builder.withMaxRetries(0)
+        delta_transaction = builder.build(engine)
+        actions = self._append_actions(delta_transaction, parts, changes_rows)
+        if remove is not None:
+            read = self._snapshot(delta_transaction.getReadTableVersion())
+            removals = self._removals(read, remove, changes_rows)
+            if removes is not None and removals.size() != removes:
+                raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced still exist")
+            actions = actions.combine(self._iterator(removals))
+        result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
+        for hook in items_of(result.getPostCommitHooks()):
+            # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
+            if hook.getType().name() == "CHECKPOINT":
+                # A checkpoint only saves time: without it the commit still counts, as in Spark's own writer.
+                with suppress(Py4JJavaError, PySparkException):
+                    self._snapshot().writeCheckpoint(engine)
+        return int(result.getVersion())
 
     def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> Any:
         # As Transaction.generateAppendActions, which always sets dataChange to true.
