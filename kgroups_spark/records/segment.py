@@ -24,7 +24,7 @@ from kgroups_spark.records.legacy import decode_legacy
 from kgroups_spark.records.scan import RAW_BYTES, Run, SegmentScan
 from kgroups_spark.records.window import BinaryFile
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 8 << 20
 # The most records returned together, however many a batch holds: one that cannot be decoded may cost a kilobyte.
 RECORDS_AT_ONCE = 1 << 17
 ANYWHERE = Bounds()
