@@ -16,14 +16,13 @@ QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_i
 
 
 def markers_of(transaction_markers: pa.Table) -> Markers:
-    """Rows of `transaction_markers` (MARKER_COLUMNS) as Markers, by log offset."""
-    rows = transaction_markers.sort_by("log_offset")
-    outcome = rows.column("outcome").cast(pa.string())
+    """Rows of `transaction_markers` (MARKER_COLUMNS), which are sorted by log offset, as Markers."""
+    outcome = transaction_markers.column("outcome").cast(pa.string())
     is_named = [pc.fill_null(pc.equal(outcome, name), False).to_numpy() for name in ("committed", "aborted")]
     return Markers(
-        column(rows, "log_offset"),
-        _times(rows),
-        column(rows, "producer_id", none=-1),
+        column(transaction_markers, "log_offset"),
+        _times(transaction_markers),
+        column(transaction_markers, "producer_id", none=-1),
         np.select(is_named, [COMMIT, ABORT], default=NEITHER),
     )
 

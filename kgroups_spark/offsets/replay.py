@@ -31,7 +31,7 @@ from kgroups_spark.offsets.records import (
     numbers_of,
 )
 from kgroups_spark.offsets.shard_removals import ShardRemovals
-from kgroups_spark.offsets.state import NOTED_PRODUCERS, GroupRange, OffsetState, open_of_rows, open_rows
+from kgroups_spark.offsets.state import EVERY_GROUP, NOTED_PRODUCERS, GroupRange, OffsetState, open_of_rows, open_rows
 from kgroups_spark.offsets.transactions import (
     TransactionalRecords,
     Transactions,
@@ -41,7 +41,7 @@ from kgroups_spark.offsets.transactions import (
 )
 from kgroups_spark.tables.rows import no_rows
 
-ALL_GROUPS = (GroupRange(),)
+ALL_GROUPS = (EVERY_GROUP,)
 # Records after which the replay of groups must know whether a group has offsets.
 TURNS = pa.schema(
     [

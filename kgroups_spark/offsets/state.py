@@ -49,7 +49,7 @@ class GroupRange(NamedTuple):
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows of these groups."""
-        if self == GroupRange() or not len(rows):
+        if self == EVERY_GROUP or not len(rows):
             return rows
         return where(rows, np.concatenate([self._has(chunk) for chunk in rows.column("group_id").chunks]))
 
@@ -70,6 +70,9 @@ class GroupRange(NamedTuple):
     def meets(self, lowest: str, highest: str) -> bool:
         """Whether a group from `lowest` to `highest` (both inclusive) may be in the range."""
         return (self.low is None or highest >= self.low) and (self.high is None or lowest < self.high)
+
+
+EVERY_GROUP = GroupRange()
 
 
 def group_ranges(bounds: list[str]) -> list[GroupRange]:

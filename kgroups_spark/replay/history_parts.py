@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.lake.parts_reader import DICTIONARIES
-from kgroups_spark.lake.parts_writer import lake_file_system
+from kgroups_spark.lake.parts_writer import column_places, lake_file_system
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
-from kgroups_spark.offsets.state import GroupRange, group_ranges
+from kgroups_spark.offsets.state import EVERY_GROUP, GroupRange, group_ranges
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskShards, has_shard
 from kgroups_spark.tables.rows import no_rows, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
@@ -30,7 +30,6 @@ ROWS_OF_LOT = 8192
 # The most rows that a reader keeps for the next range of groups, or the next offsets partition. Each sorted lot of a
 # night, of which a file may have several, has one row group at most that goes on there.
 ROWS_KEPT = 1 << 19
-ALL_GROUPS = GroupRange()
 _COLUMNS: dict[str, list[str] | None] = {
     "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
     "transaction_markers": None,
@@ -61,7 +60,7 @@ class HistoryPart(NamedTuple):
 
     def may_have(self, offsets_partition: int) -> bool:
         """Whether it may have rows of the offsets partition."""
-        return self.shards is None or self.shards[0] <= offsets_partition <= self.shards[1]
+        return has_shard(self.shards, offsets_partition)
 
 
 class RowGroup(NamedTuple):
@@ -72,12 +71,10 @@ class RowGroup(NamedTuple):
     offsets_partitions: tuple[int, int] | None
     group_ids: tuple[str, str] | None
 
-    def may_have(self, offsets_partition: int, groups: GroupRange = ALL_GROUPS) -> bool:
+    def may_have(self, offsets_partition: int, groups: GroupRange = EVERY_GROUP) -> bool:
         """Whether the row group may have rows of these groups of the offsets partition."""
-        if self.offsets_partitions is not None:
-            lowest, highest = self.offsets_partitions
-            if not lowest <= offsets_partition <= highest:
-                return False
+        if not has_shard(self.offsets_partitions, offsets_partition):
+            return False
         return self.group_ids is None or groups.meets(*self.group_ids)
 
     def may_go_beyond(self, offsets_partition: int, groups: GroupRange) -> bool:
@@ -112,7 +109,7 @@ class PartFile:
             coerce_int96_timestamp_unit="us",  # as Spark writes times
         )
         metadata = self._file.metadata
-        places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+        places = column_places(metadata)
         self.row_groups = [_row_group(metadata.row_group(n), n, places) for n in range(metadata.num_row_groups)]
 
     def read(self, number: int) -> Iterator[pa.Table]:
@@ -162,13 +159,14 @@ class PartReader:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
         # By table, URI and number, the rows of row groups that go beyond the rows read last; the oldest one is first.
         self._kept: dict[tuple[str, str, int], Kept] = {}
+        self._rows_kept = 0
         # By stored table: the shards that were read last, and their rows.
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history of an offsets partition in the parts."""
 
-        def rows(table: str, groups: GroupRange = ALL_GROUPS) -> pa.Table:
+        def rows(table: str, groups: GroupRange = EVERY_GROUP) -> pa.Table:
             return self.rows([part for part in parts if part.table == table], table, offsets_partition, groups)
 
         return ShardHistory.of(
@@ -179,7 +177,7 @@ class PartReader:
         )
 
     def rows(
-        self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange = ALL_GROUPS
+        self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange = EVERY_GROUP
     ) -> pa.Table:
         """Rows of a table and of some groups of an offsets partition in the parts."""
         found = [some for part in parts for some in self._lots(part, offsets_partition, groups)]
@@ -200,14 +198,15 @@ class PartReader:
     ) -> Iterator[pa.Table]:
         """The same of a row group. Lots with rows of later groups are kept; if there are none, that is kept."""
         place = table, uri, row_group.number
-        kept = self._kept.pop(place, None)
+        kept = self._forget(place)
         if kept is not None and kept.since > (offsets_partition, groups.low or ""):
             kept = None
         goes_on = row_group.may_go_beyond(offsets_partition, groups)
         later = list[pa.Table]()
         for rows in kept.lots if kept else self._file(table, uri).read(row_group.number):
-            yield groups.of(of_partition(rows, offsets_partition))
-            if goes_on and _goes_beyond(rows, offsets_partition, groups):
+            mine = of_partition(rows, offsets_partition)
+            yield groups.of(mine)
+            if goes_on and (_has_later_groups(mine, groups) or _has_later_partitions(rows, offsets_partition)):
                 later.append(rows)
         if goes_on:
             since = (offsets_partition + 1, "") if groups.high is None else (offsets_partition, groups.high)
@@ -217,16 +216,21 @@ class PartReader:
         """Keeps the rows if there is room for them without others of the same offsets partition: each range of groups
         asks for all of these, one after the other, so those that are there should stay."""
         self._kept[place] = kept
-        rows = sum(each.rows for each in self._kept.values())
-        while rows > ROWS_KEPT:
+        self._rows_kept += kept.rows
+        while self._rows_kept > ROWS_KEPT:
             oldest = next(iter(self._kept))
-            rows -= self._kept.pop(oldest if self._kept[oldest].since[0] < kept.since[0] else place).rows
+            self._forget(oldest if self._kept[oldest].since[0] < kept.since[0] else place)
+
+    def _forget(self, place: tuple[str, str, int]) -> Kept | None:
+        kept = self._kept.pop(place, None)
+        self._rows_kept -= 0 if kept is None else kept.rows
+        return kept
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
         """Ranges of groups with about COMMITS_AT_ONCE commits each."""
         commits = [part for part in parts if part.table == "offset_commits"]
         if sum(self._most_rows(part, offsets_partition) for part in commits) <= COMMITS_AT_ONCE:
-            return [ALL_GROUPS]
+            return [EVERY_GROUP]
         sizes: Counter[str] = Counter()
         for part in commits:
             for group_ids in self._group_ids(part, offsets_partition):
@@ -294,13 +298,12 @@ def of_partition(rows: pa.Table, offsets_partition: int) -> pa.Table:
     return where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
 
-def _goes_beyond(rows: pa.Table, offsets_partition: int, groups: GroupRange) -> bool:
-    """Whether there are rows of later groups, or of a later offsets partition."""
-    if (rows.column("offsets_partition").to_numpy() > offsets_partition).any():
-        return True
-    if groups.high is None:
-        return False
-    return len(GroupRange(low=groups.high).of(of_partition(rows, offsets_partition))) > 0
+def _has_later_groups(rows: pa.Table, groups: GroupRange) -> bool:
+    return groups.high is not None and len(GroupRange(low=groups.high).of(rows)) > 0
+
+
+def _has_later_partitions(rows: pa.Table, offsets_partition: int) -> bool:
+    return bool((rows.column("offsets_partition").to_numpy() > offsets_partition).any())
 
 
 def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:

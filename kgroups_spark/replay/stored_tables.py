@@ -36,6 +36,11 @@ def shards_in_file(table: str, stats: Mapping[str, Any]) -> tuple[int, int] | No
     return None if lowest is None or highest is None else (lowest, highest)
 
 
+def has_shard(shards: tuple[int, int] | None, number: int) -> bool:
+    """Whether there may be rows of a shard between the least and the greatest one; None: not known."""
+    return shards is None or shards[0] <= number <= shards[1]
+
+
 class StoredFile(NamedTuple):
     """A file of a table; `shards` as shards_in_file returns them."""
 
@@ -44,10 +49,7 @@ class StoredFile(NamedTuple):
 
     def may_have(self, numbers: Collection[int]) -> bool:
         """Whether the file may have rows of any of these shards."""
-        if self.shards is None:
-            return True
-        lowest, highest = self.shards
-        return any(lowest <= number <= highest for number in numbers)
+        return any(has_shard(self.shards, number) for number in numbers)
 
 
 @dataclass(frozen=True)
