@@ -100,34 +100,22 @@ class CleanUp:
     def after(self, current: Iterable[Output]) -> Iterator[Output]:
         """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
         them."""
-        found = _Deciding()
+        needed = list[tuple[str, pa.Table]]()
         for name, rows in current:
-            found.add(name, rows)
+            if name in DECIDED_BY:
+                needed.append((name, _needed(name, rows)))
             if name != HELD_GROUPS:
                 yield name, rows
-        yield from self.decided(found.tables())
-
-
-class _Deciding:
-    """The tables of DECIDED_BY, collected from lots of rows."""
-
-    def __init__(self) -> None:
-        self._lots = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
-
-    def add(self, name: str, rows: pa.RecordBatch | pa.Table) -> None:
-        if name in self._lots:
-            self._lots[name].append(_needed(name, rows))
-
-    def tables(self) -> dict[str, pa.Table]:
-        return {name: pa.concat_tables(lots) for name, lots in self._lots.items()}
+        yield from self.decided(deciding_tables(needed))
 
 
 def deciding_tables(current: Iterable[Output]) -> dict[str, pa.Table]:
     """The tables of DECIDED_BY from the current tables of some shards, including HELD_GROUPS."""
-    found = _Deciding()
+    lots = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
     for name, rows in current:
-        found.add(name, rows)
-    return found.tables()
+        if name in lots:
+            lots[name].append(_needed(name, rows))
+    return {name: pa.concat_tables(tables) for name, tables in lots.items()}
 
 
 def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
