@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from kgroups_spark.records.checksums import Checksums
 from kgroups_spark.records.columns import CODEC_MASK
 from kgroups_spark.records.framing import SMALLEST_RECORD
-from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, MAGIC_END, SMALLEST_LENGTH
+from kgroups_spark.records.headers import (
+    HEADER_BYTES,
+    LARGEST_BATCH,
+    LENGTH_END,
+    MAGIC_END,
+    SMALLEST_LENGTH,
+    claimed_checksum,
+)
 from kgroups_spark.records.slices import unaligned
 
 FIRST_SEARCH_BYTES = 1 << 14  # positions searched in the first step: the next batch is mostly near; each step doubles
@@ -123,7 +130,7 @@ def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksu
         return f"the batch claims a length of {length} bytes, its header alone has {HEADER_BYTES - LENGTH_END}"
     if start + LENGTH_END + length > end:
         return f"the batch claims {LENGTH_END + length} bytes, {end - start} are there"
-    claimed = struct.unpack_from(">I", buffer, start + (17 if magic == 2 else 12))[0]
+    claimed = claimed_checksum(buffer, start)
     found = sums.of(start, start + LENGTH_END + length)
     if found != claimed:
         return f"the CRC of {LENGTH_END + length} bytes is {found}, the header says {claimed}"

@@ -164,7 +164,7 @@ def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True)
 
 
 def claimed_checksum(buffer: memoryview, pos: int) -> int:
-    """The magic of the header at `pos`; -2, which none has, if its magic is unknown."""
+    """The checksum in the header at `pos`; -2, which no batch has, if its magic is unknown."""
     magic = buffer[pos + 16]
     if magic > 2:
         return -2
