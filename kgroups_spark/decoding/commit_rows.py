@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.decoding.topic_names import has_id
 from kgroups_spark.decoding.transaction_outcomes import OpenRows
+from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
@@ -20,7 +22,7 @@ from kgroups_spark.records.slices import ranks
 from kgroups_spark.tables.rows import constant, out_of_range, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
-# Rows in one sorted part. This bounds a worker's memory; larger parts are no faster to read.
+# Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
 ROWS_AT_ONCE = 1 << 17
 
 
@@ -42,24 +44,28 @@ class CommitBatches:
         batch, rows = self._batch(records, commits, keys), commits.rows
         self._wait(self._open.settle(batch, records.producer_id[rows], records.is_transactional[rows], markers))
         if self._rows >= ROWS_AT_ONCE:
-            yield self._lot()
+            yield from self._lot()
 
     def rest(self) -> Iterator[pa.Table]:
         """The remaining rows at the end of the range."""
         self._wait(self._open.rest())
         if self._rows:
-            yield self._lot()
+            yield from self._lot()
 
     def _wait(self, batches: list[pa.RecordBatch]) -> None:
         self._waiting += batches
         self._rows += sum(batch.num_rows for batch in batches)
 
-    def _lot(self) -> pa.Table:
+    def _lot(self) -> Iterator[pa.Table]:
+        """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
         table = pa.Table.from_batches(self._waiting).unify_dictionaries()
         self._waiting, self._rows = [], 0
         group_id, topic = (ranks(table.column(name).combine_chunks()) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
-        return table.take(pa.array(_order((group_id, topic, partition, log_offset))))
+        order = pa.array(_order((group_id, topic, partition, log_offset)))
+        ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
+        for start, end in itertools.pairwise(ends.tolist()):
+            yield table.take(order.slice(start, end - start))
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         rows = commits.rows
@@ -73,8 +79,8 @@ class CommitBatches:
             "log_offset": pa.array(records.offset[rows]),
             "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
             "offset_delta": _masked(offset_delta, offset_delta < 0),
-            "group_id": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.group_id.take(pa.array(used))),
-            "topic": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.topic.take(pa.array(used))),
+            "group_id": _texts(keys.group_id, used, code),
+            "topic": _texts(keys.topic, used, code),
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -113,6 +119,12 @@ def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
         if (keys[order[1:]] != keys[order[:-1]]).all():
             return order
     return np.lexsort(columns[::-1])
+
+
+def _texts(texts: pa.StringArray, used: NDArray[np.integer], code: NDArray[np.integer]) -> pa.DictionaryArray:
+    """texts[used[code]]. Its dictionary has each text once, although many keys have the same: Parquet files get it as
+    it is, with each row group."""
+    return texts.take(pa.array(used)).dictionary_encode().take(pa.array(code))
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:

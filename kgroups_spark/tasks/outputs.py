@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, Part, PartWriter
-from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, OpenPart, Part, PartWriter
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
-# A table's rows in lots -> the same in the order of a part.
-InOrder: TypeAlias = "Callable[[str, list[pa.Table]], Iterable[pa.Table]]"
-# By table, and for checkpoints also by reason, so that a night finds the files of a state without reading rows.
-Mark: TypeAlias = "dict[tuple[str, str | None], list[Lot]]"
-
-# The rough limits for rows and bytes of a part, which a task keeps in memory before it writes them.
+# A table -> the columns by which its rows are sorted.
+Order: TypeAlias = "Callable[[str], Sequence[str]]"
+# The rough limits for rows and bytes of a part.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
+# The rough limit for bytes of a table that a task keeps in memory to sort them.
+BYTES_TO_SORT = 32 << 20
 # Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, facts, and
 # shards without any output that counts.
 ROWS, PASSED_ON, AGAIN, FACT, LOST = "rows", "passed_on", "again", "fact", "lost"
@@ -32,15 +30,32 @@ BYTES_PER_BATCH = 8 << 20
 
 # Most tables are sorted by these columns, if they have them.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
-
+# Those of which a task's rows need no sorting: offset_commits come in sorted lots, one offsets partition after the
+# other, and no query reads a saved state by group.
 AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 
 
-class Lot(NamedTuple):
-    """Rows, and their bytes: asking Arrow again with each new lot would take quadratic time."""
+class Growing(NamedTuple):
+    """Rows of a kind: those that wait, and the part that has the rows before them.
 
-    rows: pa.Table
-    size_bytes: int
+    rows, size_bytes   of those that wait: asking Arrow again with each new table would take quadratic time
+    written            rows of the part: it may have got others since then
+    """
+
+    waiting: tuple[pa.Table, ...] = ()
+    rows: int = 0
+    size_bytes: int = 0
+    part: OpenPart | None = None
+    written: int = 0
+
+    def plus(self, table: pa.Table) -> Growing:
+        return self._replace(
+            waiting=(*self.waiting, table), rows=self.rows + len(table), size_bytes=self.size_bytes + table.nbytes
+        )
+
+
+# A table, and for checkpoints also the reason, so that a night finds the files of a state without reading rows.
+Parts: TypeAlias = "dict[tuple[str, str | None], Growing]"
 
 
 class ForReplay(NamedTuple):
@@ -74,21 +89,27 @@ def kind_of(rows: tuple[str, Rows] | ForReplay) -> tuple[str, str, Rows]:
     return ROWS, *rows
 
 
-def in_order_of_shards(name: str, lots: list[pa.Table]) -> Iterable[pa.Table]:
-    """A table's rows in the order of a part. Rows of offset_commits come in sorted lots, one offsets partition after
-    the other, and stay in that order. So do those of a saved state, which no query reads by group. Rows of other tables
-    are sorted here."""
-    return _row_groups(lots) if name in AS_THEY_COME else [_by_group(pa.concat_tables(lots))]
+def order_of_night(name: str) -> list[str]:
+    """The columns by which a night's tasks sort a table's rows; none: they come in order."""
+    columns = [] if name in AS_THEY_COME else IN_ORDER_OF
+    return [column for column in columns if column in TABLES[name].schema.names]
 
 
-@dataclass
+def _sorted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    order = pc.sort_indices(rows, [(column, "ascending") for column in columns]).to_numpy()
+    # Copying every column costs eight times the sort, and most tables are already in order, shard after shard.
+    return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
+
+
 class PartCollector:
-    """Packs the rows of a task into few parts per table, each of them `in_order`."""
+    """Packs the rows of a task into few parts per table, row group by row group. `order_of`: columns to sort by.
 
-    lake_uri: str
-    audit_id: int
-    in_order: InOrder = in_order_of_shards
-    _waiting: Mark = field(default_factory=dict)
+    Rows that come in order wait only until they are worth a row group: a small offsets partition is not.
+    """
+
+    def __init__(self, lake_uri: str, audit_id: int, order_of: Order = order_of_night) -> None:
+        self._lake_uri, self._audit_id, self._order_of = lake_uri, audit_id, order_of
+        self._parts: Parts = {}
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
         """Adds rows; yields a part once it is full."""
@@ -96,52 +117,44 @@ class PartCollector:
         if not table.num_rows:
             return
         kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
-        waiting = self._waiting.setdefault(kind, [])
-        waiting.append(Lot(table, table.nbytes))
-        if (
-            sum(t.rows.num_rows for t in waiting) >= ROWS_PER_PART
-            or sum(t.size_bytes for t in waiting) >= BYTES_PER_PART
-        ):
-            yield from self._write(kind)
+        self._parts[kind] = growing = self._parts.get(kind, Growing()).plus(table)
+        if growing.size_bytes >= BYTES_TO_SORT if self._order_of(name) else 2 * growing.rows >= ROWS_PER_GROUP:
+            part = self._written(name, growing)
+            self._parts[kind] = Growing(part=part, written=part.records)
+            if part.records >= ROWS_PER_PART or part.size >= BYTES_PER_PART:
+                del self._parts[kind]
+                yield part.close()
 
-    def mark(self) -> Mark:
-        """The rows that wait now, for `back_to`."""
-        return {kind: list(lots) for kind, lots in self._waiting.items()}
+    def mark(self) -> Parts:
+        """The rows up to now, for `back_to`."""
+        return dict(self._parts)
 
-    def back_to(self, mark: Mark) -> None:
+    def back_to(self, mark: Parts) -> None:
         """Drops the rows added since the mark. Parts that were yielded since then must not be used."""
-        self._waiting = mark
+        for kind, growing in self._parts.items():
+            if growing.part is not None and (kind not in mark or mark[kind].part is not growing.part):
+                growing.part.close()
+        self._parts = {
+            kind: was if was.part is None else was._replace(part=was.part.first(was.written))
+            for kind, was in mark.items()
+        }
 
     def rest(self) -> Iterator[Part]:
         """The parts of the remaining rows."""
-        for kind in list(self._waiting):
-            yield from self._write(kind)
+        for kind in list(self._parts):
+            yield self._written(kind[0], self._parts.pop(kind)).close()
 
-    def _write(self, kind: tuple[str, str | None]) -> Iterator[Part]:
-        name = kind[0]
-        lots = self.in_order(name, [lot.rows for lot in self._waiting.pop(kind)])
-        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(lots)
-        if part is not None:
-            yield part
-
-
-def _row_groups(lots: list[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in tables of at least one row group each, because a small offsets partition is not worth its own."""
-    few: list[pa.Table] = []
-    for lot in lots:
-        few.append(lot)
-        if sum(each.num_rows for each in few) >= ROWS_PER_GROUP:
-            yield pa.concat_tables(few).unify_dictionaries()
-            few = []
-    if few:
-        yield pa.concat_tables(few).unify_dictionaries()
-
-
-def _by_group(rows: pa.Table) -> pa.Table:
-    columns = [name for name in IN_ORDER_OF if name in rows.column_names]
-    order = pc.sort_indices(rows, [(name, "ascending") for name in columns]).to_numpy()
-    # Copying every column costs eight times the sort, and most tables are already in order, shard after shard.
-    return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
+    def _written(self, name: str, growing: Growing) -> OpenPart:
+        """The part with the rows that waited, too."""
+        part = growing.part
+        if growing.waiting:
+            rows = pa.concat_tables(growing.waiting).unify_dictionaries()
+            columns = self._order_of(name)
+            rows = _sorted(rows, columns) if columns else rows
+            part = part or PartWriter(name, self._lake_uri, self._audit_id).open(rows.schema)
+            part.write(rows)
+        assert part is not None
+        return part
 
 
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:

@@ -43,15 +43,15 @@ from kgroups_spark.tasks.outputs import (
     ROWS,
     Fact,
     ForReplay,
-    InOrder,
-    Mark,
+    Order,
     PartCollector,
+    Parts,
     Rows,
     ShardBegins,
     ShardLost,
     TaskOutput,
-    in_order_of_shards,
     kind_of,
+    order_of_night,
 )
 from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
 
@@ -131,12 +131,12 @@ def _work_folder(writer: LakeWriter) -> Iterator[str]:
 
 @dataclass
 class PartsSink:
-    """Tasks write parts `in_order`, each kind of rows under its own URI."""
+    """Tasks write parts, each kind of rows under its own URI."""
 
     runner: Runner
     folders: Mapping[str, str]
     audit_id: int
-    in_order: InOrder = in_order_of_shards
+    order_of: Order = order_of_night
     rows: Counter[str] = field(default_factory=Counter)
     parts: list[tuple[str, Part]] = field(default_factory=list)
 
@@ -145,7 +145,7 @@ class PartsSink:
         return counted(sum(kind == ROWS for kind, _ in self.parts), "part")
 
     def run(self, given: Given, work: Work) -> Made:
-        collect = partial(PartCollector, audit_id=self.audit_id, in_order=self.in_order)
+        collect = partial(PartCollector, audit_id=self.audit_id, order_of=self.order_of)
         collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -201,7 +201,7 @@ def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
 def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:
     """Writes the rows of a task, each kind by its collector; yields the parts with their kind, and the facts, in
     lots."""
-    lines, marks = list[Line](), dict[str, Mark]()
+    lines, marks = list[Line](), dict[str, Parts]()
     of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
     for output in outputs:
         if isinstance(output, ShardBegins):

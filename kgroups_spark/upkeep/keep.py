@@ -44,7 +44,7 @@ from kgroups_spark.tasks.outputs import ROWS
 from kgroups_spark.tasks.sinks import PartsSink, RowsSink
 from kgroups_spark.tasks.table_scan import scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
-from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
+from kgroups_spark.upkeep.optimize import columns_of_order, replace_files, total_rows
 from kgroups_spark.upkeep.reduce_stage import (
     BY_SHARD,
     MARKERS,
@@ -189,7 +189,7 @@ class Reduction:
             by_weight(sorted(rows_of), rows_of.__getitem__, self._tasks(rows_of.total())),
             is_dry=audit_id is None,
         )
-        sink = PartsSink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, sorted_lots)
+        sink = PartsSink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, columns_of_order)
         with reported_in_one_line("a task could not reduce old history"):
             facts = sink.run(task_numbers(len(work.shards)), work.outputs).facts if any(chosen.values()) else []
         outcomes = _outcomes(facts, chosen)

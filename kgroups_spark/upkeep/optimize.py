@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from kgroups_spark.errors import KgroupsError
@@ -166,11 +165,6 @@ def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
 def columns_of_order(name: str) -> list[str]:
     """The columns that the rows of a table are sorted by."""
     return [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
-
-
-def sorted_lots(name: str, lots: list[pa.Table]) -> list[pa.Table]:
-    """The rows of a table in that order, in one lot."""
-    return [pa.concat_tables(lots).sort_by([(column, "ascending") for column in columns_of_order(name)])]
 
 
 def in_order(rows: DataFrame, name: str, files: int) -> DataFrame:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import struct
 from collections import Counter
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
+from kgroups_spark.decoding import commit_rows
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.partition_log import SegmentPiece
+from tests.logs.forgetful_logs import key
 from tests.messages.vectors import ALL, KEY_OF_TYPE
 from tests.nights.decoded import MemoryFile
 from tests.records.build import KeyValue, batch
@@ -31,14 +36,17 @@ LAST = batch(len(RECORDS) + 2, RECORDS[:1], leader_epoch=6)
 
 def read(*batches: bytes, **more: object) -> tuple[RangeProgress, Counter[str]]:
     """The progress of the range, and how many rows of each table it gave."""
-    log = b"".join(batches)
-    log_range = LogRange(3, 0, 0, (SegmentPiece(PATH, 0, len(log)),), begins_log=True)
-    log_range = replace(log_range, **more)  # type: ignore[arg-type]
-    context = ReadContext(1, "4.3", lambda _: MemoryFile(log))
-    decoder, rows = RangeDecoder(log_range, context, GroupRecordDecoder()), Counter[str]()
+    decoder, rows = decoder_of(*batches, **more), Counter[str]()
     for name, table in decoder.outputs():
         rows[name] += table.num_rows
     return decoder.progress, rows
+
+
+def decoder_of(*batches: bytes, **more: object) -> RangeDecoder:
+    log = b"".join(batches)
+    log_range = LogRange(3, 0, 0, (SegmentPiece(PATH, 0, len(log)),), begins_log=True)
+    log_range = replace(log_range, **more)  # type: ignore[arg-type]
+    return RangeDecoder(log_range, ReadContext(1, "4.3", lambda _: MemoryFile(log)), GroupRecordDecoder())
 
 
 def test_records_are_counted_by_type_and_version_tombstones_apart() -> None:
@@ -85,3 +93,19 @@ def test_a_range_that_is_read_again_counts_nowhere(name: str) -> None:
     assert not getattr(progress, name)
     assert progress.records == len(RECORDS)
     assert rows["offset_commits"] > 0 and not rows["group_traffic"]
+
+
+def test_commits_come_sorted_in_row_groups_whose_dictionaries_have_each_text_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit_rows, "ROWS_PER_GROUP", 16)
+    slots = list(itertools.product("ba", ("t1", "t2"), range(10)))
+    tombstones = [(key(1, group, topic) + struct.pack(">i", partition), None) for group, topic, partition in slots]
+    lots = [rows for name, rows in decoder_of(batch(0, tombstones)).outputs() if name == "offset_commits"]
+    assert [len(rows) for rows in lots] == [13, 13, 14]
+    found = pa.concat_tables(lots).select(["group_id", "topic", "partition"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == sorted(slots)
+    dictionaries = [
+        rows.column(name).chunk(0).dictionary.to_pylist() for rows in lots for name in ("group_id", "topic")
+    ]
+    assert all(len(set(texts)) == len(texts) for texts in dictionaries)

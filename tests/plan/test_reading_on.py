@@ -332,12 +332,13 @@ class TestLeaderLost:
         opener.lose_patience()
         assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
 
-    @pytest.mark.parametrize("rows_per_part", [1, 4, 1000])
+    @pytest.mark.parametrize(("rows_per_part", "rows_per_group"), [(1, 1), (4, 1), (50, 1), (50, 7), (1000, 100)])
     def test_no_reported_part_has_rows_of_that_partition(
-        self, rows_per_part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, rows_per_part: int, rows_per_group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nor is any row of the partitions read before it missing, though parts with both were written."""
         monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
+        monkeypatch.setattr(outputs, "ROWS_PER_GROUP", rows_per_group)
         monkeypatch.setattr(sinks, "LINES_AT_ONCE", rows_per_part)
         monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
         for name in (*TABLES, *(f"work/{name}" for name in FOR_REPLAY)):
