@@ -19,7 +19,7 @@ from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.offsets.numbers import LARGEST_KEY, Markers
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.slices import ranks
-from kgroups_spark.tables.rows import constant, out_of_range, timestamps
+from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
@@ -58,14 +58,17 @@ class CommitBatches:
 
     def _lot(self) -> Iterator[pa.Table]:
         """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
-        table = pa.Table.from_batches(self._waiting).unify_dictionaries()
-        self._waiting, self._rows = [], 0
-        group_id, topic = (ranks(table.column(name).combine_chunks()) for name in ("group_id", "topic"))
+        table = in_one_chunk(self._waited())
+        group_id, topic = (ranks(table.column(name).chunk(0)) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
         order = pa.array(_order((group_id, topic, partition, log_offset)))
         ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
         for start, end in itertools.pairwise(ends.tolist()):
             yield table.take(order.slice(start, end - start))
+
+    def _waited(self) -> pa.Table:
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        return pa.Table.from_batches(waiting)
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         rows = commits.rows

@@ -39,7 +39,7 @@ from kgroups_spark.offsets.transactions import (
     open_since_then,
     transactions_of,
 )
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import in_one_chunk, no_rows
 
 ALL_GROUPS = (EVERY_GROUP,)
 # Records after which the replay of groups must know whether a group has offsets.
@@ -135,7 +135,7 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, gro
     """Reads and folds the groups of a range."""
     saved, removed = groups.of(state.offsets), groups.of(state.removed)
     # The records of a saved state are as its release read them.
-    records = _combined(pa.concat_tables([saved, history_records(history.commits(groups), release)]))
+    records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(groups), release)]))
     keys = [each.select(["group_id", "topic", "partition"]) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0])
     commits = numbers_of(records, slot[: len(records)], slots, release)
@@ -235,15 +235,6 @@ class _Replay:
         pairs = sorted(pair for pair, is_noted in self.noted.items() if is_noted)
         columns = zip(*pairs, strict=True) if pairs else ([], [])
         return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
-
-
-def _combined(rows: pa.Table) -> pa.Table:
-    """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
-    columns, names = [], rows.column_names
-    while rows.num_columns:
-        columns.append(pa.chunked_array([rows.column(0).unify_dictionaries().combine_chunks()]))
-        rows = rows.remove_column(0)
-    return pa.table(columns, names)
 
 
 def _some(records: pa.Table, which: Flags) -> pa.Table:

@@ -85,3 +85,12 @@ def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
 def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
     """The same value `rows` times."""
     return pa.nulls(rows, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), rows)
+
+
+def in_one_chunk(rows: pa.Table) -> pa.Table:
+    """The rows with one chunk a column. A column's chunks are freed before the next column is copied."""
+    columns, names = [], rows.column_names
+    while rows.num_columns:
+        columns.append(pa.chunked_array([rows.column(0).unify_dictionaries().combine_chunks()]))
+        rows = rows.remove_column(0)
+    return pa.table(columns, names)
