@@ -52,14 +52,15 @@ NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pe
 KNOWN_FOR_CURRENT_STATE = ("log_end_offset", "lag", "expires_at")
 
 
-# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and if the end is unknown, which it
-# is as of every moment but now.
+# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, if it is no BIGINT, and if the end is
+# unknown, which it is as of every moment but now.
 SHARE_OFFSETS = """
 WITH seen AS (SELECT * FROM topic_offsets WHERE {is_now} AND audit_id = (SELECT max(audit_id) FROM topic_offsets))
 SELECT stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.start_offset AS committed_offset,
   CASE WHEN stored.start_offset IS NOT NULL THEN stored.leader_epoch END AS leader_epoch,
   stored.write_timestamp AS commit_timestamp, stored.log_offset, seen.log_end_offset,
-  seen.log_end_offset - stored.start_offset - stored.delivery_complete_count AS lag
+  TRY_CAST(CAST(seen.log_end_offset AS DECIMAL(38, 0)) - stored.start_offset - stored.delivery_complete_count AS BIGINT)
+    AS lag
 FROM {source} AS stored
 LEFT JOIN seen ON seen.topic = stored.topic AND seen.partition = stored.partition
   AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)

@@ -15,16 +15,17 @@ from tests.share_coordinator import histories as shares
 Said = tuple[int, str, str]
 
 
-def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0) -> ArrowReader:
+def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0, start_offset: int = 27) -> ArrowReader:
     """A group with state of two partitions of the topic `orders` from second 3 on, and other start offsets from seconds
-    5 and 7 on. `is_read`: the share coordinator's log was read, up to second 7; `records_lost`: how many."""
+    5 and 7 on. `is_read`: the share coordinator's log was read, up to second 7; `records_lost`: how many;
+    `start_offset`: the last one of partition 0."""
     listing = {"topicId": "A", "topicName": "orders", "partitions": [0, 1]}
     listed = {"initializingTopics": [], "initializedTopics": [listing], "deletingTopics": []}
     of_group = {"offsets_partition": 3, "group_id": name, "log_timestamp": second(1)}
     stored = {
         (0, 3): (0, shares.snapshot(start=20, complete=0)),
         (1, 3): (0, shares.snapshot(start=30, complete=0)),
-        (0, 5): (1, shares.update([], 27, complete=0)),
+        (0, 5): (1, shares.update([], start_offset, complete=0)),
         (1, 7): (1, shares.update([], 38, complete=1)),
     }
     records = [
@@ -35,7 +36,10 @@ def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0)
     entry = {"offsets_partition": 0, "topic": SHARE, "end_offset": 8, "records": 8 - records_lost}
     entry |= {"records_reread": 0, "newest_log_timestamp": second(7)}
     current = {"group_id": name, "topic_id": "A", "topic": "orders", "init_state": "initialized"}
-    now = [{"partition": at, "start_offset": 27 + 11 * at, "delivery_complete_count": at} for at in (0, 1)]
+    now = [
+        {"partition": at, "start_offset": start, "delivery_complete_count": at}
+        for at, start in enumerate((start_offset, 38))
+    ]
     state = {"share_group_state_records": records, "share_partitions": [current | each for each in now]}
     ends = [{"audit_id": 1, "topic": "orders", "partition": at, "log_end_offset": 40} for at in (0, 1)]
     return reader_of(

@@ -143,6 +143,7 @@ def test_a_share_group_as_of_a_moment_has_its_stored_start_offsets(rows: Any, kg
         (5, {"is_read": False}, "- - - -", "which was not read"),
         (None, {"is_read": False}, "- - - -", "which was not read"),
         (None, {"records_lost": 1}, "27 13 38 1", None),
+        (None, {"start_offset": -(2**63)}, f"{-(2**63)} - 38 1", None),
     ],
 )
 def test_describe_notes_the_limits_of_a_share_groups_start_offsets(

@@ -22,6 +22,7 @@ from kgroups_spark.reading.open_lake import open_by_spark
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from tests.chosen import Chosen
 from tests.cli.story_reader import ArrowReader
+from tests.lake.table_rows import rows_of
 from tests.protocol.local_spark import LocalSpark
 from tests.report.made_lakes import AS_OF, DAY, asked, event_row, tables
 
@@ -121,6 +122,29 @@ def test_moves_between_any_two_numbers_have_a_size() -> None:
     reader = ArrowReader(lake, AS_OF)
     rewound = reader.sql(group_query("rewound"), group_id="g", since=AS_OF - DAY, until=AS_OF + DAY)
     assert [row["read_again"] for row in rewound] == [greatest, 2]
+
+
+def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint() -> None:
+    lowest, greatest = -(2**63), 2**63 - 1
+    starts = ("A", lowest), ("B", -9)
+    partitions = [
+        share_row("share_partitions", topic_id=topic_id, start_offset=start, delivery_complete_count=0)
+        for topic_id, start in starts
+    ]
+    batch = {"topic_id": "A", "first_offset": lowest, "last_offset": greatest - 1, "delivery_count": 4}
+    batches = [share_row("share_batches", attempts_left=1, delivery_state="available", **batch)]
+    batches += [share_row("share_batches", delivery_state="archived", **batch) for _ in range(2)]
+    ends = [share_row("topic_offsets", status="ok", seen_at=AS_OF, log_end_offset=0)]
+    with asked(tables(share_partitions=partitions, share_batches=batches, topic_offsets=ends)) as ask:
+        assert [row["records"] for row in ask(query("share_near_limit"))] == [greatest]
+        found = [(row["start_offset"], row["lag"], row["archived"]) for row in ask(query("share_partitions"))]
+    assert found == [(-9, 9, 0), (lowest, None, greatest)]
+
+
+def share_row(table: str, **columns: Any) -> Row:
+    """A row of a table about a share partition, with something in every required column."""
+    (whole,) = rows_of(table, {"group_id": "s", "topic": "jobs", "partition": 0, **columns}).to_pylist()
+    return whole
 
 
 def test_one_transaction_hangs(reader: DuckDbReader) -> None:

@@ -221,6 +221,19 @@ def test_the_listing_of_a_group_that_was_removed_later_does_not_count():
     assert [len(as_of(views, "share_partitions", 1000 * moment)) for moment in (4, 5, 6)] == [1, 1, 0]
 
 
+def test_batches_from_the_lowest_offset_to_the_greatest_are_combined():
+    """A client of the share coordinator writes any offsets."""
+    lowest, greatest = -(2**63), 2**63 - 1
+    batches = [shares.batch(lowest, -1, 0, 1), shares.batch(-5, greatest - 1, 0, 2)]
+    records = [shares.Record(0, *shares.KEYS[0], shares.snapshot(start=-1))]
+    records += [shares.Record(1, *shares.KEYS[0], shares.update([each])) for each in batches]
+    log = with_times(1, [(shares.key_bytes(one), shares.value_bytes(one)) for one in records])
+    nights = audited(SHARE, PARTITION, log)
+    found = rows_of(in_duckdb(lake_of(nights)), "SELECT * FROM share_batches_as_of(NULL)")
+    assert in_order(found) == in_order(nights.tables["share_batches"])
+    assert sorted((row["first_offset"], row["last_offset"]) for row in found) == [(lowest, -6), (-5, greatest - 1)]
+
+
 def entry(audit_id, end_offset, records, newest, topic=SHARE):
     partition = {"offsets_partition": 1, "topic": topic, "start_offset": 0, "end_offset": end_offset}
     partition |= {"records": records, "records_reread": 0, "newest_log_timestamp": at(newest)}

@@ -4,7 +4,9 @@ SELECT
   batches.partition,
   batches.first_offset,
   batches.last_offset,
-  batches.last_offset - batches.first_offset + 1 AS records,
+  -- A batch may have any two offsets, so its size need not be a BIGINT.
+  CAST(least(CAST(batches.last_offset AS DECIMAL(38, 0)) - batches.first_offset + 1, 9223372036854775807) AS BIGINT)
+    AS records,
   batches.delivery_count,
   batches.attempts_left
 FROM share_batches AS batches

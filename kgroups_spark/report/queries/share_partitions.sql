@@ -4,10 +4,17 @@ SELECT
   stored.partition,
   stored.init_state,
   stored.start_offset,
-  seen.log_end_offset - stored.start_offset - stored.delivery_complete_count AS lag,
+  -- The start offset and a batch's offsets may be any, so a difference need not be a BIGINT.
+  TRY_CAST(CAST(seen.log_end_offset AS DECIMAL(38, 0)) - stored.start_offset - stored.delivery_complete_count AS BIGINT)
+    AS lag,
   stored.delivery_complete_count,
-  CAST(sum(
-    CASE WHEN batches.delivery_state = 'archived' THEN batches.last_offset - batches.first_offset + 1 ELSE 0 END
+  CAST(least(
+    sum(CASE
+      WHEN batches.delivery_state = 'archived'
+        THEN CAST(batches.last_offset AS DECIMAL(38, 0)) - batches.first_offset + 1
+      ELSE 0
+    END),
+    9223372036854775807
   ) AS BIGINT) AS archived,
   stored.log_timestamp
 FROM share_partitions AS stored

@@ -115,7 +115,7 @@ covered AS (
 marked AS (
   SELECT
     *,
-    CASE WHEN lag(last_offset) OVER its = first_offset - 1 AND lag(priority) OVER its = priority THEN 0 ELSE 1 END
+    CASE WHEN lag(last_offset) OVER its + 1 = first_offset AND lag(priority) OVER its = priority THEN 0 ELSE 1 END
       AS is_first
   FROM covered
   WINDOW its AS (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
