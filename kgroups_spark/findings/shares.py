@@ -53,8 +53,7 @@ def share_partition_not_progressing(evidence: Evidence) -> Iterator[Finding]:
     ends = _ends(evidence)
     waiting = []
     for row in rows.to_pylist():
-        end = ends.get((row["topic"], row["partition"]))
-        lag = share_lag(row["start_offset"], row["delivery_complete_count"], end)
+        lag = _lag(row, ends.get((row["topic"], row["partition"])))
         if row["group_id"] in active and lag is not None and lag > 0:
             waiting.append(row | {"lag": lag})
     for group_id, mine in _by_group(waiting):
@@ -119,10 +118,15 @@ def _topics(evidence: Evidence) -> dict[str, str]:
     return dict(zip(rows["topic_id"].to_pylist(), rows["topic"].to_pylist(), strict=True))
 
 
-def _ends(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """The log ends that this audit asked the cluster for; empty if it asked none."""
-    columns = ["topic", "partition", "log_end_offset"]
+def _ends(evidence: Evidence) -> dict[tuple[str, int], Row]:
+    """The log ends that this audit asked the cluster for, with their topics' ids; empty if it asked none."""
+    columns = ["topic", "topic_id", "partition", "log_end_offset"]
     rows = evidence.tables.rows("topic_offsets", columns, Condition("audit_id", "==", evidence.audit_id)).to_pylist()
-    return {
-        (row["topic"], row["partition"]): row["log_end_offset"] for row in rows if row["log_end_offset"] is not None
-    }
+    return {(row["topic"], row["partition"]): row for row in rows}
+
+
+def _lag(row: Row, end: Row | None) -> int | None:
+    """The lag of a share partition; None: unknown, as of a topic that was deleted, if another one has its name."""
+    if end is None or end["topic_id"] not in (None, row["topic_id"]):
+        return None
+    return share_lag(row["start_offset"], row["delivery_complete_count"], end["log_end_offset"])

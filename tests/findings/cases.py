@@ -58,9 +58,10 @@ def share_partition(init_state: str | None = "initialized", log_offset: int | No
     return place | numbers | {"init_state": init_state, "log_timestamp": Log().now * 1000}
 
 
-def end_of(log_end_offset: int) -> Row:
+def end_of(log_end_offset: int, **more: str) -> Row:
     """A row of topic_offsets."""
-    return {"audit_id": 1, "topic": "t", "partition": 0, "log_end_offset": log_end_offset, "status": "ok", "seen_at": 0}
+    place = {"audit_id": 1, "topic": "t", "partition": 0}
+    return place | {"log_end_offset": log_end_offset, "status": "ok", "seen_at": 0, **more}
 
 
 def emptied_share_group() -> Log:
@@ -172,6 +173,8 @@ CASES = [
          tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20)]}),
     Case("share_partition_not_progressing", "nothing_waits", share_group("a").tick(2 * HOUR).commit("x"),
          tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(7)]}),
+    Case("share_partition_not_progressing", "the_topic_was_created_again", share_group("a").tick(2 * HOUR).commit("x"),
+         tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20, topic_id=TOPIC_IDS["u"])]}),
     Case("share_partition_not_progressing", "not_long_yet", share_group("a").tick(HOUR // 2).commit("x"),
          tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20)]}),
     Case("share_state_without_group", "the_group_is_gone", Log().commit("x"), group(topic="t", partition=0),

@@ -126,7 +126,7 @@ def test_moves_between_any_two_numbers_have_a_size() -> None:
 
 def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint() -> None:
     lowest, greatest = -(2**63), 2**63 - 1
-    starts = ("A", lowest), ("B", -9)
+    starts = ("A", lowest), ("B", -9), ("a topic of that name created later", 3)
     partitions = [
         share_row("share_partitions", topic_id=topic_id, start_offset=start, delivery_complete_count=0)
         for topic_id, start in starts
@@ -134,11 +134,18 @@ def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigi
     batch = {"topic_id": "A", "first_offset": lowest, "last_offset": greatest - 1, "delivery_count": 4}
     batches = [share_row("share_batches", attempts_left=1, delivery_state="available", **batch)]
     batches += [share_row("share_batches", delivery_state="archived", **batch) for _ in range(2)]
-    ends = [share_row("topic_offsets", status="ok", seen_at=AS_OF, log_end_offset=0)]
+    ends = [share_row("topic_offsets", status="ok", seen_at=AS_OF, topic_id="B", log_end_offset=0)]
+    ends += [ends[0] | {"topic_id": None, "partition": 1}]
+    partitions.append(partitions[0] | {"partition": 1})
     with asked(tables(share_partitions=partitions, share_batches=batches, topic_offsets=ends)) as ask:
         assert [row["records"] for row in ask(query("share_near_limit"))] == [greatest]
-        found = [(row["start_offset"], row["lag"], row["archived"]) for row in ask(query("share_partitions"))]
-    assert found == [(-9, 9, 0), (lowest, None, greatest)]
+        found = {(row["start_offset"], row["partition"]): row for row in ask(query("share_partitions"))}
+    assert {place: (row["lag"], row["archived"]) for place, row in found.items()} == {
+        (lowest, 0): (None, greatest),
+        (lowest, 1): (None, 0),
+        (-9, 0): (9, 0),
+        (3, 0): (None, 0),
+    }
 
 
 def share_row(table: str, **columns: Any) -> Row:

@@ -19,10 +19,13 @@ SELECT
   stored.log_timestamp
 FROM share_partitions AS stored
 LEFT JOIN (
-  SELECT topic, partition, log_end_offset
+  SELECT topic, topic_id, partition, log_end_offset
   FROM topic_offsets
   WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
-) AS seen ON seen.topic = stored.topic AND seen.partition = stored.partition
+) AS seen
+  ON seen.topic = stored.topic
+  AND seen.partition = stored.partition
+  AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)
 LEFT JOIN share_batches AS batches
   ON batches.group_id = stored.group_id
   AND batches.topic_id = stored.topic_id
