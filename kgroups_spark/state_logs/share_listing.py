@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
@@ -34,30 +35,33 @@ def _rows(stored: pa.Table) -> list[SharePartitionRow]:
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
-    """The contents of each group's newest listing; none of a group that was removed later.
+    """The contents of each group's newest listing; none of a group that was no share group later.
 
     A deleted group leaves a tombstone of its listing. The cleaner may remove it before an audit reads it. Then a
-    correction (R6) removes the group, and history has no end of the listing.
+    correction (R6) removes the group, or makes it a new one of another type, and history has no end of the listing.
     """
-    newest = _newest(lake, "group_records", "value", Condition("record_type", "==", LISTING))
-    if not newest:
+    listings = _newest(_rows_of(lake, "group_records", "value", Condition("record_type", "==", LISTING)))
+    if not listings:
         return []
-    groups = sorted({group_id for _, group_id in newest})
-    removed = Condition("is_removed", "==", True), Condition("group_id", "in", groups)
-    removals = _newest(lake, "group_versions", "is_removed", *removed)
+    groups = sorted({group_id for _, group_id in listings})
+    versions = _rows_of(lake, "group_versions", "group_type", Condition("group_id", "in", groups), "is_removed")
+    ends = _newest(versions.filter(pc.field("is_removed") | (pc.field("group_type") != "share")))
     return [
         topic
-        for group, (log_offset, value) in newest.items()
-        if value is not None and removals.get(group, (-1, True))[0] < log_offset
+        for group, (log_offset, value) in listings.items()
+        if value is not None and ends.get(group, (-1, ""))[0] < log_offset
         for topic in listed_topics(group[1], orjson.loads(value))
     ]
 
 
-def _newest(lake: Lake, table: str, column: str, *conditions: Condition) -> dict[tuple[int, str], tuple[int, Any]]:
-    """Log offset and `column` of the newest row of each group in its offsets partition."""
-    columns = ["offsets_partition", "group_id", "log_offset", column]
-    rows = lake.rows(table, columns=columns, conditions=list(conditions)).select(columns).sort_by("log_offset")
-    found = zip(*(rows[name].to_pylist() for name in columns), strict=True)
+def _rows_of(lake: Lake, table: str, column: str, condition: Condition, *more: str) -> pa.Table:
+    columns = ["offsets_partition", "group_id", "log_offset", column, *more]
+    return lake.rows(table, columns=columns, conditions=[condition]).select(columns)
+
+
+def _newest(rows: pa.Table) -> dict[tuple[int, str], tuple[int, Any]]:
+    """Log offset and the column after it of the newest row of each group in its offsets partition."""
+    found = zip(*(column.to_pylist() for column in rows.sort_by("log_offset").columns[:4]), strict=True)
     return {(partition, group_id): (log_offset, value) for partition, group_id, log_offset, value in found}
 
 

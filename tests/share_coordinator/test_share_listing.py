@@ -60,17 +60,27 @@ def test_the_newest_listing_of_each_group_completes_the_stored_rows(session: Spa
     ]
 
 
-def test_the_listing_of_a_group_that_was_removed_later_does_not_count(session: SparkSession, tmp_path: Path) -> None:
-    """The cleaner removed the listing's tombstone before an audit read it, and a correction (R6) the group."""
+def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """The cleaner removed the listing's tombstone before an audit read it, and a correction (R6) the group, or made it
+    one of another type."""
     records = [
         {"offsets_partition": partition, "log_offset": 4, "group_id": group_id, "record_type": 15, "value": value}
-        for partition, group_id, value in ((0, "gone", listing(a=[0])), (1, "new", listing(b=[0])))
+        for partition, group_id, value in (
+            (0, "gone", listing(a=[0])),
+            (1, "new", listing(b=[0])),
+            (1, "classic", listing(c=[0])),
+        )
     ]
     removed = [
         {"offsets_partition": partition, "group_id": group_id, "log_offset": at, "is_removed": True}
         for partition, group_id, at in ((0, "gone", 4), (1, "new", 3), (0, "new", 9))
     ]
-    removed.append({"offsets_partition": 1, "group_id": "new", "log_offset": 9, "is_removed": False})
+    removed = [{"group_type": "share", **row} for row in removed]
+    there = {"offsets_partition": 1, "is_removed": False}
+    removed.append(there | {"group_id": "new", "log_offset": 9, "group_type": "share"})
+    removed.append(there | {"group_id": "classic", "log_offset": 8, "group_type": "classic"})
     stored = [{"group_id": "gone", "topic_id": "id of a", "partition": 0, "state_epoch": 9}]
     assert completed(session, tmp_path / "lake", records, stored, removed) == [
         ("gone", None, 0, None, 9),

@@ -206,16 +206,17 @@ def test_listings_of_the_group_coordinator_complete_share_partitions():
     }
 
 
-def test_the_listing_of_a_group_that_was_removed_later_does_not_count():
+@pytest.mark.parametrize("later", [{"is_removed": True, "group_type": "share"}, {"group_type": "classic"}])
+def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(later):
     """As in tests/share_coordinator/test_share_listing.py."""
     place = {"offsets_partition": 1, "group_id": "g"}
     listed = place | {"record_type": 15, "log_offset": 4, "log_timestamp": at(4), "value": listing((), [("A", [0])])}
-    removal = place | {"log_offset": 6, "log_timestamp": at(6), "is_removed": True}
-    elsewhere = removal | {"offsets_partition": 2, "log_offset": 5}
-    later = {"offsets_partition": 1, "record_type": 3, "group_id": "h", "log_offset": 6, "log_timestamp": at(6)}
+    end = place | {"log_offset": 6, "log_timestamp": at(6), **later}
+    elsewhere = end | {"offsets_partition": 2, "log_offset": 5}
+    other = {"offsets_partition": 1, "record_type": 3, "group_id": "h", "log_offset": 6, "log_timestamp": at(6)}
     tables = {
-        "group_records": table_rows("group_records", listed, later),
-        "group_versions": table_rows("group_versions", removal, elsewhere),
+        "group_records": table_rows("group_records", listed, other),
+        "group_versions": table_rows("group_versions", end, elsewhere),
     }
     views = in_duckdb(tables)
     assert [len(as_of(views, "share_partitions", 1000 * moment)) for moment in (4, 5, 6)] == [1, 1, 0]

@@ -46,12 +46,14 @@ states AS (
   FROM records
   GROUP BY state_partition, group_id, topic_id, partition
 ),
--- The last removal of each group. The log of __consumer_offsets may have lost the tombstone of its list (R6).
-removals AS (
+-- The last removal of each group, or its last version of another type. The log of __consumer_offsets may have lost the
+-- tombstone of its list (R6).
+ends AS (
   SELECT versions.offsets_partition, versions.group_id, max(versions.log_offset) AS log_offset
   FROM main.group_versions AS versions
-  LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = versions.offsets_partition
-  WHERE versions.is_removed AND (ends.end_offset IS NULL OR versions.log_offset < ends.end_offset)
+  LEFT JOIN kgroups_group_ends AS log_ends ON log_ends.offsets_partition = versions.offsets_partition
+  WHERE (versions.is_removed OR versions.group_type <> 'share')
+    AND (log_ends.end_offset IS NULL OR versions.log_offset < log_ends.end_offset)
   GROUP BY versions.offsets_partition, versions.group_id
 ),
 -- The last list of each group's coordinator (record type 15 of __consumer_offsets), of groups that exist.
@@ -74,13 +76,13 @@ listings AS (
     LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = listed.offsets_partition
     WHERE listed.record_type = 15 AND (ends.end_offset IS NULL OR listed.log_offset < ends.end_offset)
   ) AS newest
-  LEFT JOIN removals
-    ON removals.offsets_partition = newest.offsets_partition
-    AND removals.group_id = newest.group_id
+  LEFT JOIN ends
+    ON ends.offsets_partition = newest.offsets_partition
+    AND ends.group_id = newest.group_id
   WHERE
     newest.age = 1
     AND newest.value IS NOT NULL
-    AND (removals.log_offset IS NULL OR removals.log_offset < newest.log_offset)
+    AND (ends.log_offset IS NULL OR ends.log_offset < newest.log_offset)
 ),
 listed_topics AS (
   SELECT audit_id, group_id, 1 AS stage, unnest(v."initializingTopics") AS listed FROM listings
