@@ -61,9 +61,10 @@ def read_and_replay(
     context: ReadContext,
     settings: Settings | None,
     read: StateShardRead,
-    history: Iterable[StateRecord] = (),
+    history: Iterable[StateRecord] | None = None,
 ) -> Iterator[Output]:
-    """Rows of every table of the partition, read on from the saved `state`, or from the state after its `history`.
+    """Rows of every table of the partition, read on from the saved `state`, or in a rebuild from the state after its
+    `history`.
 
     Raises NotReadable: then none of these rows count. `left_as_it_was` returns the valid ones.
     """
@@ -103,9 +104,11 @@ def read_and_replay(
     yield from shard.tables(context.audit_id, settings)
 
 
-def of_history(shard: StateReplay, history: Iterable[StateRecord]) -> StateReplay:
-    """The shard after the history of its partition, without events: earlier audits have written them."""
-    replay_history(shard, history, shard.gone())
+def of_history(shard: StateReplay, history: Iterable[StateRecord] | None) -> StateReplay:
+    """The shard after the history of its partition, without events: earlier audits have written them. None: it is the
+    saved state, in which a key that was gone may be there again."""
+    if history is not None:
+        replay_history(shard, history, shard.gone())
     return shard.reporting()
 
 
@@ -115,7 +118,7 @@ def left_as_it_was(
     context: ReadContext,
     settings: Settings | None,
     why: str,
-    history: Iterable[StateRecord] = (),
+    history: Iterable[StateRecord] | None = None,
 ) -> tuple[list[Output], StateShardRead]:
     """The rows of a partition that could not be read to its end: those of the last audit."""
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)

@@ -57,11 +57,11 @@ class StateLogHistory:
         rows = reader.stored(self.tables[STATE_TABLE], self.tasks, parts, number).filter(is_it)
         return [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
 
-    def records(self, reader: PartReader, parts: Sequence[HistoryPart], place: Place) -> Iterator[StateRecord]:
-        """The stored records of the partition in log order; none outside a rebuild."""
+    def records(self, reader: PartReader, parts: Sequence[HistoryPart], place: Place) -> Iterator[StateRecord] | None:
+        """The stored records of the partition in log order; None outside a rebuild."""
         topic, number = place
-        if RECORDS[topic] not in self.tables:
-            return iter(())
+        if not self.from_history:
+            return None
         rows = reader.stored(self.tables[RECORDS[topic]], self.tasks, parts, number)
         rows = rows.filter(pc.field("audit_id") <= self.last_audit_id).sort_by("log_offset")
         at = rows.schema.get_field_index("log_timestamp")
@@ -106,7 +106,7 @@ def read_and_replay_shards(task: StateTask, batches: Iterable[pa.RecordBatch]) -
 def _read_and_replay(
     work: StateShardWork,
     state: list[StateRow],
-    records: Callable[[], Iterator[StateRecord]],
+    records: Callable[[], Iterator[StateRecord] | None],
     context: ReadContext,
     settings: Settings | None,
 ) -> Iterator[TaskOutput]:

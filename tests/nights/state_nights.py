@@ -42,7 +42,7 @@ class StateNights:
         if again:
             ranges.insert(0, self._range(log, -1, 0, is_reread=True, end_offset=self.next_offset))
         first = self.next_offset if starts_again else None
-        return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), first), log, self.state, ())
+        return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), first), log, self.state)
 
     def rebuild(self, release=None):
         """Rewrites the current tables from history alone."""
@@ -58,7 +58,7 @@ class StateNights:
         """The rows of all other tables of users."""
         return {name: rows for name, rows in self.tables.items() if name not in NOW}
 
-    def _run(self, work, log, state, history):
+    def _run(self, work, log, state, history=None):
         read, added = StateShardRead(self.topic), {}
         context = ReadContext(1, self.release, lambda path: io.BytesIO(log))
         for name, rows in read_and_replay(work, state, context, self.settings, read, history):

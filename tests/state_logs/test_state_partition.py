@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import random
 from collections import Counter
+from copy import deepcopy
 from datetime import UTC, datetime
 
 import pytest
@@ -32,8 +34,8 @@ def logs(recording, topic):
     return [(partition, data) for partition, data in segments(recording, topic).items()]
 
 
-def audited(topic, partition, *nights):
-    found = StateNights(topic, partition=partition)
+def audited(topic, partition, *nights, release="4.4"):
+    found = StateNights(topic, release, partition)
     for log in nights:
         found.audit(log)
     return found
@@ -90,10 +92,40 @@ def test_entries_gone_when_a_partition_is_read_again_stay_gone_in_a_rebuild():
     nights.rebuild()
     assert nights.now() == before
     assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"b", "c", "d"}
-    # An id that comes back later is there again.
-    nights.audit(log + of_transactions(6, ("d", ONGOING)) + of_transactions(7, ("a", ONGOING)))
-    nights.rebuild()
+    # An id that comes back later is there again, in later nights, too.
+    log += of_transactions(6, ("d", ONGOING)) + of_transactions(7, ("a", ONGOING))
+    nights.audit(log)
+    nights.audit(log + of_transactions(8, ("d", ONGOING)))
     assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"a", "b", "c", "d"}
+    before = nights.now()
+    nights.rebuild()
+    assert nights.now() == before
+
+
+def test_a_cleaned_log_that_is_read_again_gives_its_own_ids_and_later_nights_and_rebuilds_keep_them(chosen):
+    for seed in chosen.some(range(100), 15):
+        rng, version = random.Random(seed), "0.11" if seed % 3 else "4.4"  # 0.11 fails at values of version 1
+        new = [(n, name, value) for n, (name, _, value) in enumerate(transactions.history(seed))]
+        nights, log = StateNights(TRANSACTION, version), []
+        while new:
+            log, new = log + new[:5], new[5:]
+            left = cleaned(log, rng) if rng.random() < 0.6 else log
+            log, again = left, left != log
+            data = b"".join(batch(n, [(transactions.key_bytes(name), value)]) for n, name, value in log)
+            nights.audit(data, again=again)
+            if again:
+                assert nights.now() == audited(TRANSACTION, 1, data, release=version).now(), seed
+            before = nights.now()
+            rebuilt = deepcopy(nights)
+            rebuilt.rebuild()
+            assert rebuilt.now() == before, seed
+
+
+def cleaned(log, rng):
+    """The records that the cleaner leaves below a random one, some tombstones among them, and those after it."""
+    dirty, newest = rng.randrange(len(log)), {name: n for n, name, _ in log}
+    left = [each for each in log[:dirty] if newest[each[1]] == each[0] and (each[2] is not None or rng.random() < 0.5)]
+    return left + log[dirty:]
 
 
 def test_an_id_with_a_time_far_beyond_all_others_is_audited_like_any():
@@ -117,6 +149,10 @@ def test_a_share_log_that_begins_after_the_records_read_is_replayed_without_the_
     newer = shares.Record(0, *shares.KEYS[1], shares.snapshot(start=9, epoch=1))
     nights.audit(of_shares(7, newer), starts_again=True)
     assert [row["start_offset"] for row in nights.tables["share_partitions"]] == [9]
+    # A night without records of it leaves it as it is.
+    other = shares.Record(0, *shares.KEYS[2], shares.snapshot(start=1))
+    nights.audit(of_shares(7, newer) + of_shares(8, other))
+    assert sorted(row["start_offset"] for row in nights.tables["share_partitions"]) == [1, 9]
     before, state = nights.now(), nights.state
     nights.rebuild()
     assert (nights.now(), nights.state) == (before, state)
