@@ -5,9 +5,9 @@ anywhere, and saved and loaded there, gives the rows of the whole log.
 
 A state's rows are those of its shard (share_coordinator, transaction_coordinator), and
 
-    gone    a key that was no longer in the log when the partition was read again from its start (R6) or began after
-            the last offset read, and the log offset up to which it is gone: history still has its records, and a replay
-            of history drops the key there
+    gone    a key that was no longer in the log when the partition was read again from its start (R6), or none for all
+            keys of a log that began after the last offset read; and the log offset up to which it is gone: history
+            still has its records, and a replay of history drops the key there
     settings    the last known configuration of the cluster (Settings)
 """
 
@@ -40,6 +40,7 @@ GONE, SETTINGS = "gone", "settings"
 # Saved entries that do not come from records.
 KEPT = (GONE, SETTINGS)
 Key = tuple[Any, ...]
+ALL_KEYS: Key = ()
 
 
 class StateRecord(NamedTuple):
@@ -132,8 +133,11 @@ class StateReplay:
         return {(key,) for key in self._transactions.transactional_ids} if self._transactions else set()
 
     def drop(self, key: Key) -> None:
-        """Removes the state of a key that the log no longer has."""
-        if self._share is not None:
+        """Removes the state of a key that the log no longer has; of all keys: ()."""
+        if key == ALL_KEYS:
+            for each in self.keys():
+                self.drop(each)
+        elif self._share is not None:
             self._share.share_partitions.pop(SharePartitionKey(*key), None)
         elif self._transactions is not None:
             self._transactions.transactional_ids.pop(key[0], None)
@@ -144,11 +148,11 @@ class StateReplay:
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
 
     def start_again(self, log_offset: int) -> None:
-        """Removes all keys, and records that they were no longer in the log below that offset."""
-        keys = self.keys()
-        self.report_gone(keys, log_offset)
-        for key in keys:
-            self.drop(key)
+        """Removes all keys, and records that they were no longer in the log below that offset: by one entry, because
+        brokers delete share state between any two audits."""
+        if self.keys():
+            self.report_gone([ALL_KEYS], log_offset)
+            self.drop(ALL_KEYS)
 
     def keep(self, other: StateReplay) -> None:
         """Takes over the facts that another replay of the partition keeps besides its state."""

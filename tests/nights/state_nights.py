@@ -41,7 +41,7 @@ class StateNights:
         ranges = [self._range(log, 0, self.next_offset)]
         if again:
             ranges.insert(0, self._range(log, -1, 0, is_reread=True, end_offset=self.next_offset))
-        first = self.next_offset if starts_again else None
+        first = int(scan_batches(io.BytesIO(log)).base_offset[0]) if starts_again else None
         return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), first), log, self.state)
 
     def rebuild(self, release=None):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.state_logs.replay import Settings
+from kgroups_spark.state_logs.replay import GONE, Settings
 from tests.nights.nights_here import How, audit
 from tests.nights.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
@@ -156,6 +156,15 @@ def test_a_share_log_that_begins_after_the_records_read_is_replayed_without_the_
     before, state = nights.now(), nights.state
     nights.rebuild()
     assert (nights.now(), nights.state) == (before, state)
+
+
+def test_a_share_log_that_brokers_shorten_between_any_two_audits_leaves_one_entry_an_audit():
+    nights = StateNights(SHARE)
+    for night in range(4):
+        snapshots = (shares.Record(0, *key, shares.snapshot(start=night)) for key in shares.KEYS)
+        nights.audit(of_shares(7 * night, *snapshots), starts_again=night > 0)
+    assert [row["start_offset"] for row in nights.tables["share_partitions"]] == [3, 3, 3]
+    assert len([row for row in nights.state if row.entry_type == GONE]) == 3
 
 
 def test_a_share_log_that_begins_after_the_records_read_and_has_none_yet_has_no_share_partitions():

@@ -164,6 +164,25 @@ def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone():
     assert seen == {1_000_030: [before], 9_000_001: [], 9_000_005: [41]}
 
 
+def test_the_entries_of_a_log_that_begins_after_the_records_read_are_gone_from_there_on():
+    def snapshots(offset, second, *keys):
+        records = [shares.Record(0, *key, shares.snapshot(start=second)) for key in keys]
+        pairs = [(shares.key_bytes(one), shares.value_bytes(one)) for one in records]
+        return batch(offset, pairs, base_timestamp=1000 * second, max_timestamp=1000 * second)
+
+    nights = StateNights(SHARE, partition=PARTITION)
+    nights.audit(snapshots(0, 1, *shares.KEYS))
+    for second, keys in ((2, shares.KEYS[:2]), (3, shares.KEYS[:1])):
+        nights.audit(snapshots(10 * second, second, *keys), starts_again=True)
+    views = in_duckdb(lake_of(nights))
+    moments = {moment: as_of(views, "share_partitions", 1000 * moment) for moment in (1, 2, 3)}
+    assert {moment: [row["start_offset"] for row in rows] for moment, rows in moments.items()} == {
+        1: [1, 1, 1],
+        2: [2, 2],
+        3: [3],
+    }
+
+
 def listing(initializing=(), initialized=(), deleting=()):
     def topics(partitions):
         return [{"topicId": name, "topicName": f"topic {name}", "partitions": list(some)} for name, some in partitions]

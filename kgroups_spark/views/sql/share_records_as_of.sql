@@ -7,7 +7,8 @@
 WITH kgroups_ends AS (
   SELECT * FROM state_log_ends_as_of(ts)
 ),
--- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone.
+-- Entries that a partition no longer held when it was read again, and the log offset up to which they are gone. Without
+-- a group all entries of a log that began there, after the last offset read: they are gone from its first record on.
 gone AS (
   SELECT
     held.state_partition,
@@ -23,7 +24,9 @@ gone AS (
       AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
   ) AS held
   LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = held.state_partition
-  WHERE ends.end_offset IS NULL OR CAST(held.reported[1] AS BIGINT) <= ends.end_offset
+  WHERE ends.end_offset IS NULL
+    OR CAST(held.reported[1] AS BIGINT) < ends.end_offset
+    OR (CAST(held.reported[1] AS BIGINT) = ends.end_offset AND held.reported[2] IS NOT NULL)
   GROUP BY held.state_partition, held.reported[2], held.reported[3], held.reported[4]
 ),
 counted AS (
@@ -39,8 +42,10 @@ counted AS (
     AND gone.group_id = records.group_id
     AND gone.topic_id = records.topic_id
     AND gone.partition = records.partition
+  LEFT JOIN gone AS all_gone ON all_gone.state_partition = records.state_partition AND all_gone.group_id IS NULL
   WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
     AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
+    AND (all_gone.gone_before IS NULL OR records.log_offset >= all_gone.gone_before)
 )
 SELECT
   *,
