@@ -13,6 +13,7 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import readings_backwards
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan, plan_audit
+from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.plan.delete_retention import DeleteRetention
 from kgroups_spark.plan.known_corrupt import KnownCorrupt
 from kgroups_spark.plan.read_to import not_read_now, read_now
@@ -101,13 +102,16 @@ def plan_state_logs(
     plans = {}
     for topic, given in logs.items():
         last = before.of_state_log(topic) if before else None
-        plans[topic] = plan_audit(
-            given,
-            last,
-            full=full,
-            known_corrupt=_known_corrupt(lake, topic) if lake else None,
-            delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
-        )
+        try:
+            plans[topic] = plan_audit(
+                given,
+                last,
+                full=full,
+                known_corrupt=_known_corrupt(lake, topic) if lake else None,
+                delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
+            )
+        except AnotherLog as refused:
+            raise AnotherLog(f"{refused}, or leave {topic} out (--include names the other logs to read)") from None
     return StatePlan(plans, before)
 
 
