@@ -1,11 +1,17 @@
 """Counts and sizes as a person reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 def counted(number: int, noun: str) -> str:
     """`1 group`, `35,230 groups`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def group_count(rows: Iterable[Mapping[str, Any]]) -> int:
+    """The number of groups in these rows. One that is in two offsets partitions has rows of both, and is one group."""
+    return len({row["group_id"] for row in rows})
 
 
 def first_of(names: Sequence[str], most: int) -> str:

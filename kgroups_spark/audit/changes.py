@@ -28,6 +28,11 @@ class CurrentTables:
     rows: Mapping[str, int] = field(default_factory=dict)
     expiring: int = 0
 
+    @property
+    def names(self) -> set[str]:
+        """The names of the groups; one may be in two offsets partitions."""
+        return {group_id for _, group_id in self.states}
+
 
 def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
     """The present tables, or those as audit `as_of_audit` left them, without the writes of a later unfinished audit."""
@@ -67,8 +72,8 @@ class Changes:
         both = then.states.keys() & now.states.keys()
         return cls(
             since_audit,
-            sorted(group_id for _, group_id in now.states.keys() - then.states.keys()),
-            sorted(group_id for _, group_id in then.states.keys() - now.states.keys()),
+            sorted(now.names - then.names),
+            sorted(then.names - now.names),
             Counter((then.states[key], now.states[key]) for key in both if then.states[key] != now.states[key]),
             now.rows.get("group_members", 0) - then.rows.get("group_members", 0),
             now.rows.get("committed_offsets", 0) - then.rows.get("committed_offsets", 0),

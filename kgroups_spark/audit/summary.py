@@ -91,7 +91,7 @@ class AuditSummary:
 
     def _now(self) -> Iterator[str]:
         audit, rows = self.audit, self.now.rows
-        groups, members = counted(rows.get("groups", 0), "group"), counted(rows.get("group_members", 0), "member")
+        groups, members = counted(len(self.now.names), "group"), counted(rows.get("group_members", 0), "member")
         yield (
             f"  current state: {groups} ({members}), "
             f"{counted(rows.get('committed_offsets', 0), 'committed offset')}, "

@@ -168,13 +168,13 @@ class Found:
     """The number of offsets and groups so far."""
 
     offsets: int = 0
-    groups: set[tuple[int, str]] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
 
     def among(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows, of offsets or of groups, counted as they pass."""
         for row in rows:
             self.offsets += row.get("offset_count", 1)
-            self.groups.add((row["offsets_partition"], row["group_id"]))
+            self.groups.add(row["group_id"])
             yield row
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from kgroups_spark.commands.moments import known_times
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, group_count
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.tables.schemas import TABLES
@@ -27,7 +27,8 @@ NAME = "groups"
 SUMMARY = "the groups that exist, or existed at a moment"
 DESCRIPTION = """\
 Prints one row for each group of the last audit, or of the log up to --as-of. A group exists if it has records of its
-own or committed offsets; a group without members is Empty."""
+own or committed offsets; a group without members is Empty. A group in two offsets partitions has two rows, and counts
+once."""
 EXAMPLES = """\
 examples:
   kgroups groups --lake ./lake
@@ -79,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row | {"known": known} for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
-    part_of = "" if len(chosen) == len(rows) else f"{len(chosen)} of "
-    found_groups = f"{part_of}{counted(len(rows), 'group')}"
+    part_of = "" if len(chosen) == len(rows) else f"{group_count(chosen):,} of "
+    found_groups = f"{part_of}{counted(group_count(rows), 'group')}"
     if times is None:
         say(f"{found_groups} ({reader.known_as_of()})")
         return 0

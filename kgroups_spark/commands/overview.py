@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroups_spark.commands.expiring import Asked, expiring_groups, expiring_offsets
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, group_count
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.findings.finding import SEVERITIES
@@ -69,7 +69,7 @@ def _title(overview: Overview, width: int | None, style: Style) -> list[str]:
         span = f", {oldest} to {newest} UTC"
     read = f"this audit read {counted(records, 'record')}" if records else "nothing new to read"
     contents = (
-        f"__consumer_offsets: {counted(len(overview.groups), 'group')}, "
+        f"__consumer_offsets: {counted(group_count(overview.groups), 'group')}, "
         f"{counted(len(overview.expiry), 'committed offset')}{span}"
     )
     basis = (
@@ -87,7 +87,8 @@ def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
     for kind in GROUP_TYPES:
         of_kind = [counts[kind, state] for state in states]
         if any(of_kind):
-            table.add([kind, *(count or NULL for count in of_kind), sum(of_kind)])
+            total = group_count(row for row in overview.groups if row["group_type"] == kind)
+            table.add([kind, *(count or NULL for count in of_kind), total])
     return _section("Groups by type and state", table, width, style)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from kgroups_spark.counts import counted, first_of
+from kgroups_spark.counts import counted, first_of, group_count
 from kgroups_spark.escapes import printable
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import Answers
@@ -79,7 +79,7 @@ def _moved(answers: Answers) -> list[Headline]:
     ]
     if not rows:
         return []
-    groups = len({row["group_id"] for row in rows})
+    groups = group_count(rows)
     records = counted(sum(row["read_again"] for row in rows), "record")
     were, read = ("was", "reads") if groups == 1 else ("were", "read")
     text = f"{counted(groups, 'group')} {were} rewound in the last 7 days and {read} up to {records} again"
@@ -109,8 +109,8 @@ def _at_once(answers: Answers) -> list[Headline]:
     rows = [row for row in answers["if_empty"] if row["at_once"]]
     if not rows:
         return []
-    offsets = counted(sum(row["at_once"] for row in rows), "offset")
-    text = f"{offsets} of {counted(len(rows), 'group')} would be lost at once if the last member left: {_names(rows)}."
+    offsets, groups = counted(sum(row["at_once"] for row in rows), "offset"), counted(group_count(rows), "group")
+    text = f"{offsets} of {groups} would be lost at once if the last member left: {_names(rows)}."
     return [Headline(text, "if-empty", False)]
 
 

@@ -30,7 +30,7 @@ AUDIT = AuditRow(
     quarantined={},
     notes=(),
 )
-THEN = CurrentTables({(0, "a"): "Stable", (0, "b"): "Stable", (1, "b"): "Empty"}, {"group_members": 2}, expiring=1)
+THEN = CurrentTables({(0, "a"): "Stable", (0, "b"): "Stable", (1, "d"): "Empty"}, {"group_members": 2}, expiring=1)
 NOW = CurrentTables(
     {(0, "a"): "Empty", (0, "b"): "Stable", (2, "c"): "Stable"}, {"group_members": 3, "committed_offsets": 4}
 )
@@ -43,10 +43,10 @@ def lines(audit=AUDIT, now=NOW, changes=None):
 def test_a_night_is_reported_in_a_few_lines():
     assert lines(changes=Changes.between(6, THEN, NOW)) == [
         "audit 7: read 110 new records from 1 partition (12.3 kB)",
-        "  current state: 0 groups (3 members), 4 committed offsets, 0 offsets pending in 0 open transactions",
+        "  current state: 3 groups (3 members), 4 committed offsets, 0 offsets pending in 0 open transactions",
         "  0 offsets will expire at the brokers' next check (as of 2026-11-19 23:59:00 UTC, retention 7d (default), "
         "rules of Kafka 4.3)",
-        "  since audit 6: 1 group is new (c); 1 group is gone (b); states changed: 1 Stable to Empty; +1 member; "
+        "  since audit 6: 1 group is new (c); 1 group is gone (d); states changed: 1 Stable to Empty; +1 member; "
         "+4 committed offsets; -1 expiring",
         "  ledger: audit 7 finished 2026-11-20 01:00:12 UTC after 12.0 s; rows added: group_records 10, "
         "offset_commits 100",
@@ -84,6 +84,13 @@ def test_the_summary_counts_findings_and_says_where_they_are():
 
 def test_the_summary_also_says_that_nothing_changed():
     assert list(Changes.between(6, THEN, THEN).lines()) == ["since audit 6: the same groups, in the same states"]
+
+
+def test_a_group_that_is_also_in_another_offsets_partition_is_neither_new_nor_counted_again():
+    """The partition count of __consumer_offsets was raised: the name hashes to another one now."""
+    then, both = CurrentTables({(0, "a"): "Stable"}), CurrentTables({(0, "a"): "Stable", (2, "a"): "Empty"})
+    assert "current state: 1 group (" in lines(now=both)[1]
+    assert list(Changes.between(6, then, both).lines()) == ["since audit 6: the same groups, in the same states"]
 
 
 def test_many_changes_are_summed_up():

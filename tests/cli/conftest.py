@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands import describe, export_offsets, history
+from kgroups_spark.commands import describe, expiring, export_offsets, groups, history
 from tests.cli.group_questions import Said
 from tests.cli.story_reader import ArrowReader, story
 
@@ -20,7 +20,7 @@ def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """Runs a command on tables in memory (default: the story); returns exit code, stdout and stderr."""
 
     def run(line: str, reader: ArrowReader | None = None) -> Said:
-        for command in (describe, history, export_offsets):
+        for command in (describe, expiring, export_offsets, groups, history):
             monkeypatch.setattr(command, "open_lake", lambda _: reader or story())
         capsys.readouterr()
         code = main(shlex.split(line))

@@ -39,6 +39,7 @@ from tests.cli.group_questions import (
     share_group,
 )
 from tests.cli.story_reader import ArrowReader, story
+from tests.cli.written_lake import waiting
 
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
 
@@ -313,6 +314,19 @@ def test_describe_shows_a_group_in_two_offsets_partitions_as_two_tables(kgroups:
     assert first.split()[-1] == "3"
     assert "'g' in offsets partition 3, where its name belongs:" in err
     assert "'g' in offsets partition 7, where its name does not belong: clients do not find it there:" in err
+
+
+@pytest.mark.parametrize("command", ["groups", "describe --group g --group y --state", "expiring --if-empty"])
+def test_a_group_in_two_offsets_partitions_counts_once(command: str, kgroups: Any) -> None:
+    names = ("y", "g") if command != "groups" else ("y", chr(0x130), "g")
+    reader = split_group()
+    reader.tables["offset_expiry"] = waiting(reader.tables["committed_offsets"])
+    code, out, err = kgroups(command, ArrowReader(reader.tables, to_datetime(3)))
+    assert code == 0
+    of_g = [line for line in out.splitlines() if "g" in line.split()]
+    assert len(of_g) == 2
+    count = 1 if command.startswith("expiring") else len(names)
+    assert f"{count} group{'' if count == 1 else 's'} " in err
 
 
 def slot_of(row: dict[str, Any]) -> export_offsets.Slot:

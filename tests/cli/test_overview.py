@@ -87,6 +87,12 @@ def test_no_line_of_the_screen_is_wider_than_a_terminal_of_80_columns():
     assert lines[report + 1] == "      # all of it with plots, to open in a browser"
 
 
+def test_a_group_in_two_offsets_partitions_counts_once():
+    lines = screen(groups=[STABLE, STABLE | {"state": "Empty"}, EMPTY])
+    assert lines[1].startswith("__consumer_offsets: 2 groups, ")
+    assert "  consumer      1       1      1" in lines
+
+
 FINDING = {"severity": "notice", "finding": "mixed_commits", "group_id": "orders", "since": None}
 
 

@@ -308,6 +308,17 @@ def test_a_log_that_begins_after_the_audits_moment_has_only_that_day(begins_behi
     assert f"{AS_OF:%-d %b}" in found.svg
 
 
+def test_a_group_in_two_offsets_partitions_counts_once() -> None:
+    both = [group_row(state="Stable", member_count=1), group_row(offsets_partition=7)]
+    kept = [expiry_row(offsets_partition=p, expires_at=None, expires_at_if_empty=AS_OF) for p in (0, 7)]
+    reader = read(groups=both, offset_expiry=kept)
+    assert "2 offsets of 1 group would be lost at once if the last member left: g." in headlines(reader)
+    assert "1 group, 2 committed offsets" in reader.of("span")
+    sentences = " ".join(reader.of("p"))
+    for said in ("1 group when the log ended.", "2 offsets of 1 group stay only", "2 of them, of 1 group, would"):
+        assert said in sentences
+
+
 def test_urgent_facts_come_first_in_words() -> None:
     reader = read(
         groups=[group_row("a"), group_row("b"), group_row("c", group_type="consumer", state="Stable", member_count=1)],

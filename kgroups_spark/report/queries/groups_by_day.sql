@@ -34,6 +34,7 @@ unknown AS (
 versions AS (
   SELECT
     offsets_partition,
+    group_id,
     group_type,
     state,
     is_removed,
@@ -41,7 +42,7 @@ versions AS (
     lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_log_offset
   FROM group_versions
 )
-SELECT ends.day, versions.group_type, versions.state, count(*) AS group_count
+SELECT ends.day, versions.group_type, versions.state, count(DISTINCT versions.group_id) AS group_count
 FROM ends
 JOIN versions
   ON versions.offsets_partition = ends.offsets_partition

@@ -9,7 +9,7 @@ SELECT
   last_audit.cluster_id,
   last_audit.notes,
   (SELECT audit_id FROM findings_audit) AS looked_by,
-  (SELECT count(*) FROM groups) AS group_count,
+  (SELECT count(DISTINCT group_id) FROM groups) AS group_count,
   (SELECT count(*) FROM committed_offsets) AS offset_count,
   (SELECT count(*) FROM log_totals) AS partition_count,
   (SELECT CAST(sum(records_in_all) AS BIGINT) FROM log_totals) AS records,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, group_count
 from kgroups_spark.durations import format_duration
 from kgroups_spark.report.figures import Column, Plot, Section, Table
 from kgroups_spark.report.plots import BLUE, PALE_BLUE, RED, Axes, numbered_chart, svg
@@ -116,10 +116,11 @@ def if_empty_section(answers: Answers) -> Section:
     heading = "Offsets lost at once if a group empties"
     if not rows:
         return Section("if-empty", heading, ["No offset is kept only because its group has members."])
-    offsets, groups = sum(row["at_once"] for row in rows), len(at_once)
+    offsets, groups = sum(row["at_once"] for row in rows), group_count(at_once)
     kept = sum(row["offsets"] for row in rows)
     sentences = [
-        f"{counted(kept, 'offset')} of {counted(len(rows), 'group')} stay only as long as their groups do not change. "
+        f"{counted(kept, 'offset')} of {counted(group_count(rows), 'group')} stay only as long as their groups do not "
+        "change. "
         + (
             f"{offsets:,} of them, of {counted(groups, 'group')}, would be due as soon as the last member leaves: "
             "KIP-848 groups count from the commit, however old it is."

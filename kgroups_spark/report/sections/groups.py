@@ -23,12 +23,11 @@ def groups_section(answers: Answers) -> Section:
     if not answers["groups_now"] and not answers["groups_by_day"]:
         return Section("groups", "Groups", ["The log has no groups."])
     now = answers["groups_now"]
-    states = sorted({row["state"] for row in now})
+    states = sorted({row["state"] for row in now if row["state"] is not None})
     by_type: dict[str, Row] = {}
     for row in now:
-        group_type = by_type.setdefault(row["group_type"], {"group_type": row["group_type"], "total": 0})
-        group_type[row["state"]] = row["group_count"]
-        group_type["total"] += row["group_count"]
+        group_type = by_type.setdefault(row["group_type"], {"group_type": row["group_type"]})
+        group_type[row["state"] or "total"] = row["group_count"]
     crosstab = [dict.fromkeys(states) | row for row in by_type.values()]
     crosstab_columns = [
         Column("group_type", "Type"),
@@ -62,7 +61,7 @@ def groups_section(answers: Answers) -> Section:
         caption = "All groups"
         rows = answers["all_groups"]
         figures.append(table("all_groups", caption, columns, rows, query("all_groups"), budget_bytes=ALL_GROUPS_BYTES))
-    sentence = f"{counted(sum(row['group_count'] for row in now), 'group')} when the log ended."
+    sentence = f"{counted(answers['lake'][0]['group_count'], 'group')} when the log ended."
     return Section("groups", "Groups", [sentence], figures)
 
 
@@ -103,9 +102,7 @@ def migration_section(answers: Answers) -> Section:
     bars = _by_day(answers, "group_type")
     if not bars:
         return Section("migration", heading, ["There are no groups of either protocol."])
-    now: dict[str, int] = {}
-    for row in answers["groups_now"]:
-        now[row["group_type"]] = now.get(row["group_type"], 0) + row["group_count"]
+    now = {row["group_type"]: row["group_count"] for row in answers["groups_now"] if row["state"] is None}
     classic, consumer = now.get("classic", 0), now.get("consumer", 0)
     changes = answers["type_changes"]
     sentences = [f"{counted(classic, 'group')} with the classic protocol, {consumer:,} with the new one."]

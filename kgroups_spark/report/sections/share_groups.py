@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, group_count
 from kgroups_spark.report.figures import Column, Section
 from kgroups_spark.report.sections.shared import GROUP, Answers, groups_table, query_table
 
@@ -13,7 +13,7 @@ def share_groups_section(answers: Answers) -> Section:
     if not rows:
         nothing = "No share partition is known: there is none, or __share_group_state was not read."
         return Section("share-groups", heading, [nothing])
-    groups = counted(len({row["group_id"] for row in rows}), "share group")
+    groups = counted(group_count(rows), "share group")
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     waiting = (
         f"{counted(sum(lags), 'record')} of {counted(len(lags), 'partition')} are still to be processed."
