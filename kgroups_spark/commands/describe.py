@@ -11,7 +11,7 @@ from typing import Any
 from kgroups_spark.commands.describe_notes import notes_on
 from kgroups_spark.commands.describe_rows import KINDS
 from kgroups_spark.commands.describe_tables import table_columns
-from kgroups_spark.commands.moments import known_times
+from kgroups_spark.commands.moments import times_as_of
 from kgroups_spark.counts import counted
 from kgroups_spark.reading.group_description import Description, What, describe_groups
 from kgroups_spark.reading.group_options import add_group_options, asked_groups
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader.require_audit()
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     what = _what(arguments)
-    times = None if as_of is None else known_times(reader)
+    times = None if as_of is None else times_as_of(reader, as_of)
     known = None if times is None or as_of is None else times.known(as_of)
     is_table = arguments.format == "table"
     descriptions = Counted(describe_groups(reader, groups, as_of, what, times_as_text=not is_table))
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
     else:
         unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
-        say_lines([*(f"{when}{unknown}" for when in times.closing(as_of)), *times.notes(as_of)])
+        say_lines([f"{times.closing(as_of)}{unknown}", *times.notes(as_of)])
     return 0
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kgroups_spark.commands.moments import known_times
+from kgroups_spark.commands.moments import times_as_of
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import printable, shell_option, shell_word
@@ -230,10 +230,10 @@ def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
     reset to offsets of another time is not a reset to that moment."""
     if as_of is None:
         return []
-    times = known_times(reader)
-    why = times.outside(as_of)
-    if why is not None:
-        raise KgroupsError(f"nothing is exported: {why}")
+    times = times_as_of(reader, as_of)
+    later = times.later(as_of)
+    if later is not None:
+        raise KgroupsError(f"nothing is exported: {later}")
     return times.notes(as_of)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 from typing import Any
 
-from kgroups_spark.commands.moments import known_times
+from kgroups_spark.commands.moments import times_as_of
 from kgroups_spark.counts import counted, group_count
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Rows
@@ -74,27 +75,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     reader.require_audit()
-    found = reader.rows("groups") if arguments.as_of is None else _groups_as_of(reader, arguments.as_of)
-    times = None if arguments.as_of is None else known_times(reader)
-    known = None if times is None else times.known(to_datetime(arguments.as_of))
+    as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
+    times = None if as_of is None else times_as_of(reader, as_of)
+    known = None if times is None or as_of is None else times.known(as_of)
+    found = reader.rows("groups") if as_of is None else _groups_as_of(reader, as_of)
     rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row | {"known": known} for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
     part_of = "" if len(chosen) == len(rows) else f"{group_count(chosen):,} of "
     found_groups = f"{part_of}{counted(group_count(rows), 'group')}"
-    if times is None:
+    if times is None or as_of is None:
         say(f"{found_groups} ({reader.known_as_of()})")
-        return 0
-    moment = to_datetime(arguments.as_of)
-    say_lines([f"{found_groups} ({when})" for when in times.closing(moment)])
-    say_lines(times.notes(moment))
+    else:
+        say_lines([f"{found_groups} ({times.closing(as_of)})", *times.notes(as_of)])
     return 0
 
 
-def _groups_as_of(reader: LakeReader, as_of_ms: int) -> Rows:
+def _groups_as_of(reader: LakeReader, as_of: datetime) -> Rows:
     """The groups as of a moment. Raises SqlError if `kgroups maintain --keep` has reduced the history needed."""
     names = ", ".join(column.name for column in COLUMNS if column.name in TABLES["group_versions"].columns.names)
-    return reader.sql(f"SELECT {names} FROM groups_as_of(:moment)", moment=to_datetime(as_of_ms))
+    return reader.sql(f"SELECT {names} FROM groups_as_of(:moment)", moment=as_of)
 
 
 def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgroups_spark.commands.describe_rows import assignment_text, tasks_text
-from kgroups_spark.commands.moments import reduced_history
+from kgroups_spark.commands.moments import reduced_history, times_as_of
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
@@ -130,6 +130,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--since is later than --until")
     reader = open_lake(arguments)
     reader.require_audit()
+    if arguments.until is not None:
+        times_as_of(reader, to_datetime(arguments.until))
     require_known(reader, groups or ())
     require_known_topics(reader, arguments.topic, groups)
     chosen = _chosen(arguments, groups)

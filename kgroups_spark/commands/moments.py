@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.reading.group_options import Condition
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.times import format_time_for_people
@@ -27,13 +28,8 @@ class KnownTimes:
     incomplete_to: datetime | None
     ends: datetime | None
 
-    def outside(self, moment: datetime) -> str | None:
-        """The reason why nothing is known about the moment; None: history covers it."""
-        if self.begins is not None and moment < self.begins:
-            return (
-                f"{_shown(moment)} is before the history of this lake, which begins at {_shown(self.begins)}: the "
-                "state at that time is unknown"
-            )
+    def later(self, moment: datetime) -> str | None:
+        """A note on a moment after the history; None: it is not."""
         if self.ends is not None and moment > self.ends:
             return (
                 f"{_shown(moment)} is after the history of this lake, which ends at {_shown(self.ends)}: later states "
@@ -42,24 +38,22 @@ class KnownTimes:
         return None
 
     def known(self, moment: datetime) -> str:
-        """How well history covers the moment, in the words of the function known_as_of."""
-        if self.outside(moment) is not None:
-            return "before" if self.begins is not None and moment < self.begins else "after"
+        """How well history covers the moment, in the words of the function known_as_of; the history has begun."""
+        if self.later(moment) is not None:
+            return "after"
         if self.reduced_to is not None and moment < self.reduced_to:
             return "reduced"
         return "complete" if self.incomplete_to is None or moment >= self.incomplete_to else "incomplete"
 
-    def closing(self, moment: datetime) -> list[str]:
-        """The part of the log that counted; empty if none did."""
-        if self.begins is not None and moment < self.begins:
-            return []
-        return [f"the log up to {_shown(moment if self.ends is None else min(moment, self.ends))}"]
+    def closing(self, moment: datetime) -> str:
+        """The part of the log that counted."""
+        return f"the log up to {_shown(moment if self.ends is None else min(moment, self.ends))}"
 
     def notes(self, moment: datetime) -> list[str]:
         """Notes for people on an answer as of the moment."""
-        why = self.outside(moment)
-        if why is not None:
-            return [why]
+        later = self.later(moment)
+        if later is not None:
+            return [later]
         if self.incomplete_to is not None and moment < self.incomplete_to:
             return [
                 f"offsets are missing in the log up to {_shown(self.incomplete_to)} (compacted before it was read, or "
@@ -111,6 +105,17 @@ def known_times(reader: LakeReader) -> KnownTimes:
     """The times of the lake as its last finished audit left it."""
     [row] = reader.sql("SELECT begins, reduced_to, incomplete_to, ends FROM known_history")
     return KnownTimes(**row)
+
+
+def times_as_of(reader: LakeReader, moment: datetime) -> KnownTimes:
+    """The same, for an answer as of the moment. Raises KgroupsError if the history begins later."""
+    times = known_times(reader)
+    if times.begins is not None and moment < times.begins:
+        raise KgroupsError(
+            f"{_shown(moment)} is before the history of this lake, which begins at {_shown(times.begins)}: nothing is "
+            "known about that time"
+        )
+    return times
 
 
 def _shown(moment: datetime) -> str:

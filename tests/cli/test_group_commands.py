@@ -222,9 +222,9 @@ def test_an_unknown_group_suggests_the_nearest_names(kgroups: Any) -> None:
         code, out, err = kgroups(f"{command} --group invoice-exports")
         assert (code, out) == (1, "")
         assert "did you mean invoice-export" in err
-    code, _, err = kgroups("describe --group loyalty-points --as-of 2026-10-01")
+    code, _, err = kgroups("describe --group loyalty-points --as-of 2026-10-26T06:36")
     assert code == 0
-    assert "does not exist as of 2026-10-01 00:00:00 UTC (Dead) and is nowhere in the log read up to then" in err
+    assert "does not exist as of 2026-10-26 06:36:00 UTC (Dead) and is nowhere in the log read up to then" in err
 
 
 def test_missing_or_contradictory_options_are_bad_usage(kgroups: Any) -> None:
