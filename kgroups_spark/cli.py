@@ -172,6 +172,7 @@ def command_line(script: str | None = None, commands: Sequence[ModuleType] = COM
     parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
+    subparsers.type = str  # all words of the command, which its own parser reads
     for command in commands:
         subparser = subparsers.add_parser(
             command.NAME,

@@ -40,12 +40,14 @@ GROUP_STATES = (
 
 
 class OptionParser(argparse.ArgumentParser):
-    """argparse that raises UsageError, knows no abbreviated options, and names the nearest command."""
+    """argparse that raises UsageError, knows no abbreviated options, names the nearest command, and takes no empty
+    path."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("formatter_class", HelpFormatter)
         kwargs.setdefault("allow_abbrev", False)  # an abbreviation may become ambiguous with the next new option
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.register("type", None, path_value)
         # argparse takes -1 for a value and -1h for an option, after which it misses the value.
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")
 
@@ -93,6 +95,14 @@ def text_value(text: str) -> str:
     """A name or a query. Python has bytes of a command line that are no UTF-8 as characters that no engine takes."""
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise ValueError(f"{text!r} is not UTF-8 text")
+    return text
+
+
+@option_value
+def path_value(text: str) -> str:
+    """A path, an address or a title: the text of an option that has no other reader."""
+    if not text.strip():
+        raise ValueError("the value is empty")
     return text
 
 
