@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -75,6 +76,9 @@ class KafkaSegmentsDataSource(DataSource):
         if schema != RECORDS:
             raise BadOption("kafka-segments has a schema of its own: leave .schema(...) out and select what you need")
         return KafkaSegmentsReader(parse_options(self.options))
+
+    def streamReader(self, schema: StructType) -> Any:
+        raise BadOption("kafka-segments reads the files that there are: spark.read, not spark.readStream")
 
 
 class KafkaSegmentsReader(DataSourceReader):

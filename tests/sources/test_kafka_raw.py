@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSource
 
 from kgroups_spark.cluster.answers import PartitionMetadata, TopicMetadata
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
@@ -196,9 +197,10 @@ def test_a_topic_that_is_named_twice_is_read_once(cluster: FakeCluster) -> None:
     assert offsets(subscribe="t, t") == offsets()
 
 
-def test_streams_are_refused() -> None:
-    with pytest.raises(BadOption, match=r"spark\.read, not spark\.readStream"):
-        KafkaRawDataSource(SERVERS).streamReader(RECORDS)
+@pytest.mark.parametrize("source", [KafkaRawDataSource(SERVERS), KafkaSegmentsDataSource({"path": "x"})])
+def test_streams_are_refused(source: DataSource) -> None:
+    with pytest.raises(BadOption, match=rf"{source.name()} .*: spark\.read, not spark\.readStream"):
+        source.streamReader(RECORDS)
 
 
 def test_an_unknown_topic_suggests_the_nearest_name(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
