@@ -231,6 +231,24 @@ def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:
     assert reader.of("h1") == ["/srv/lake"]
 
 
+def test_the_log_begins_with_its_first_record_and_not_with_the_hour_of_it() -> None:
+    first = AS_OF - timedelta(days=3, minutes=5)
+    hour = first.replace(minute=0)
+    reader = read(
+        audits=[audit_row([partition_read(records=2)], newest_log_timestamp=AS_OF)],
+        offset_commits=[
+            {"offsets_partition": 0, "log_offset": n, "group_id": "g", "log_timestamp": at}
+            for n, at in enumerate([first, AS_OF])
+        ],
+        group_traffic=[
+            {"offsets_partition": 0, "group_id": "g", "hour": hour, "commits": 1, "transactional_commits": 0}
+            | {"tombstones": 0, "other_records": 0, "bytes": 9}
+        ],
+    )
+    assert f"log from {first:%Y-%m-%d %H:%M} to {AS_OF:%Y-%m-%d %H:%M} UTC, 2 records" in reader.of("span")
+    assert any(f"{first:%-d %b} (from {first:%H:%M} UTC)" in text for text in reader.of("p"))
+
+
 def test_the_title_is_the_cluster_where_it_is_known() -> None:
     lake = tables(audits=[audit_row(cluster_id="kQ3X_-7bTfG")])
     assert Reader(page_of(lake, "/srv/lake")).of("h1") == ["Kafka cluster kQ3X_-7bTfG"]
@@ -301,7 +319,7 @@ def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_rea
 
 @pytest.mark.parametrize("begins_behind", [timedelta(hours=1), timedelta(days=3)])
 def test_a_log_that_begins_after_the_audits_moment_has_only_that_day(begins_behind: timedelta) -> None:
-    lake = {"as_of": AS_OF, "oldest_hour": AS_OF + begins_behind}
+    lake = {"as_of": AS_OF, "traffic_begins": AS_OF + begins_behind}
     series = [("moved", "#123456")]
     bars = [{"day": day_of(AS_OF + begins_behind), "series": "moved", "value": 1}]
     found = last_days_plot({"lake": [lake]}, "moves", "Moves", bars, series, "events_by_day", "offset")
@@ -445,13 +463,17 @@ def test_rebalances_are_counted_by_day_and_the_slowest_members_are_named() -> No
         member | {"log_offset": 2, "log_timestamp": moments[1], "member_epoch": 1, "member_state": "STABLE"},
     ]
     traffic = filled("group_traffic", {"group_id": "g", "hour": AS_OF - 9 * DAY})
-    record = {"offsets_partition": 0, "group_id": "g", "log_offset": 1, "log_timestamp": moments[0], "record_type": 3}
+    record = {"offsets_partition": 0, "group_id": "g", "record_type": 3}
+    times = [AS_OF - 9 * DAY, moments[0]]
     page = page_of(
         tables(
             groups=[group_row("g", group_type="consumer")],
             group_versions=[filled("group_versions", row) for row in versions],
             group_member_versions=[filled("group_member_versions", row) for row in members],
-            group_records=[filled("group_records", record)],
+            group_records=[
+                filled("group_records", record | {"log_offset": offset, "log_timestamp": at})
+                for offset, at in enumerate(times)
+            ],
             group_traffic=[traffic],
         )
     )

@@ -13,6 +13,8 @@ SELECT
   (SELECT count(*) FROM committed_offsets) AS offset_count,
   (SELECT count(*) FROM log_totals) AS partition_count,
   (SELECT CAST(sum(records_in_all) AS BIGINT) FROM log_totals) AS records,
-  (SELECT min(hour) FROM group_traffic) AS oldest_hour,
+  known_history.begins,
+  greatest((SELECT min(hour) FROM group_traffic), known_history.begins) AS traffic_begins,
   (SELECT count(*) FROM known_state_history WHERE log = '__transaction_state') > 0 AS has_transaction_state
 FROM last_audit
+CROSS JOIN known_history

@@ -49,10 +49,10 @@ def last_days_plot(
     """The days up to that of the audit, from the log's first on. The log may begin after that day (--as-of)."""
     lake = answers["lake"][0]
     last = day_of(lake["as_of"])
-    first = min(last, max(last - timedelta(days=DAYS), day_of(lake["oldest_hour"] or last)))
+    first = min(last, max(last - timedelta(days=DAYS), day_of(lake["traffic_begins"] or last)))
     partial = {last: f"until {lake['as_of']:%H:%M} UTC"}
-    if not caption.endswith(AS_EACH_DAY_ENDED) and lake["oldest_hour"] not in (None, first) and first not in partial:
-        partial[first] = f"from {lake['oldest_hour']:%H:%M} UTC"
+    if not caption.endswith(AS_EACH_DAY_ENDED) and lake["traffic_begins"] not in (None, first) and first not in partial:
+        partial[first] = f"from {lake['traffic_begins']:%H:%M} UTC"
     chart = days_chart(rows, series, Axes(DAY, f"{noun}s", noun), first, (last - first).days + 1, partial)
     return Plot(name, caption, svg(chart), legend_of(rows, series), query(asked), _partial_note(partial))
 
