@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from kgroups_spark import session
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava
+from kgroups_spark.reading.spark import SET_UP_BY, start_spark
 from kgroups_spark.storage.arrow_memory import CHOSEN_BY
 
 
@@ -84,6 +86,20 @@ def test_under_spark_submit_only_necessary_settings_are_set(monkeypatch):
     monkeypatch.setattr(session, "_with_session_settings", lambda spark, extra: spark)
     session.spark_session("job")
     assert started == [session.NEEDED]
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_command_leaves_no_empty_warehouse_in_the_current_folder(monkeypatch, configured):
+    """Spark makes the folder as soon as a view or function is made, and fails where it cannot."""
+    started = []
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, *, s3: started.append(settings))
+    for name in SET_UP_BY:
+        monkeypatch.delenv(name, raising=False)
+    if configured:
+        monkeypatch.setenv("SPARK_CONF_DIR", "conf")  # the user's own warehouse stays
+    start_spark("report")
+    assert started == [{} if configured else {"spark.sql.warehouse.dir": tempfile.gettempdir()}]
 
 
 def test_delta_is_downloaded_once_into_a_folder_of_our_own(monkeypatch, tmp_path):

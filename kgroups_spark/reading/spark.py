@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,14 @@ def start_spark(command: str, lake: str = "") -> SparkSession:
     from kgroups_spark.session import spark_session
     from kgroups_spark.storage.s3 import is_s3
 
+    settings = {}
     if SparkSession.getActiveSession() is None:
         if not may_have_catalog():  # nor file systems of its own
             require_file_system(lake)
+            # Spark makes the folder of the catalog's tables, of which there are none, in the current one otherwise.
+            settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
         say("starting Spark ...")
-    return spark_session(f"kgroups {command}", s3=is_s3(lake))
+    return spark_session(f"kgroups {command}", settings, s3=is_s3(lake))
 
 
 # Environment variables by which a user configures Spark, perhaps with a catalog.
