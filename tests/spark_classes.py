@@ -51,35 +51,35 @@ def _jars() -> Iterator[Path]:
 
 
 def _write(archive: Path) -> None:
-    for older in archive.parent.glob("spark-classes-*.jsa"):
+    part = archive.with_suffix(".part")  # a killed run leaves at most this file
+    for older in archive.parent.glob("spark-classes-*.*"):
         older.unlink()
-    with TemporaryDirectory(dir=archive.parent) as folder:
-        whole = Path(folder) / archive.name
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, str(whole)],
-            cwd=ROOT,
-            # A JVM that reads an archive cannot write one.
-            env={name: value for name, value in os.environ.items() if name != JVM_OPTIONS},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if done.returncode or not whole.is_file():
-            raise RuntimeError(f"no archive of Spark's classes was written: {done.stdout[-3000:]}")
-        whole.rename(archive)
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, str(part)],
+        cwd=ROOT,
+        # A JVM that reads an archive cannot write one.
+        env={name: value for name, value in os.environ.items() if name != JVM_OPTIONS},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode or not part.is_file():
+        raise RuntimeError(f"no archive of Spark's classes was written: {done.stdout[-3000:]}")
+    part.rename(archive)
 
 
 def main(archive: str) -> None:
     """Writes the classes that a JVM has loaded after a write, a change and a query."""
-    settings = {
-        **FOR_SMALL_LAKES,
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:ArchiveClassesAtExit={archive}",
-    }
-    spark = spark_session("classes", settings)
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
     with TemporaryDirectory() as folder:
+        settings = {
+            **FOR_SMALL_LAKES,
+            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:ArchiveClassesAtExit={archive}",
+            "spark.sql.warehouse.dir": folder,
+        }
+        spark = spark_session("classes", settings)
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
         spark.range(3).mapInArrow(lambda batches: batches, "id long").write.format("delta").save(folder)
         spark.sql(f"DELETE FROM delta.`{folder}` WHERE id = 1")
         spark.sql(f"SELECT id, count(*) FROM delta.`{folder}` GROUP BY id").collect()
