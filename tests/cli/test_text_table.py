@@ -41,6 +41,13 @@ def test_empty_columns_are_dropped_first():
     ]
 
 
+def test_a_column_of_empty_texts_is_empty():
+    """Metadata that no commit has is an empty text, not null."""
+    made = table(["OFFSET", "METADATA", "HOST"], [10, "", "/10.11.37.167"], [11, "", "/10.11.37.167"])
+    assert made.lines(24)[0].split() == ["OFFSET", "HOST"]
+    assert "METADATA" in made.lines()[0]
+
+
 def test_a_column_of_a_group_called_dash_stays():
     assert table(["GROUP", "N"], ["-", NULL]).lines(5) == ["GROUP", "-"]
 
