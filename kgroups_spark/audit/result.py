@@ -276,7 +276,7 @@ def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:
     """`count`: the number of the topic's partitions; None: unknown."""
     of = counted(len(missing), "partition") if count is None else f"{len(missing)} of {count} offsets partitions"
     verb = "was" if count is None and len(missing) == 1 else "were"
-    return f"{of} {verb} not given: {number_ranges(missing)}"
+    return f"{of} {verb} not given: {number_ranges(missing)}; rows stay as they were last read"
 
 
 def _rebuilt(work: AuditWork) -> list[str]:
