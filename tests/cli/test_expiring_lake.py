@@ -100,7 +100,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", some_of(9, *OPTIONS), ids=" ".join)
+@pytest.mark.parametrize("options", some_of(4, *OPTIONS), ids=" ".join)
 def test_the_engine_chooses_the_rows_that_the_rules_choose(
     options: list[str], current: dict[str, list[Row]], location: str, loaded: list[int], capsys
 ) -> None:

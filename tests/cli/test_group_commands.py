@@ -185,7 +185,7 @@ def removals() -> dict[tuple[str, int], list[dict[str, Any]]]:
     return {key: events for key, events in found.items() if any("before" not in event for event in events)}
 
 
-@pytest.mark.parametrize("removal", some_of(5, *removals()))
+@pytest.mark.parametrize("removal", some_of(2, *removals()))
 def test_a_removed_group_is_dead_with_a_cause_and_its_offsets_can_be_exported(
     kgroups: Any, removal: tuple[str, int]
 ) -> None:

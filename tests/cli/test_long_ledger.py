@@ -88,7 +88,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("words", some_of(8, *COMMANDS), ids=" ".join)
+@pytest.mark.parametrize("words", some_of(4, *COMMANDS), ids=" ".join)
 def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], location: Path, capsys) -> None:
     command, *options = (group_of(tables_of(RECORDING)) if word == "G" else word for word in words)
     assert main([command, "--lake", str(location), "--engine", "duckdb", *options]) == 0

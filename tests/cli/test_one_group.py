@@ -14,6 +14,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import some_of
 from tests.cli.written_lake import add, ledger, write_lake
 from tests.views.recorded import tables_of
 
@@ -64,7 +65,7 @@ QUERIES = (
 )
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", some_of(3, *QUERIES))
 def test_files_of_other_groups_are_not_read(location: str, query: str) -> None:
     rows = opened(location).sql(query, g=group_in_the_middle())
     assert {row["group_id"] for row in rows} == {group_in_the_middle()}

@@ -291,7 +291,7 @@ def test_logs_of_real_brokers_give_the_same_rows_in_blocks_and_one_by_one(corpus
 def test_generated_logs_give_the_same_rows_in_nights_in_blocks_and_one_by_one(version: str, chosen: Chosen) -> None:
     how, rng = how_of(version), np.random.default_rng(7)
     retention_ms = expiry_rules(version).default_retention_ms
-    for log in chosen.some(logs(version), 2):
+    for log in chosen.some(logs(version), 1):
         files = logs(version)[log]
         cuts = random_cuts(files, rng, 2, 2)
         with blocks_of(20_000):

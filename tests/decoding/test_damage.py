@@ -12,7 +12,7 @@ import pytest
 
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from tests.chosen import Chosen, one_of, some_of
+from tests.chosen import Chosen, one_of
 from tests.logs.log_files import Files, read_zip, segments_of
 from tests.nights.decoded import decode
 from tests.nights.nights_here import Audited, How, audit
@@ -26,7 +26,7 @@ SEEDS = range(6)
 # Offsets and leader epochs of a batch are outside its checksum: damage there may pass for another offset.
 COVERED_FROM = 16
 
-each_log = pytest.mark.parametrize("corpus", some_of(2, *LOGS))
+each_log = pytest.mark.parametrize("corpus", one_of(*LOGS))
 each_seed = pytest.mark.parametrize("seed", one_of(*SEEDS))
 
 

@@ -15,7 +15,7 @@ from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages import group_records, known_keys
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import Chosen, some_of
+from tests.chosen import Chosen, one_of, some_of
 from tests.logs.cleaner import GrowingLog
 from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log, offset_commit
@@ -70,12 +70,12 @@ def hostile_log(seed: int) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("seed", some_of(6, *range(60)))
+@pytest.mark.parametrize("seed", some_of(2, *range(60)))
 def test_keys_hold_for_hostile_logs(seed: int) -> None:
     require_keys(audit(one_file(hostile_log(seed)), How("4.3", chunk_bytes=(None, 1000)[seed % 2])))
 
 
-@pytest.mark.parametrize("seed", some_of(3, *range(20)))
+@pytest.mark.parametrize("seed", one_of(*range(20)))
 def test_keys_hold_for_damaged_logs(seed: int) -> None:
     rng = random.Random(seed)
     require_keys(audit(damaged(damaged(dense_log(seed), rng), rng), How(rng.choice(["4.3", "3.9"]))))

@@ -76,7 +76,7 @@ TRUE_OF_RECORDINGS = {
 }
 
 
-@pytest.mark.parametrize("corpus", some_of(6, *sorted(ANSWERS)))
+@pytest.mark.parametrize("corpus", some_of(3, *sorted(ANSWERS)))
 def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: str) -> None:
     answers = ANSWERS[corpus]
     version = tuple(map(int, answers["release"].split(".")))

@@ -30,7 +30,7 @@ def answers_in(corpora: Path) -> dict[str, Json]:
 
 ANSWERS, ANSWERS_44 = answers_in(CORPORA), answers_in(CORPORA_44)
 ALL = ANSWERS | ANSWERS_44
-some_corpora = pytest.mark.parametrize("corpus", some_of(6, *sorted(ANSWERS)))
+some_corpora = pytest.mark.parametrize("corpus", some_of(3, *sorted(ANSWERS)))
 
 
 def files_of(corpus: str) -> Files:

@@ -123,7 +123,7 @@ def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
     return found
 
 
-some_logs = pytest.mark.parametrize("log", some_of(5, *LOGS))
+some_logs = pytest.mark.parametrize("log", some_of(2, *LOGS))
 
 
 @some_logs
