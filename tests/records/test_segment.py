@@ -11,7 +11,7 @@ from kgroups_spark.records.columns import BatchColumns, RecordColumns
 from kgroups_spark.records.segment import read_segment, scan_batches
 from tests.records.build import batch, message, record
 from tests.records.rows import read_all
-from tests.slow_records import read_log
+from tests.slow_records import SlowRecord, read_log
 
 SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
 PATHS = sorted(SEGMENTS.rglob("*.log"))
@@ -54,10 +54,12 @@ def test_reading_stops_before_the_batch_that_ends_above_the_end_asked_for(path: 
     """The position counts the bytes that were read: a ledger had none for a partition below its high watermark."""
     data = path.read_bytes()
     batches = scan_batches(io.BytesIO(data))
-    for position, last_offset in zip(batches.position.tolist(), batches.last_offset.tolist(), strict=True):
-        rows, _, reader = read_all(data, end_offset=last_offset, chunk_bytes=chunk_bytes)
-        assert rows == read_log(data[:position])
+    before: list[SlowRecord] = []
+    for position, size, last_offset in zip(batches.position, batches.size, batches.last_offset, strict=True):
+        rows, _, reader = read_all(data, end_offset=int(last_offset), chunk_bytes=chunk_bytes)
+        assert rows == before
         assert (reader.stopped, reader.position) == ("end offset", position)
+        before += read_log(data[position : position + size])
 
 
 @LOGS
