@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    import hypothesis
 
 Case = TypeVar("Case")
 # Nights by Spark's writer cost ten times those by parts: one of them is part of `make test` (audit/test_run.py).
@@ -47,6 +49,8 @@ SOAK_TIMES = 20
 
 def examples(count: int, **settings: Any) -> hypothesis.settings:
     """Settings for `count` examples of a law, at any speed; in a soak SOAK_TIMES as many."""
+    import hypothesis  # a tenth of a second for a process that only distributes tests
+
     return hypothesis.settings(max_examples=count * (SOAK_TIMES if Laws.in_a_soak else 1), deadline=None, **settings)
 
 

@@ -7,18 +7,20 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark import attempts
-from kgroups_spark.session import spark_session
 from tests import one_session
 from tests.chosen import VARIABLE, Chosen, Laws, is_its_turn, seed
-from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
 from tests.spark_classes import with_shared_classes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.protocol.local_spark import LocalSpark
 
 # Files that take minutes, the longest first: a free process takes the next file, and a long file that starts last makes
 # the other processes wait. All other files come later.
@@ -152,6 +154,9 @@ def chosen(request: pytest.FixtureRequest) -> Chosen:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with Delta; its warehouse is a temporary folder."""
+    # Here, because the process that distributes the tests needs none of it, and the others wait for that process.
+    from kgroups_spark.session import spark_session
+
     warehouse: Path = tmp_path_factory.mktemp("warehouse")
     session = spark_session(
         "tests",
@@ -176,6 +181,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def local() -> Iterator[LocalSpark]:
     """The part of a session that an audit with the `parts` writer needs, in this process: a night takes a second. The
     lakes equal those of Spark and Delta."""
+    from tests.protocol.local_spark import LocalSpark, without_a_jvm
+
     with without_a_jvm():
         yield LocalSpark()
 
