@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgroups_spark import attempts
+from kgroups_spark.entry import leave_pandas_out
 from tests import one_session
 from tests.chosen import VARIABLE, Chosen, Laws, is_its_turn, seed
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
@@ -65,6 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Laws.in_a_soak = "soak" in config.option.markexpr
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    if "not spark" in config.option.markexpr:
+        leave_pandas_out()
 
 
 def pytest_report_header() -> str:
