@@ -47,7 +47,7 @@ def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen
         ahead, without = views(seed, time), views(seed, NONE)
         moments = [row["at"] for row in rows_of(ahead, "SELECT DISTINCT log_timestamp AS at FROM offset_commits")]
         moments = [at for at in moments if at is not None and at < STARTED]
-        for at in random.Random(seed).sample(moments, 2):
+        for at in random.Random(seed).sample(moments, 1):
             for state in STATES:
                 call = f"{state}_as_of(TIMESTAMPTZ '{at:%Y-%m-%d %H:%M:%S.%f}Z')"
                 assert said(ahead, call) == said(without, call), (seed, call)
