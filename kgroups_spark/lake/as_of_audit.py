@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED
 from kgroups_spark.lake.ledger_rows import newest_rows
+from kgroups_spark.lake.lost_versions import lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -42,19 +44,30 @@ class LakeAsOfAudit:
         return cls(lake, pc.max(ends).as_py() or 0, version)
 
     @cached_property
+    def _reported(self) -> dict[str, Any]:
+        """The audit's row of the ledger: the rows that it added, and those of history that it left out."""
+        conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
+        columns = [COLUMN, "rows_added"]
+        found = self.lake.rows("audits", self.ledger_version, columns=columns, conditions=conditions)
+        return next(iter(found.to_pylist(maps_as_pydicts="strict")), dict.fromkeys(columns))
+
+    @property
     def replaced(self) -> Replaced:
         """The rows of history that the audit left out."""
-        conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
-        reported = self.lake.rows("audits", self.ledger_version, columns=[COLUMN], conditions=conditions)[COLUMN]
-        return Replaced.of(reported[0].as_py() if len(reported) else None)
+        return Replaced.of(self._reported[COLUMN])
 
     def version(self, name: str) -> int | None:
-        """The table's version; None: the newest, or the lake's layout does not have the table."""
+        """The table's version; None: the newest, or the lake's layout does not have the table. Raises KgroupsError for
+        a table whose log has lost the audit's rows."""
         if name == "audits":
             return self.ledger_version
         if not self.lake.has(name):
             return None
         log = self.lake.table(name)
+        added = {name: (self._reported["rows_added"] or {}).get(name, 0)}
+        newest = {name: max(log.last_transaction(app_id) or 0 for app_id in APP_IDS)}
+        if lost_versions(added, self.audit_id, newest, lambda _: not log.files()):
+            raise version_lost(self.lake.location, name)
         return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)
 
     def read(self, name: str) -> DataFrame:
