@@ -108,9 +108,10 @@ def known_times(reader: LakeReader) -> KnownTimes:
 
 
 def times_as_of(reader: LakeReader, moment: datetime) -> KnownTimes:
-    """The same, for an answer as of the moment. Raises KgroupsError if the history begins later."""
+    """The same, for an answer as of the moment. Raises KgroupsError if the history begins later. (Where it has been
+    reduced, its oldest record is not its beginning, and the functions fail with the reason.)"""
     times = known_times(reader)
-    if times.begins is not None and moment < times.begins:
+    if times.reduced_to is None and times.begins is not None and moment < times.begins:
         raise KgroupsError(
             f"{_shown(moment)} is before the history of this lake, which begins at {_shown(times.begins)}: nothing is "
             "known about that time"

@@ -6,9 +6,9 @@
 -- DuckDB replaces an argument's name by its text, so none of our names there may be one that a caller uses.
 SELECT
   CASE
+    WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_reduced_to THEN 'reduced'
     WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'
     WHEN CAST(ts AS TIMESTAMPTZ) > kgroups_ends THEN 'after'
-    WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_reduced_to THEN 'reduced'
     WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_incomplete_to THEN 'incomplete'
     ELSE 'complete'
   END

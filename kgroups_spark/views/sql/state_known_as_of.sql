@@ -10,9 +10,9 @@ FROM (
   SELECT
     kgroups_log,
     CASE
+      WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_reduced_to THEN 'reduced'
       WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'
       WHEN CAST(ts AS TIMESTAMPTZ) > kgroups_ends THEN 'after'
-      WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_reduced_to THEN 'reduced'
       WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_incomplete_to THEN 'incomplete'
       ELSE 'complete'
     END AS kgroups_known
