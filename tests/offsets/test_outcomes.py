@@ -28,7 +28,7 @@ def test_a_commit_has_the_outcome_of_its_producers_next_marker_in_the_range(
     chunk_bytes: int | None, chosen: Chosen
 ) -> None:
     known = 0
-    for seed in chosen.some(range(20), 1):
+    for seed in chosen.some(range(20), 3):
         audited = audit(dense_log(seed, 60), How(chunk_bytes=chunk_bytes))
         reported = {row["log_offset"]: (row["outcome"], row["marker_offset"]) for row in audited.rows("offset_commits")}
         assert reported == ends(audited), seed

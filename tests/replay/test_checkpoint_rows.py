@@ -60,7 +60,7 @@ def columns(state: ShardState) -> dict[str, list[dict[str, object]]]:
 @pytest.mark.parametrize("version", RELEASES)
 def test_columns_save_and_load_the_same_rows_as_objects(version: str, chosen: Chosen) -> None:
     kinds = set()
-    for seed in chosen.some(range(40), 3):
+    for seed in chosen.some(range(40), 6):
         shard = shard_after(seed, version)
         rows = list(shard.save())
         assert without_order(entries(saved(state_of(shard)).to_pylist())) == without_order(rows), seed
