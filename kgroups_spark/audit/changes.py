@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow.compute as pc
 
@@ -28,7 +29,7 @@ class CurrentTables:
     rows: Mapping[str, int] = field(default_factory=dict)
     expiring: int = 0
 
-    @property
+    @cached_property
     def names(self) -> set[str]:
         """The names of the groups; one may be in two offsets partitions."""
         return {group_id for _, group_id in self.states}

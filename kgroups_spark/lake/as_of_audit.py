@@ -51,7 +51,7 @@ class LakeAsOfAudit:
         found = self.lake.rows("audits", self.ledger_version, columns=columns, conditions=conditions)
         return next(iter(found.to_pylist(maps_as_pydicts="strict")), dict.fromkeys(columns))
 
-    @property
+    @cached_property
     def replaced(self) -> Replaced:
         """The rows of history that the audit left out."""
         return Replaced.of(self._reported[COLUMN])
