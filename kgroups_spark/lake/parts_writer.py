@@ -8,7 +8,6 @@ Everything here is plain pyarrow: it runs in tasks, without a session.
 
 from __future__ import annotations
 
-import itertools
 import json
 import posixpath
 import uuid
@@ -80,14 +79,13 @@ class PartWriter:
     ) -> Part | None:
         """The same for batches of one schema: one part, with one batch in memory at a time. `footer`: extra key-value
         metadata of the file."""
-        tables = (_as_table(batch) for batch in batches if batch.num_rows)
-        first = next(tables, None)
-        if first is None:
-            return None
-        part = self.open(first.schema)
-        for table in itertools.chain([first], tables):
-            part.write(table)
-        return part.close(footer)
+        part = None
+        for batch in batches:
+            if batch.num_rows:
+                table = _as_table(batch)
+                part = part or self.open(table.schema)
+                part.write(table)
+        return None if part is None else part.close(footer)
 
     def open(self, schema: pa.Schema) -> OpenPart:
         """A part without rows, for rows of this schema. Raises as `write` does."""

@@ -118,6 +118,7 @@ class PartCollector:
             return
         kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
         self._parts[kind] = growing = self._parts.get(kind, Growing()).plus(table)
+        # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
         if growing.size_bytes >= BYTES_TO_SORT if self._order_of(name) else 2 * growing.rows >= ROWS_PER_GROUP:
             part = self._written(name, growing)
             self._parts[kind] = Growing(part=part, written=part.records)
