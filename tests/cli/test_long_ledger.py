@@ -77,7 +77,7 @@ COMMANDS = (
     ("describe", "--all-groups", "--state"),
     ("history", "--group", "G"),
     ("export-offsets", "--all-groups"),
-    ("groups", "--as-of", "2026-11-01"),
+    ("groups", "--as-of", "2026-11-21"),
     ("sql", "SELECT * FROM last_audit"),
     ("sql", "SELECT offsets_partition_count()"),
     ("sql", "SELECT count(*) FROM lag"),

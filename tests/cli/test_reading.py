@@ -276,7 +276,7 @@ def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, 
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
 
 
-@pytest.mark.parametrize("command", ["groups", *one_of("audits", "pending", "expiring", "groups --as-of 2026-11-01")])
+@pytest.mark.parametrize("command", ["groups", *one_of("audits", "pending", "expiring", "groups --as-of 2026-11-21")])
 def test_commands_answer_without_java_and_without_loading_spark(location: str, command: str) -> None:
     # As the process of a command ends: pyarrow's threads may abort one that waits for them.
     ends = "print(*sys.modules, flush=True); os._exit(code)"
