@@ -21,7 +21,7 @@ from kgroups_spark.decoding.load_failures import coordinator_fails, misread
 from kgroups_spark.expiry.clean_up import CleanUp, deciding_tables
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.replay.corrected_history import CorrectedAt, HistoryReplay
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
@@ -44,7 +44,7 @@ class ComparedShard:
     offsets_partition: int
     history: ShardHistory
     corrections: list[CorrectedAt]
-    ranges: list[GroupRange]
+    ranges: list[SlotRange]
 
     @classmethod
     def of(cls, shard: StoredShard) -> ComparedShard:
@@ -99,7 +99,7 @@ class ComparedShard:
 
     def _commit_keys(self) -> pa.Table:
         columns = [*COMMIT_KEY, "log_offset"]
-        return pa.concat_tables([self.history.commits(groups).select(columns) for groups in self.ranges])
+        return pa.concat_tables([self.history.commits(slots).select(columns) for slots in self.ranges])
 
     def _skipped(self, release: Release) -> Counter[int]:
         """Records that the release does not know, by type."""

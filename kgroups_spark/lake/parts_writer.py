@@ -29,6 +29,8 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 ROWS_PER_GROUP = 16_384
 # A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all queries want one row.
 ROWS_PER_GROUP_OF = {"audits": 128}
+# Statistics of row groups besides those of the file: a night's rows of one group are by topic and partition.
+MORE_STATISTICS = {"offset_commits": ("topic", "partition")}
 
 COMPRESSION = "zstd"
 
@@ -107,7 +109,8 @@ class OpenPart:
         with ExitStack() as opened:
             path = posixpath.join(folder, of.table_name, self._name)
             self._sink = opened.enter_context(storage.open_output_stream(path))
-            self._parquet = opened.enter_context(_parquet_writer(self._sink, schema, self._statistics))
+            statistics = (*self._statistics, *MORE_STATISTICS.get(of.table_name, ()))
+            self._parquet = opened.enter_context(_parquet_writer(self._sink, schema, statistics))
             self._files = opened.pop_all()
 
     @property

@@ -14,9 +14,10 @@ function of the partition's commits and markers alone:
     holding.py       since when groups have offsets, for the coordinator's groups
     transactions.py  open and ended transactions
     state.py         the saved state
-    replay.py        all of it for one offsets partition, by ranges of groups; replay/offset_rows.py makes the tables
+    ranges.py        ranges of slots
+    replay.py        all of it for one offsets partition, by ranges of slots; replay/offset_rows.py makes the tables
 
 A slot is a group's partition of a topic. Slots do not depend on each other, so a large offsets partition is folded by
-ranges of groups. Two things cross slots and are combined at the end: transactions, and the limit on remembered
-removals.
+ranges of slots. Facts that cross slots are combined at the end: transactions, the limit on remembered removals, and
+since when a group has offsets.
 """

@@ -61,6 +61,18 @@ def holdings(folded: Fold) -> Holdings:
     )
 
 
+def merged(found: Holdings, starts: Flags, groups: int) -> Holdings:
+    """The holdings of groups whose slots were in several folds. `starts`: marks the first row of each group of a fold.
+
+    g in one fold: has_committed from 10 to 15, in the next one: from 12 on  ->  since [10], has_committed [True]
+    """
+    committed, pending = (
+        has.astype(np.int64) - (np.concatenate([[False], has[:-1]]) & ~starts)
+        for has in (found.has_committed, found.has_pending)
+    )
+    return _changes(found.group, found.since, committed, pending, groups)
+
+
 def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
     """Records that are a group's first value in the log, or the first after one of its `ends` (group, log offset). The
     first `saved_rows` records do not count: the saved state has their groups.

@@ -108,16 +108,16 @@ def pending_at(pending: Pending, commits: Commits, slot: I64, log_offset: I64) -
     return np.asarray(begun > ended)
 
 
-def noted_producers(pending: Pending, commits: Commits) -> tuple[I64, I64, Flags]:
-    """(group, producer) of the pending values, and whether 3.8 to 4.0.0 have the producer noted for the group at the
-    end of the log (KAFKA-19164).
+def last_transactions(pending: Pending, commits: Commits) -> tuple[I64, I64, I64, Flags]:
+    """(group, producer) of the pending values, the end of the producer's last transaction, and whether 3.8 to 4.0.0 no
+    longer have the producer noted for the group then (KAFKA-19164).
 
     A value notes its producer for its group. The producer's marker removes the note, but only if a value of that group
     is still pending. If a tombstone has removed the last one, the note stays, until a later transaction ends with a
     pending value.
 
-        g: @10 value of 7, @11 tombstone, @12 COMMIT of 7                            ->  (g, 7, True)
-        g: the same, @13 value of 7, @14 COMMIT of 7                                 ->  (g, 7, False)
+        g: @10 value of 7, @11 tombstone, @12 COMMIT of 7                            ->  (g, 7, 12, False)
+        g: the same, @13 value of 7, @14 COMMIT of 7                                 ->  (g, 7, 14, True)
     """
     group, producer = commits.slots.group[commits.slot[pending.row]], commits.producer_id[pending.row]
     order = np.lexsort((pending.end, producer, group))
@@ -126,7 +126,7 @@ def noted_producers(pending: Pending, commits: Commits) -> tuple[I64, I64, Flags
     # The last transaction of each pair decides.
     is_last = lasts_of(group[order], producer[order])
     last = order[is_last]
-    return group[last], producer[last], ~is_found[transaction[is_last]]
+    return group[last], producer[last], pending.end[last], is_found[transaction[is_last]]
 
 
 def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:

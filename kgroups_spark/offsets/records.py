@@ -116,8 +116,8 @@ def number_slots(records: pa.Table) -> tuple[I64, Slots]:
 
         (g, t, 1) (g, t, 1) (g, t, 0) (a, t, 0)  ->  [2, 2, 1, 0], slots (a, t, 0) (g, t, 0) (g, t, 1)
     """
-    group, groups = _numbered(records.column("group_id"))
-    topic, topics = _numbered(records.column("topic"))
+    group, groups = numbered(records.column("group_id"))
+    topic, topics = numbered(records.column("topic"))
     partition = column(records, "partition")
     heads = np.flatnonzero(starts_of(group, topic, partition))
     pair, pairs = _unique(group[heads].astype(np.int64) * max(len(topics), 1) + topic[heads])
@@ -155,7 +155,7 @@ def codes(records: pa.Table, name: str) -> I64:
     return numbers
 
 
-def _numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
+def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     """The index of each row's text in the sorted distinct texts, and these texts."""
     encoded = _one_dictionary(values)
     used = np.unique(encoded.indices.to_numpy())

@@ -14,7 +14,6 @@ import numpy as np
 
 from kgroups_spark.coordinator.group_events import REMEMBERED
 from kgroups_spark.offsets.effects import Fold
-from kgroups_spark.offsets.moves import births
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.offsets.pending import pending_at
 
@@ -23,16 +22,14 @@ from kgroups_spark.offsets.pending import pending_at
 class Removals:
     """r tombstones of one fold that may remove a committed offset, by slot and place.
 
-    at             index of the effect
-    removed        index of the effect with the removed value; -1: the log does not have it
-    is_pending     a producer had a pending value of the slot
-    is_group_left  the group has other committed offsets left
+    at          index of the effect
+    removed     index of the effect with the removed value; -1: the log does not have it
+    is_pending  a producer had a pending value of the slot
     """
 
     at: I64
     removed: I64
     is_pending: Flags
-    is_group_left: Flags
 
     def __len__(self) -> int:
         return len(self.at)
@@ -60,28 +57,18 @@ def removals(folded: Fold) -> Removals:
     """
     commits, effects = folded.commits, folded.effects
     at = np.flatnonzero(commits.is_tombstone[effects.row])
-    slot, place = commits.slot[effects.row[at]], effects.place[at]
-    is_pending = pending_at(folded.pending, commits, slot, place)
-    removed = effects.before[at]
-    changes = np.concatenate([births(effects), at[removed >= 0]])
-    left = _left(
-        commits.slots.group[commits.slot[effects.row[changes]]],
-        effects.place[changes],
-        np.repeat([1, -1], [len(changes) - int((removed >= 0).sum()), int((removed >= 0).sum())]),
-        commits.slots.group[slot],
-        place,
-    )
-    return Removals(at, removed, is_pending, left > 0)
+    is_pending = pending_at(folded.pending, commits, commits.slot[effects.row[at]], effects.place[at])
+    return Removals(at, effects.before[at], is_pending)
 
 
-def left_of_topics(born: tuple[I64, I64], gone: tuple[I64, I64], topic: I64, place: I64) -> Flags:
-    """Whether a shard has committed offsets of a topic left at a place.
+def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place: I64) -> Flags:
+    """Whether a group, or all groups of a topic, have committed offsets left right after a place.
 
-    `born`, `gone`: (topic, place) of each slot that received and lost its committed offset, for all groups.
+    `born`, `gone`: (owner, place) of each slot that received and lost its committed offset, in the whole shard.
     """
     changes = np.concatenate([born[0], gone[0]])
     steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])
-    return _left(changes, np.concatenate([born[1], gone[1]]), steps, topic, place) > 0
+    return _left(changes, np.concatenate([born[1], gone[1]]), steps, owner, place) > 0
 
 
 def remember(

@@ -16,22 +16,24 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.offsets.effects import Fold, fold
-from kgroups_spark.offsets.holding import Holdings, first_values, holdings, turning_records
+from kgroups_spark.offsets.holding import Holdings, first_values, holdings, merged, turning_records
 from kgroups_spark.offsets.mixed import Mixed, mixed_commits
 from kgroups_spark.offsets.moves import MOVES, Moves, Quiet, climbs, in_order, move_events, moves, placed_rows
-from kgroups_spark.offsets.numbers import I64, Flags, Markers
-from kgroups_spark.offsets.pending import noted_producers
+from kgroups_spark.offsets.numbers import I64, Flags, Markers, starts_of
+from kgroups_spark.offsets.pending import last_transactions
+from kgroups_spark.offsets.ranges import EVERY_SLOT, SLOT, SlotRange
 from kgroups_spark.offsets.records import (
     OFFSET_RECORDS,
     TEXT,
-    Commits,
     column,
+    flags,
     history_records,
     number_slots,
+    numbered,
     numbers_of,
 )
 from kgroups_spark.offsets.shard_removals import ShardRemovals
-from kgroups_spark.offsets.state import EVERY_GROUP, NOTED_PRODUCERS, GroupRange, OffsetState, open_of_rows, open_rows
+from kgroups_spark.offsets.state import NOTED_PRODUCERS, OffsetState, open_of_rows, open_rows
 from kgroups_spark.offsets.transactions import (
     TransactionalRecords,
     Transactions,
@@ -41,7 +43,7 @@ from kgroups_spark.offsets.transactions import (
 )
 from kgroups_spark.tables.rows import in_one_chunk, no_rows
 
-ALL_GROUPS = (EVERY_GROUP,)
+ALL_SLOTS = (EVERY_SLOT,)
 # Records after which the replay of groups must know whether a group has offsets.
 TURNS = pa.schema(
     [
@@ -64,13 +66,13 @@ _OF_TRANSACTIONS = ["log_offset", "log_timestamp", "group_id", "value_version", 
 class OffsetHistory:
     """The rows of the log after the state.
 
-    commits      a range of groups -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
+    commits      a range of slots -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
     markers      all control records
     others       transactional records of types 2 to 23 and of quarantine, because transactions include them
     group_ends   (group id, log offset) of tombstones of types 2 to 23, which may have removed a group
     """
 
-    commits: Callable[[GroupRange], pa.Table]
+    commits: Callable[[SlotRange], pa.Table]
     markers: Markers
     others: TransactionalRecords
     group_ends: Sequence[tuple[str, int]] = ()
@@ -87,10 +89,11 @@ class ReplayedOffsets:
     unreadable    values that the release does not read (OFFSET_RECORDS), in log order
     transactions  those that are open at the end or ended in this history
     turns         Java: a group's first value, and the first after each of its ends. Scala: records after which a
-                  group has its first offset, or no longer has any (TURNS), in log order
+                  group has its first offset, or no longer has any (TURNS), in log order. Each range of a group has
+                  its own; the replay of groups ignores those that change nothing
     holdings      since when groups have committed and pending offsets (HOLDINGS), by group and log offset
     mixed         groups that this history commits both in transactions and outside of them
-    folded        the outcome of each commit if all groups were one range; None: there were several ranges
+    folded        the outcome of each commit if all slots were one range; None: there were several ranges
     """
 
     state: OffsetState
@@ -107,7 +110,7 @@ class ReplayedOffsets:
 
 @dataclass(frozen=True, eq=False)
 class FoldedRange:
-    """The groups of a range: their records, the saved ones first, and the outcome of these."""
+    """The slots of a range: their records, the saved ones first, and the outcome of these."""
 
     records: pa.Table
     saved_rows: int
@@ -117,26 +120,26 @@ class FoldedRange:
 
 
 def replay_offsets(
-    state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[GroupRange] = ALL_GROUPS
+    state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[SlotRange] = ALL_SLOTS
 ) -> ReplayedOffsets:
-    """Replays the offsets of an offsets partition. `ranges` ascend and cover all groups; memory holds one at a time."""
+    """Replays the offsets of an offsets partition. `ranges` ascend and cover all slots; memory holds one at a time."""
     replay, ranges = _Replay(state, history, release), list(ranges)
     if len(ranges) == 1:
         folded = fold_range(state, history, release, ranges[0])
         replay.add(folded)
         return replace(replay.result(), folded=folded)
-    for groups in ranges:
+    for slots in ranges:
         # A name would keep the folded range in memory while the next one is read.
-        replay.add(fold_range(state, history, release, groups))
+        replay.add(fold_range(state, history, release, slots))
     return replay.result()
 
 
-def fold_range(state: OffsetState, history: OffsetHistory, release: Release, groups: GroupRange) -> FoldedRange:
-    """Reads and folds the groups of a range."""
-    saved, removed = groups.of(state.offsets), groups.of(state.removed)
+def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wanted: SlotRange) -> FoldedRange:
+    """Reads and folds the slots of a range."""
+    saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
     # The records of a saved state are as its release read them.
-    records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(groups), release)]))
-    keys = [each.select(["group_id", "topic", "partition"]) for each in (records, removed)]
+    records = in_one_chunk(pa.concat_tables([saved, history_records(history.commits(wanted), release)]))
+    keys = [each.select(SLOT) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0])
     commits = numbers_of(records, slot[: len(records)], slots, release)
     return FoldedRange(records, len(saved), fold(commits, history.markers, release), removed, slot[len(records) :])
@@ -149,7 +152,7 @@ def climb_events(folded: FoldedRange, quiet: Quiet, markers: Markers) -> pa.Tabl
 
 @dataclass(eq=False)
 class _Replay:
-    """Collects the results of the ranges."""
+    """Collects the results of the ranges, and adds up those of a group that is in several."""
 
     saved: OffsetState
     history: OffsetHistory
@@ -160,12 +163,12 @@ class _Replay:
     is_pending: list[np.ndarray] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
     mixed: list[Mixed] = field(default_factory=list)
-    # (group id, producer) and whether it is noted.
-    noted: dict[tuple[str, int], bool] = field(default_factory=dict)
+    # (group id, producer), the end of its last transaction, and whether the producer is no longer noted then.
+    noted: dict[tuple[str, int], tuple[int, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows = self.saved.noted.to_pydict()
-        self.noted.update(dict.fromkeys(zip(rows["group_id"], rows["producer_id"], strict=True), True))
+        self.noted.update(dict.fromkeys(zip(rows["group_id"], rows["producer_id"], strict=True), (-1, False)))
 
     def add(self, folded: FoldedRange) -> None:
         """Adds the results of a range."""
@@ -175,9 +178,10 @@ class _Replay:
         self._keep("moves", _move_rows(folded, moves(folded.fold, records), markers, self.slots))
         self._keep("unreadable", _some(records, ~commits.is_readable))
         self.transactions.append(transactions_of(_transactional(folded), markers))
-        self.mixed += mixed_commits(commits, folded.saved_rows)
+        for each in mixed_commits(commits, folded.saved_rows):
+            self._add_mixed(each)
         held = holdings(folded.fold)
-        self._keep("holdings", _holding_rows(commits, held))
+        self._keep("holdings", _holding_rows(commits.slots.groups, held))
         if self.release.simple_groups_follow_offsets:
             self._keep("turns", _turn_rows(folded, turning_records(commits, held, folded.saved_rows)))
         else:
@@ -192,6 +196,7 @@ class _Replay:
         saved = open_since_then(open_of_rows(self.saved.transactions), markers)
         transactions = combined([saved, *self.transactions, transactions_of(self.history.others, markers)])
         tombstones, restarts, removed = self.removals.result()
+        groups, held = self._held()
         state = OffsetState(
             self._table("offsets", OFFSET_RECORDS),
             removed,
@@ -206,7 +211,7 @@ class _Replay:
             self._table("unreadable", OFFSET_RECORDS).sort_by("log_offset"),
             transactions,
             self._table("turns", TURNS).sort_by("log_offset"),
-            self._table("holdings", HOLDINGS),
+            _holding_rows(groups, held),
             self.mixed,
         )
 
@@ -226,13 +231,31 @@ class _Replay:
         self._keep("offsets", _without_producer(folded.records.take(pa.array(row[order])), ~is_pending[order]))
         self.is_pending.append(is_pending[order])
 
+    def _held(self) -> tuple[pa.Array, Holdings]:
+        """The groups with offsets, and since when they have them."""
+        parts = self.tables["holdings"]
+        rows = self._table("holdings", HOLDINGS)
+        group, groups = numbered(rows.column("group_id"))
+        part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+        found = Holdings(group, column(rows, "since"), flags(rows, "has_committed"), flags(rows, "has_pending"))
+        return groups, merged(found, starts_of(part, group), len(groups))
+
+    def _add_mixed(self, mixed: Mixed) -> None:
+        if self.mixed and self.mixed[-1].group_id == mixed.group_id:
+            mixed = self.mixed[-1]._replace(partitions=self.mixed.pop().partitions + mixed.partitions)
+        self.mixed.append(mixed)
+
     def _note(self, folded: FoldedRange) -> None:
-        group, producer, is_noted = noted_producers(folded.fold.pending, folded.fold.commits)
+        group, *columns = last_transactions(folded.fold.pending, folded.fold.commits)
         names = folded.fold.commits.slots.groups.take(pa.array(group)).to_pylist()
-        self.noted.update(zip(zip(names, producer.tolist(), strict=True), is_noted.tolist(), strict=True))
+        for name, producer, end, is_found in zip(names, *(each.tolist() for each in columns), strict=True):
+            earlier_end, was_found = self.noted.get((name, producer), (-1, False))
+            # A transaction with offsets in several ranges ends once.
+            if end >= earlier_end:
+                self.noted[name, producer] = end, is_found or (end == earlier_end and was_found)
 
     def _noted_rows(self) -> pa.Table:
-        pairs = sorted(pair for pair, is_noted in self.noted.items() if is_noted)
+        pairs = sorted(pair for pair, (_, is_found) in self.noted.items() if not is_found)
         columns = zip(*pairs, strict=True) if pairs else ([], [])
         return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
 
@@ -285,7 +308,7 @@ def _turn_rows(folded: FoldedRange, row: I64) -> pa.Table:
     return folded.records.select(TURNS.names[:-1]).take(pa.array(row)).append_column(TURNS.field(-1), is_tombstone)
 
 
-def _holding_rows(commits: Commits, found: Holdings) -> pa.Table:
-    group_id = pa.DictionaryArray.from_arrays(pa.array(found.group, pa.int32()), commits.slots.groups)
+def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:
+    group_id = pa.DictionaryArray.from_arrays(pa.array(found.group, pa.int32()), groups)
     columns = [group_id, found.since, found.has_committed, found.has_pending]
     return pa.table([pa.array(each) for each in columns], schema=HOLDINGS)

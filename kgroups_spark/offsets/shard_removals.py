@@ -11,7 +11,7 @@ from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.moves import MOVES, births, move_events, placed_rows
 from kgroups_spark.offsets.numbers import I64, Markers
 from kgroups_spark.offsets.records import column, flags
-from kgroups_spark.offsets.removals import left_of_topics, remember, removals
+from kgroups_spark.offsets.removals import is_any_left, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
 from kgroups_spark.tables.rows import no_rows
 
@@ -42,20 +42,26 @@ class ShardRemovals:
     _tombstones: list[pa.Table] = field(default_factory=list)
     _saved: list[pa.Table] = field(default_factory=list)
     _born_later: list[pa.Table] = field(default_factory=list)
-    # (topic, place) of all births; topics are numbered by name.
-    _born: list[tuple[I64, I64]] = field(default_factory=list)
+    # The place of each birth, and the numbers of its group and topic.
+    _born: list[dict[str, I64]] = field(default_factory=list)
+    _groups: dict[str, int] = field(default_factory=dict)
     _topics: dict[str, int] = field(default_factory=dict)
 
     def add(
         self, folded: Fold, records: pa.Table, markers: Markers, saved: pa.Table, saved_slot: I64, first_slot: int
     ) -> None:
-        """Adds a range of groups. `saved`: their removed offsets in the saved state; `saved_slot`: the slot of each."""
+        """Adds a range of slots. `saved`: their removed offsets in the saved state; `saved_slot`: the slot of each."""
         commits, effects = folded.commits, folded.effects
         self._saved.append(saved.append_column("slot", pa.array(saved_slot + first_slot)))
         self._tombstones.append(_tombstone_rows(folded, records, first_slot))
         born = births(effects)
         slot = commits.slot[effects.row[born]]
-        self._born.append((self._topic_numbers(commits.slots.topics)[commits.slots.topic[slot]], effects.place[born]))
+        numbers = {
+            "place": effects.place[born],
+            "group_id": _numbers(self._groups, commits.slots.groups)[commits.slots.group[slot]],
+            "topic": _numbers(self._topics, commits.slots.topics)[commits.slots.topic[slot]],
+        }
+        self._born.append(numbers)
         gone = np.concatenate([saved_slot, commits.slot[commits.is_tombstone]])
         self._born_later.append(placed_rows(folded, records, born[np.isin(slot, gone)], markers, first_slot))
 
@@ -75,24 +81,28 @@ class ShardRemovals:
         of_both = pa.concat_tables([each.select(REMOVED_OFFSETS.names) for each in (saved, tombstones)])
         of_both = of_both.unify_dictionaries().combine_chunks()
         reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones, "is_pending"))
-        columns = {"is_reported": reported, "is_topic_left": self._is_topic_left(tombstones)}
+        columns = {
+            "is_reported": reported,
+            "is_group_left": self._is_any_left("group_id", self._groups, tombstones),
+            "is_topic_left": self._is_any_left("topic", self._topics, tombstones),
+        }
         for name, values in columns.items():
             at = TOMBSTONES.get_field_index(name)
             tombstones = tombstones.set_column(at, TOMBSTONES.field(at), pa.array(values))
         at_the_end = of_both.take(pa.array(found.at_the_end))
         return tombstones, _restart_events(born, of_both, found.restarts), at_the_end
 
-    def _is_topic_left(self, tombstones: pa.Table) -> np.ndarray:
-        topics = tombstones.column("topic").unify_dictionaries().combine_chunks()
-        numbers = self._topic_numbers(topics.dictionary)
-        topic, place = numbers[topics.indices.to_numpy()], column(tombstones, "log_offset")
+    def _is_any_left(self, name: str, known: dict[str, int], tombstones: pa.Table) -> np.ndarray:
+        texts = tombstones.column(name).unify_dictionaries().combine_chunks()
+        owner, place = _numbers(known, texts.dictionary)[texts.indices.to_numpy()], column(tombstones, "log_offset")
         removes = tombstones.column("removed_log_offset").is_valid().to_numpy()
-        born = [np.concatenate([each[at] for each in self._born]) for at in (0, 1)]
-        return left_of_topics((born[0], born[1]), (topic[removes], place[removes]), topic, place)
+        born, born_at = (np.concatenate([each[column] for each in self._born]) for column in (name, "place"))
+        return is_any_left((born, born_at), (owner[removes], place[removes]), owner, place)
 
-    def _topic_numbers(self, topics: pa.Array) -> I64:
-        names = self._topics
-        return np.array([names.setdefault(name, len(names)) for name in topics.to_pylist()], np.int64)
+
+def _numbers(known: dict[str, int], names: pa.Array) -> I64:
+    """The number of each name; new names get the next ones."""
+    return np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
 
 
 def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Table:
@@ -108,9 +118,7 @@ def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Tabl
         **{name: values.column(name) for name in _OF_REMOVED},
         "removed_log_offset": values.column("log_offset"),
         "is_pending": pa.array(found.is_pending),
-        "is_group_left": pa.array(found.is_group_left),
-        "is_topic_left": pa.nulls(len(rows), pa.bool_()),
-        "is_reported": pa.nulls(len(rows), pa.bool_()),
+        **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
     }
     columns = {**{name: rows.column(name) for name in rows.column_names}, **columns}
     return pa.table([columns[field.name] for field in TOMBSTONES], schema=TOMBSTONES)

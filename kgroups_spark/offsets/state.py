@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kgroups_spark.offsets.numbers import NEVER
 from kgroups_spark.offsets.records import OFFSET_RECORDS, TEXT, column
 from kgroups_spark.offsets.transactions import Transactions
-from kgroups_spark.tables.rows import no_rows, where
+from kgroups_spark.tables.rows import no_rows
 
 # Removed offsets that are remembered until their next commit, the oldest first.
 REMOVED_OFFSETS = pa.schema(
@@ -39,46 +36,6 @@ OPEN_TRANSACTIONS = pa.schema(
         ("group_ids", pa.list_(pa.string())),
     ]
 )
-
-
-class GroupRange(NamedTuple):
-    """Groups from `low` (inclusive) to `high` (exclusive), in the order of texts; None: no bound."""
-
-    low: str | None = None
-    high: str | None = None
-
-    def of(self, rows: pa.Table) -> pa.Table:
-        """The rows of these groups."""
-        if self == EVERY_GROUP or not len(rows):
-            return rows
-        return where(rows, np.concatenate([self._has(chunk) for chunk in rows.column("group_id").chunks]))
-
-    def _has(self, group_id: pa.Array) -> NDArray[np.bool_]:
-        """Whether each of these texts (plain or a dictionary's) is a group of the range; false for a null."""
-        if isinstance(group_id, pa.DictionaryArray):
-            # The dictionary has few texts, and the column many rows. The last element is for nulls.
-            found = np.append(self._has(group_id.dictionary), False)
-            of_rows: NDArray[np.bool_] = found[group_id.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-            return of_rows
-        has = np.ones(len(group_id), np.bool_)
-        for bound, is_kept in ((self.low, pc.greater_equal), (self.high, pc.less)):
-            if bound is not None:
-                has &= is_kept(group_id, bound).fill_null(False).to_numpy(zero_copy_only=False)
-        has &= group_id.is_valid().to_numpy(zero_copy_only=False)
-        return has
-
-    def meets(self, lowest: str, highest: str) -> bool:
-        """Whether a group from `lowest` to `highest` (both inclusive) may be in the range."""
-        return (self.low is None or highest >= self.low) and (self.high is None or lowest < self.high)
-
-
-EVERY_GROUP = GroupRange()
-
-
-def group_ranges(bounds: list[str]) -> list[GroupRange]:
-    """The ranges between these groups, and those below and above: ["b", "f"]  ->  below b, b to f, f and above."""
-    edges = [None, *sorted(bounds), None]
-    return [GroupRange(low, high) for low, high in itertools.pairwise(edges)]
 
 
 @dataclass(frozen=True, eq=False)

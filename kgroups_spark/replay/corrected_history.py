@@ -21,8 +21,8 @@ from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
 from kgroups_spark.coordinator.state_entries import STATE_FORMATS, WAITING
 from kgroups_spark.coordinator.versions import MemberVersions, Place, Version
 from kgroups_spark.offsets.mixed import Mixed
-from kgroups_spark.offsets.replay import ALL_GROUPS
-from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.ranges import SlotRange
+from kgroups_spark.offsets.replay import ALL_SLOTS
 from kgroups_spark.replay.corrections import Correction, corrected, versions
 from kgroups_spark.replay.replay_shard import Failure, Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
@@ -118,7 +118,7 @@ class HistoryReplay:
     saved: ShardState
     history: ShardHistory
     corrections: Sequence[CorrectedAt] = ()
-    ranges: Sequence[GroupRange] = ALL_GROUPS
+    ranges: Sequence[SlotRange] = ALL_SLOTS
     history_from: int = 0
     failures: list[Failure] = field(default_factory=list)
     _unreadable: list[pa.Table] = field(default_factory=list)

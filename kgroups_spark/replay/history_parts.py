@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,8 +14,8 @@ import pyarrow.parquet as pq
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.lake.parts_reader import DICTIONARIES
 from kgroups_spark.lake.parts_writer import column_places, lake_file_system
+from kgroups_spark.offsets.ranges import EVERY_SLOT, FIRST, SLOT, Border, SlotRange, is_from, ranges_of
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
-from kgroups_spark.offsets.state import EVERY_GROUP, GroupRange, group_ranges
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskShards, has_shard
@@ -27,7 +26,7 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 FILES_KEPT = 64
 # Row groups are read in lots of this many rows, so that a lot's memory is free once its rows have been used.
 ROWS_OF_LOT = 8192
-# The most rows that a reader keeps for the next range of groups, or the next offsets partition. Each sorted lot of a
+# The most rows that a reader keeps for the next range of slots, or the next offsets partition. Each sorted lot of a
 # night, of which a file may have several, has one row group at most that goes on there.
 ROWS_KEPT = 1 << 19
 _COLUMNS: dict[str, list[str] | None] = {
@@ -64,33 +63,34 @@ class HistoryPart(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """A row group of a file, with the least and the greatest value of two columns; None: without statistics."""
+    """A row group of a file. `offsets_partitions`, `borders`: no row is before the first or after the second of them;
+    None: without statistics."""
 
     number: int
     rows: int
     offsets_partitions: tuple[int, int] | None
-    group_ids: tuple[str, str] | None
+    borders: tuple[Border, Border] | None
 
-    def may_have(self, offsets_partition: int, groups: GroupRange = EVERY_GROUP) -> bool:
-        """Whether the row group may have rows of these groups of the offsets partition."""
+    def may_have(self, offsets_partition: int, slots: SlotRange = EVERY_SLOT) -> bool:
+        """Whether the row group may have rows of these slots of the offsets partition."""
         if not has_shard(self.offsets_partitions, offsets_partition):
             return False
-        return self.group_ids is None or groups.meets(*self.group_ids)
+        return self.borders is None or slots.meets(*self.borders)
 
-    def may_go_beyond(self, offsets_partition: int, groups: GroupRange) -> bool:
-        """Whether the row group may have rows of later groups, or of a later offsets partition."""
+    def may_go_beyond(self, offsets_partition: int, slots: SlotRange) -> bool:
+        """Whether the row group may have rows of later slots, or of a later offsets partition."""
         if self.offsets_partitions is None or self.offsets_partitions[1] > offsets_partition:
             return True
-        if groups.high is None:
+        if slots.high is None:
             return False
-        return self.group_ids is None or self.group_ids[1] >= groups.high
+        return self.borders is None or self.borders[1] >= slots.high
 
 
 class Kept(NamedTuple):
-    """Lots of rows of a row group, with all of its rows from a group of an offsets partition on."""
+    """Lots of rows of a row group, with all of its rows from a slot of an offsets partition on."""
 
     lots: list[pa.Table]
-    since: tuple[int, str]
+    since: tuple[int, Border]
 
     @property
     def rows(self) -> int:
@@ -118,10 +118,10 @@ class PartFile:
             rows = _completed(rows, part_schema(self._table))
             yield rows if self._table in DICTIONARIES else _of_schema(rows, part_schema(self._table))
 
-    def group_ids(self, number: int, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
-        """The group ids of row group `number` in the rows of an offsets partition."""
-        for rows in self._lots(number, ["offsets_partition", "group_id"]):
-            yield of_partition(rows, offsets_partition).column("group_id")
+    def columns_of(self, number: int, offsets_partition: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Some columns of row group `number` in the rows of an offsets partition."""
+        for rows in self._lots(number, ["offsets_partition", *columns]):
+            yield of_partition(rows, offsets_partition)
 
     def _lots(self, number: int, columns: list[str] | None) -> Iterator[pa.Table]:
         # A task has one core, and each thread would keep memory of its own.
@@ -149,7 +149,12 @@ def _row_group(metadata: pq.RowGroupMetaData, number: int, places: dict[str, int
         statistics = metadata.column(places[name]).statistics if name in places else None
         return (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else None
 
-    return RowGroup(number, metadata.num_rows, bounds("offsets_partition"), bounds("group_id"))
+    of_slot = [found for name in SLOT if (found := bounds(name)) is not None]
+    borders = None
+    if len(of_slot) == len(SLOT):
+        lowest, highest = zip(*of_slot, strict=True)
+        borders = Border(*lowest), Border(*highest)
+    return RowGroup(number, metadata.num_rows, bounds("offsets_partition"), borders)
 
 
 class PartReader:
@@ -166,54 +171,54 @@ class PartReader:
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history of an offsets partition in the parts."""
 
-        def rows(table: str, groups: GroupRange = EVERY_GROUP) -> pa.Table:
-            return self.rows([part for part in parts if part.table == table], table, offsets_partition, groups)
+        def rows(table: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
+            return self.rows([part for part in parts if part.table == table], table, offsets_partition, slots)
 
         return ShardHistory.of(
-            lambda groups: rows("offset_commits", groups),
+            lambda slots: rows("offset_commits", slots),
             rows("group_records"),
             rows("transaction_markers"),
             rows("quarantine"),
         )
 
     def rows(
-        self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange = EVERY_GROUP
+        self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, slots: SlotRange = EVERY_SLOT
     ) -> pa.Table:
-        """Rows of a table and of some groups of an offsets partition in the parts."""
-        found = [some for part in parts for some in self._lots(part, offsets_partition, groups)]
+        """Rows of a table and of some slots of an offsets partition in the parts."""
+        found = [some for part in parts for some in self._lots(part, offsets_partition, slots)]
         return pa.concat_tables(found) if found else encoded(no_rows(part_schema(table)), table)
 
-    def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange) -> Iterator[pa.Table]:
-        """The part's rows of some groups of an offsets partition."""
+    def _lots(self, part: HistoryPart, offsets_partition: int, slots: SlotRange) -> Iterator[pa.Table]:
+        """The part's rows of some slots of an offsets partition."""
         if isinstance(part.place, bytes):
             rows = pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names)
-            yield groups.of(encoded(rows, part.table))
+            yield slots.of(encoded(rows, part.table))
             return
         for row_group in self._file(part.table, part.place).row_groups:
-            if row_group.may_have(offsets_partition, groups):
-                yield from self._of_row_group(part.table, part.place, row_group, offsets_partition, groups)
+            if row_group.may_have(offsets_partition, slots):
+                yield from self._of_row_group(part.table, part.place, row_group, offsets_partition, slots)
 
     def _of_row_group(
-        self, table: str, uri: str, row_group: RowGroup, offsets_partition: int, groups: GroupRange
+        self, table: str, uri: str, row_group: RowGroup, offsets_partition: int, slots: SlotRange
     ) -> Iterator[pa.Table]:
-        """The same of a row group. Lots with rows of later groups are kept; if there are none, that is kept."""
+        """The same of a row group. Lots with rows of later slots are kept; if there are none, that is kept."""
         place = table, uri, row_group.number
         kept = self._forget(place)
-        if kept is not None and kept.since > (offsets_partition, groups.low or ""):
+        if kept is not None and kept.since > (offsets_partition, slots.low or FIRST):
             kept = None
-        goes_on = row_group.may_go_beyond(offsets_partition, groups)
+        goes_on = row_group.may_go_beyond(offsets_partition, slots)
         later = list[pa.Table]()
         for rows in kept.lots if kept else self._file(table, uri).read(row_group.number):
             mine = of_partition(rows, offsets_partition)
-            yield groups.of(mine)
-            if goes_on and (_has_later_groups(mine, groups) or _has_later_partitions(rows, offsets_partition)):
+            yield slots.of(mine)
+            if goes_on and (_has_later_slots(mine, slots) or _has_later_partitions(rows, offsets_partition)):
                 later.append(rows)
         if goes_on:
-            since = (offsets_partition + 1, "") if groups.high is None else (offsets_partition, groups.high)
+            since = (offsets_partition + 1, FIRST) if slots.high is None else (offsets_partition, slots.high)
             self._keep(place, Kept(later, since))
 
     def _keep(self, place: tuple[str, str, int], kept: Kept) -> None:
-        """Keeps the rows if there is room for them without others of the same offsets partition: each range of groups
+        """Keeps the rows if there is room for them without others of the same offsets partition: each range of slots
         asks for all of these, one after the other, so those that are there should stay."""
         self._kept[place] = kept
         self._rows_kept += kept.rows
@@ -226,33 +231,35 @@ class PartReader:
         self._rows_kept -= 0 if kept is None else kept.rows
         return kept
 
-    def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
-        """Ranges of groups with about COMMITS_AT_ONCE commits each."""
+    def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[SlotRange]:
+        """Ranges of slots with about COMMITS_AT_ONCE commits each."""
         commits = [part for part in parts if part.table == "offset_commits"]
         if sum(self._most_rows(part, offsets_partition) for part in commits) <= COMMITS_AT_ONCE:
-            return [EVERY_GROUP]
-        sizes: Counter[str] = Counter()
-        for part in commits:
-            for group_ids in self._group_ids(part, offsets_partition):
-                sizes.update(rows_by_group(group_ids))
-        return borders_of(sizes, COMMITS_AT_ONCE)
+            return [EVERY_SLOT]
+
+        def read(slots: SlotRange, columns: Sequence[str]) -> Iterator[pa.Table]:
+            return (rows for part in commits for rows in self._columns_of(part, offsets_partition, slots, columns))
+
+        return ranges_of(read, COMMITS_AT_ONCE)
 
     def _most_rows(self, part: HistoryPart, offsets_partition: int) -> int:
         """The most rows of an offsets partition that a part may have."""
         if isinstance(part.place, bytes):
-            return len(_packed_group_ids(part.place))
+            return len(_packed(part.place, SLOT[:1]))
         row_groups = self._file(part.table, part.place).row_groups
         return sum(row_group.rows for row_group in row_groups if row_group.may_have(offsets_partition))
 
-    def _group_ids(self, part: HistoryPart, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
-        """The group id of each of the part's rows of an offsets partition."""
+    def _columns_of(
+        self, part: HistoryPart, offsets_partition: int, slots: SlotRange, columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Some columns of the part's rows of some slots of an offsets partition."""
         if isinstance(part.place, bytes):
-            yield _packed_group_ids(part.place)
+            yield slots.of(_packed(part.place, columns))
             return
         file = self._file(part.table, part.place)
         for row_group in file.row_groups:
-            if row_group.may_have(offsets_partition):
-                yield from file.group_ids(row_group.number, offsets_partition)
+            if row_group.may_have(offsets_partition, slots):
+                yield from map(slots.of, file.columns_of(row_group.number, offsets_partition, columns))
 
     def stored(
         self,
@@ -260,19 +267,19 @@ class PartReader:
         tasks: TaskShards,
         parts: Sequence[HistoryPart],
         offsets_partition: int,
-        groups: GroupRange | None = None,
+        slots: SlotRange | None = None,
     ) -> pa.Table:
-        """Rows of a stored table and an offsets partition; `groups` None: of all groups. Packed rows come from the
+        """Rows of a stored table and an offsets partition; `slots` None: of all slots. Packed rows come from the
         parts."""
         if table.files is None:
             packed = list(_packed_in(table, parts))
             found = pa.concat_tables(packed) if packed else encoded(no_rows(table.schema), table.name)
-        elif groups is not None and tasks.is_large(offsets_partition):
-            return table.of_groups(offsets_partition, groups)
+        elif slots is not None and tasks.is_large(offsets_partition):
+            return table.of_slots(offsets_partition, slots)
         else:
             lot = self._of_lot(table, tasks.lot_of(offsets_partition))
             found = lot.get(offsets_partition, encoded(no_rows(table.schema), table.name))
-        return found if groups is None else groups.of(found)
+        return found if slots is None else slots.of(found)
 
     def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> dict[int, pa.Table]:
         if table.label not in self._together or self._together[table.label][0] != lot:
@@ -282,15 +289,17 @@ class PartReader:
 
     def ranges_of_stored(
         self, commits: StoredTable, tasks: TaskShards, parts: Sequence[HistoryPart], offsets_partition: int
-    ) -> list[GroupRange]:
-        """Ranges of groups with about ROWS_AT_ONCE stored commits each."""
-        sizes: Counter[str] = Counter()
-        if tasks.is_large(offsets_partition) and commits.files is None:
-            for rows in _packed_in(commits, parts):
-                sizes.update(rows_by_group(rows.column("group_id")))
-        elif tasks.is_large(offsets_partition):
-            sizes.update(rows_by_group(commits.of_shards([offsets_partition], ["group_id"]).column("group_id")))
-        return borders_of(sizes, ROWS_AT_ONCE)
+    ) -> list[SlotRange]:
+        """Ranges of slots with about ROWS_AT_ONCE stored commits each."""
+        if not tasks.is_large(offsets_partition):
+            return [EVERY_SLOT]
+
+        def read(slots: SlotRange, columns: Sequence[str]) -> Iterator[pa.Table]:
+            if commits.files is None:
+                return map(slots.of, _packed_in(commits, parts))
+            return iter([commits.of_slots(offsets_partition, slots, columns)])
+
+        return ranges_of(read, ROWS_AT_ONCE)
 
 
 def of_partition(rows: pa.Table, offsets_partition: int) -> pa.Table:
@@ -298,8 +307,8 @@ def of_partition(rows: pa.Table, offsets_partition: int) -> pa.Table:
     return where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
 
-def _has_later_groups(rows: pa.Table, groups: GroupRange) -> bool:
-    return groups.high is not None and len(GroupRange(low=groups.high).of(rows)) > 0
+def _has_later_slots(rows: pa.Table, slots: SlotRange) -> bool:
+    return slots.high is not None and bool(is_from(rows, slots.high).any())
 
 
 def _has_later_partitions(rows: pa.Table, offsets_partition: int) -> bool:
@@ -323,26 +332,11 @@ def _packed_in(table: StoredTable, parts: Sequence[HistoryPart]) -> Iterator[pa.
             yield encoded(rows.select(table.columns), table.name)
 
 
-def borders_of(sizes: Mapping[str, int], at_once: int) -> list[GroupRange]:
-    """Ranges of groups with about `at_once` rows each. `sizes`: the number of rows by group."""
-    borders, rows = [], 0
-    for group_id in sorted(sizes):
-        if rows and rows + sizes[group_id] > at_once:
-            borders.append(group_id)
-            rows = 0
-        rows += sizes[group_id]
-    return group_ranges(borders)
-
-
-def _packed_group_ids(packed: bytes) -> pa.ChunkedArray:
-    schema = pa.ipc.open_stream(packed).schema
-    only = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index("group_id")])
-    return pa.ipc.open_stream(packed, options=only).read_all().column(0)
-
-
-def rows_by_group(group_ids: pa.ChunkedArray) -> dict[str, int]:
-    """The number of rows by group, from a column of group ids."""
-    return {each["values"]: each["counts"] for each in group_ids.unify_dictionaries().value_counts().to_pylist()}
+def _packed(rows: bytes, columns: Sequence[str]) -> pa.Table:
+    """Some columns of packed rows."""
+    schema = pa.ipc.open_stream(rows).schema
+    only = pa.ipc.IpcReadOptions(included_fields=sorted(map(schema.get_field_index, columns)))
+    return pa.ipc.open_stream(rows, options=only).read_all()
 
 
 def part_schema(table: str) -> pa.Schema:

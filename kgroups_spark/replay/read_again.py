@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.offsets.mixed import Mixed
-from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.replay.checkpoint_rows import checkpoint_rows, plain_entries
 from kgroups_spark.replay.corrected_history import CorrectedPiece
 from kgroups_spark.replay.corrections import Correction, corrections
@@ -48,7 +48,7 @@ class CorrectedReplay:
         new: ShardHistory,
         again: ShardHistory,
         read_again: ReadAgain,
-        ranges: Sequence[GroupRange],
+        ranges: Sequence[SlotRange],
     ) -> None:
         self.offsets_partition, self.night = offsets_partition, night
         self._read_again, self._ranges = read_again, ranges

@@ -23,15 +23,15 @@ from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.expiry.clean_up import HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.mixed import Mixed
+from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.offsets.replay import (
-    ALL_GROUPS,
+    ALL_SLOTS,
     OffsetHistory,
     ReplayedOffsets,
     climb_events,
     fold_range,
     replay_offsets,
 )
-from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay import offset_rows
 from kgroups_spark.replay.events import event_batches, move_event_rows
 from kgroups_spark.replay.group_replay import GroupReplay
@@ -111,7 +111,7 @@ class ShardReplay:
         night: Night,
         state: ShardState,
         history: ShardHistory,
-        ranges: Sequence[GroupRange] = ALL_GROUPS,
+        ranges: Sequence[SlotRange] = ALL_SLOTS,
     ) -> None:
         self.offsets_partition = offsets_partition
         self.night = night
@@ -184,8 +184,8 @@ class ShardReplay:
         """Moves forward while a group had no members. If there are several ranges, each is folded again."""
         if not times.has_quiet:
             return
-        for groups in self._ranges:
-            folded = offsets.folded or fold_range(self._saved.offsets, history, self._release, groups)
+        for slots in self._ranges:
+            folded = offsets.folded or fold_range(self._saved.offsets, history, self._release, slots)
             names = folded.fold.commits.slots.groups.to_pylist()
             yield climb_events(folded, times.quiet(names), history.markers)
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots
 from kgroups_spark.offsets.history import group_ends, markers_of, other_records
+from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory
-from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 
@@ -35,10 +35,10 @@ class PlacedRecord(NamedTuple):
 class ShardHistory:
     """Rows of one offsets partition. Group records and markers are sorted by log offset.
 
-    commits  a range of groups -> its rows of `offset_commits`
+    commits  a range of slots -> its rows of `offset_commits`
     """
 
-    commits: Callable[[GroupRange], pa.Table]
+    commits: Callable[[SlotRange], pa.Table]
     group_records: pa.Table
     markers: pa.Table
     quarantine: pa.Table
@@ -46,7 +46,7 @@ class ShardHistory:
     @classmethod
     def of(
         cls,
-        commits: Callable[[GroupRange], pa.Table],
+        commits: Callable[[SlotRange], pa.Table],
         group_records: pa.Table,
         markers: pa.Table,
         quarantine: pa.Table,
@@ -59,7 +59,7 @@ class ShardHistory:
         cls, commits: pa.Table, group_records: pa.Table, markers: pa.Table, quarantine: pa.Table
     ) -> ShardHistory:
         """The rows of the four tables, all in memory."""
-        return cls.of(lambda groups: groups.of(commits), group_records, markers, quarantine)
+        return cls.of(lambda slots: slots.of(commits), group_records, markers, quarantine)
 
     @classmethod
     def empty(cls) -> ShardHistory:
@@ -93,7 +93,7 @@ class ShardHistory:
             return rows if end is None else rows.filter(pc.less(rows.column("log_offset"), end))
 
         return ShardHistory(
-            lambda groups: some(self.commits(groups)),
+            lambda slots: some(self.commits(slots)),
             some(self.group_records),
             some(self.markers),
             some(self.quarantine),
@@ -102,7 +102,7 @@ class ShardHistory:
     def after(self, earlier: ShardHistory) -> ShardHistory:
         """The rows of both."""
         return ShardHistory.of(
-            lambda groups: pa.concat_tables([earlier.commits(groups), self.commits(groups)]),
+            lambda slots: pa.concat_tables([earlier.commits(slots), self.commits(slots)]),
             pa.concat_tables([earlier.group_records, self.group_records]),
             pa.concat_tables([earlier.markers, self.markers]),
             pa.concat_tables([earlier.quarantine, self.quarantine]),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.corrected_history import CorrectedAt, corrections_of
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
@@ -127,7 +127,7 @@ class StoredShard:
         is_resolved = pc.is_valid(quarantine.column("resolved_by"))
         is_resolved = pc.or_(is_resolved, self.stored.is_decoded(quarantine, self.offsets_partition))
         return ShardHistory.of(
-            lambda groups: self.rows("offset_commits", groups),
+            lambda slots: self.rows("offset_commits", slots),
             self.rows("group_records"),
             self.rows("transaction_markers"),
             quarantine.filter(pc.invert(is_resolved)),
@@ -139,9 +139,9 @@ class StoredShard:
         begin = self.stored.begins.get(self.offsets_partition)
         return 0 if begin is None else begin.log_offset
 
-    def rows(self, name: str, groups: GroupRange | None = None) -> pa.Table:
-        """The rows of a table; `groups` None: of all groups."""
-        return self.stored.counting(name, self._all(name, groups), self.offsets_partition)
+    def rows(self, name: str, slots: SlotRange | None = None) -> pa.Table:
+        """The rows of a table; `slots` None: of all slots."""
+        return self.stored.counting(name, self._all(name, slots), self.offsets_partition)
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state after the replay begins."""
@@ -157,11 +157,11 @@ class StoredShard:
             is_of_it &= pc.field(name) == value
         return self._all(CHECKPOINTS).filter(is_of_it).select(ENTRIES.names)
 
-    def ranges(self) -> list[GroupRange]:
-        """Ranges of groups that are folded together."""
+    def ranges(self) -> list[SlotRange]:
+        """Ranges of slots that are folded together."""
         commits = self.stored.tables["offset_commits"]
         return self.reader.ranges_of_stored(commits, self.stored.tasks, self.parts, self.offsets_partition)
 
-    def _all(self, name: str, groups: GroupRange | None = None) -> pa.Table:
+    def _all(self, name: str, slots: SlotRange | None = None) -> pa.Table:
         table = self.stored.tables[name]
-        return self.reader.stored(table, self.stored.tasks, self.parts, self.offsets_partition, groups)
+        return self.reader.stored(table, self.stored.tasks, self.parts, self.offsets_partition, slots)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.lake.parts_reader import dataset_of
-from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.ranges import SlotRange, from_border
 from kgroups_spark.tables.schemas import arrow_schema
 
 # The number of stored commits of a shard that are folded together: some 90 bytes each, and three times as many again
@@ -78,16 +78,16 @@ class StoredTable:
         wanted = pc.field(self.shard).isin(sorted(numbers))
         return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
 
-    def of_groups(self, number: int, groups: GroupRange) -> pa.Table:
-        """The rows of these groups of a shard in its files."""
+    def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these slots of a shard in its files; `columns` None: all columns."""
         paths = [file.path for file in self.files or () if file.may_have([number])]
         wanted = pc.field(self.shard) == number
-        if groups.low is not None:
-            wanted &= pc.field("group_id") >= groups.low
-        if groups.high is not None:
-            wanted &= pc.field("group_id") < groups.high
+        if slots.low is not None:
+            wanted &= from_border(slots.low)
+        if slots.high is not None:
+            wanted &= ~from_border(slots.high)
         return dataset_of(self.name, self.uri, paths, as_dictionaries=True).to_table(
-            list(self.columns), filter=wanted, **_SCAN
+            list(columns or self.columns), filter=wanted, **_SCAN
         )
 
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kgroups_spark.offsets.ranges import Border
 from tests.coordinator.records import X, Y, classic, classic_member, epoch
 from tests.coordinator.replay_row import ReplayRow
 from tests.twin.offset_metadata import OffsetAndMetadata
 
 T = 1_700_000_000_000
 GROUPS, TOPICS, PRODUCERS = ("a", "g", "gé", "z"), ("t", "u"), (7, 8, 9)
+# Borders of ranges of slots: between groups, within groups, and around each slot.
+BORDERS = (
+    [],
+    [Border("g")],
+    [Border("a"), Border("b"), Border("g"), Border("gé"), Border("h")],
+    [Border("zz")],
+    [Border("a", "t", 3), Border("g", "u"), Border("gé", "t", 1)],
+    [Border(group, topic, partition) for group in GROUPS for topic in TOPICS for partition in (0, 3)],
+)
 KINDS = ("value", "tombstone", "marker", "group", "undecodable")
 # Times that no TIMESTAMP holds.
 TOO_LATE, TOO_EARLY = 1 << 60, -(1 << 60)

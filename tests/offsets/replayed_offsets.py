@@ -11,8 +11,9 @@ import pyarrow as pa
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.offsets.moves import Quiet
 from kgroups_spark.offsets.numbers import NEVER
-from kgroups_spark.offsets.replay import ALL_GROUPS, ReplayedOffsets, climb_events, fold_range, replay_offsets
-from kgroups_spark.offsets.state import GroupRange, OffsetState
+from kgroups_spark.offsets.ranges import SlotRange
+from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, climb_events, fold_range, replay_offsets
+from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
@@ -24,7 +25,7 @@ CONSTANTS = {"audit_id": 1, "offsets_partition": 0}
 Row = dict[str, Any]
 
 
-def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | None = None, ranges=ALL_GROUPS):
+def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | None = None, ranges=ALL_SLOTS):
     return replay_offsets(state or OffsetState.empty(), history_of(rows), rules, ranges)
 
 
@@ -38,10 +39,10 @@ def current_tables(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, l
 
 def assert_mixed(found: ReplayedOffsets, rows: Sequence[ReplayRow]) -> None:
     """The records that were replayed count, and not those of the saved state."""
-    assert list(found.mixed) == mixed_of(history_of(rows).commits(GroupRange()).to_pylist())
+    assert list(found.mixed) == mixed_of(history_of(rows).commits(SlotRange()).to_pylist())
 
 
-def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
+def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLOTS) -> None:
     twin, found = Twin(rows, rules), replayed(rows, rules, ranges=ranges)
     now = current_tables(found, list(twin.shard.groups))
     for name, ours in now.items():
@@ -64,7 +65,7 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GRO
     assert_holdings(found, twin)
     alone = groups_alone(rows, rules, found.turns.to_pylist(), found.holdings.to_pylist())
     assert alone == (list(twin.shard.group_rows()), twin.shard.take_changes())
-    if ranges is ALL_GROUPS:
+    if ranges is ALL_SLOTS:
         assert_climbs_and_fates(rows, rules, twin)
 
 
@@ -94,7 +95,7 @@ def assert_holdings(found: ReplayedOffsets, twin: Twin) -> None:
 
 def assert_climbs_and_fates(rows: Sequence[ReplayRow], rules: Release, twin: Twin) -> None:
     history = history_of(rows)
-    folded = fold_range(OffsetState.empty(), history, rules, GroupRange())
+    folded = fold_range(OffsetState.empty(), history, rules, SlotRange())
     groups = folded.fold.commits.slots.groups.to_pylist()
     spans = [
         (groups.index(g), since, NEVER if until is None else until) for g, since, until in twin.quiet if g in groups

@@ -8,10 +8,11 @@ import pyarrow as pa
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets.history import other_records
 from kgroups_spark.offsets.numbers import COMMIT, NEVER, Markers, Places, next_marker
+from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.offsets.records import number_slots
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import FoldedRange, fold_range
-from kgroups_spark.offsets.state import GroupRange, OffsetState, group_ranges
+from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.records import Log, T, X, Y
 from tests.coordinator.replay_row import ReplayRow
@@ -21,7 +22,7 @@ from tests.offsets.replayed_offsets import CONSTANTS, replayed, without_slots
 
 
 def folded(log: Log, version: str = "4.3") -> FoldedRange:
-    return fold_range(OffsetState.empty(), history_of(log.rows), release(version), GroupRange())
+    return fold_range(OffsetState.empty(), history_of(log.rows), release(version), SlotRange())
 
 
 def fates_of(log: Log, version: str = "4.3") -> list[str]:
@@ -175,11 +176,6 @@ def test_a_value_that_a_load_fails_at_is_in_quarantine_with_a_record_count_of_0(
     assert (row["record_type"], row["record_name"], row["value_version"]) == (0, "LegacyOffsetCommit", 1)
     assert (row["group_id"], row["topic"], row["coordinator_fails"]) == ("g", "t", True)
     assert [row[name] for name in ("file", "file_position", "raw_key", "raw_value", "resolved_by")] == [None] * 5
-
-
-def test_ranges_cover_all_groups():
-    assert group_ranges(["f", "b"]) == [GroupRange(None, "b"), GroupRange("b", "f"), GroupRange("f", None)]
-    assert group_ranges([]) == [GroupRange()]
 
 
 def test_only_quarantined_records_with_a_producer_are_in_transactions():

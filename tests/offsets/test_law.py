@@ -1,4 +1,4 @@
-"""The columns equal the objects, record by record: for every release, every cut, any ranges of groups."""
+"""The columns equal the objects, record by record: for every release, every cut, any ranges of slots."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pytest
 from kgroups_spark.coordinator import group_events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from kgroups_spark.offsets import numbers, removals
-from kgroups_spark.offsets.replay import ALL_GROUPS, ReplayedOffsets, replay_offsets
-from kgroups_spark.offsets.state import GroupRange, OffsetState, group_ranges
+from kgroups_spark.offsets.ranges import Border, SlotRange, ranges_between
+from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, replay_offsets
+from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
 from tests.chosen import Chosen
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of
-from tests.offsets.random_logs import random_log
+from tests.offsets.random_logs import BORDERS, random_log
 from tests.offsets.replayed_offsets import (
     Row,
     assert_as_the_twin,
@@ -36,7 +37,7 @@ from tests.offsets.replayed_offsets import (
 DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0", "2.0", "0.11", "0.8")
 
 
-def assert_cut_anywhere(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
+def assert_cut_anywhere(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLOTS) -> None:
     """Two replays, of the log's head and of its tail, together equal one replay of the whole log."""
     whole = replayed(rows, rules)
     for cut in range(len(rows) + 1):
@@ -108,9 +109,9 @@ def test_a_log_may_be_cut_anywhere(chosen):
     check_logs(chosen, 2, 1, 20, lambda log, rules: assert_cut_anywhere(log[:25], rules))
 
 
-def test_ranges_of_groups_equal_all_groups_at_once(chosen):
+def test_ranges_of_slots_equal_all_slots_at_once(chosen):
     def check(log: list[ReplayRow], rules: Release) -> None:
-        ranges = group_ranges(chosen.one([[], ["g"], ["a", "b", "g", "gé", "h"], ["zz"]]))
+        ranges = ranges_between(chosen.one(BORDERS))
         assert_as_the_twin(log, rules, ranges)
         if chosen.takes(0.1):
             assert_cut_anywhere(log[:20], rules, ranges)
@@ -125,7 +126,7 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
     def check(log: list[ReplayRow], rules: Release) -> None:
         assert_as_the_twin(log, rules)
         if chosen.takes(0.1):
-            assert_as_the_twin(log, rules, group_ranges(["g", "h"]))
+            assert_as_the_twin(log, rules, ranges_between([Border("g"), Border("g", "t", 1), Border("h")]))
             assert_cut_anywhere(log[:20], rules)
 
     check_logs(chosen, 4, 1, 20, check)
@@ -141,7 +142,7 @@ def test_log_offsets_of_any_size_make_keys(chosen, monkeypatch):
 def test_rows_of_history_come_in_any_order_and_any_parts(seed):
     log, rules, shuffled = random_log(seed + 100, records=200), release("4.3"), random.Random(seed)
     history = history_of(log)
-    rows = history.commits(GroupRange())
+    rows = history.commits(SlotRange())
     order = list(range(len(rows)))
     shuffled.shuffle(order)
     parts = np.array_split(np.array(order), 4)

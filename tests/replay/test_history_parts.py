@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.offsets.state import GroupRange, group_ranges
+from kgroups_spark.offsets.ranges import Border, SlotRange, ranges_between
 from kgroups_spark.replay import history_parts
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from tests.lake.table_rows import rows_of
@@ -44,7 +44,7 @@ def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> 
     ranges = reader.ranges(parts, 3)
     assert [len(reader.rows(parts, name, 3, each)) for each in ranges] == [40] * 10
     assert [len(reader.rows(parts, name, number)) for number in (3, 4)] == [400, 0]
-    assert reader.ranges(parts, 4) == [GroupRange()]
+    assert reader.ranges(parts, 4) == [SlotRange()]
 
 
 class Counted(history_parts.PartFile):
@@ -77,7 +77,7 @@ def commits(tmp_path: Path, monkeypatch) -> list[HistoryPart]:
 
 def groups_read(reader: PartReader, parts: list[HistoryPart], shard: int) -> list[list[str]]:
     """The groups of a shard's rows, range by range."""
-    ranges = group_ranges(["g2", "g5", "g8"])
+    ranges = ranges_between(map(Border, ["g2", "g5", "g8"]))
     return [reader.rows(parts, "offset_commits", shard, each).column("group_id").to_pylist() for each in ranges]
 
 
