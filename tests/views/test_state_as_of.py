@@ -8,6 +8,7 @@ import random
 from datetime import UTC, datetime
 from itertools import pairwise
 
+import duckdb
 import orjson
 import pyarrow as pa
 import pytest
@@ -279,6 +280,30 @@ def test_state_known_as_of_a_moment_has_a_row_for_each_log():
     assert [known(second) for second in (9, 10, 19, 20, 40, 41)] == [
         [(SHARE, word)] for word in ("before", "incomplete", "incomplete", "complete", "complete", "after")
     ]
+
+
+@pytest.mark.parametrize(("records", "known"), [(2, "complete"), (1, "incomplete")])
+def test_share_partitions_are_known_as_far_as_both_logs_are(records, known):
+    """The coordinator's list of them is in __consumer_offsets, whose history may be incomplete, or reduced."""
+    audit = entry(1, 1, 1, 40)
+    audit["partitions"] += entry(1, 2, records, 40, topic=None)["partitions"]
+    key = {"group_id": "g", "topic_id": "A", "partition": 0, "record_type": 0, "log_timestamp": at(10)}
+    listed = {"group_id": "g", "record_type": 15, "offsets_partition": 1, "value": listing([("A", [0])])}
+    lists = [listed | {"log_offset": n, "log_timestamp": at(second)} for n, second in enumerate((10, 40))]
+    value = orjson.dumps(shares.snapshot(start=3)).decode()
+    tables = {
+        "audits": table_rows("audits", audit),
+        "share_group_state_records": table_rows("share_group_state_records", key | {"value": value}),
+        "group_records": table_rows("group_records", *lists),
+    }
+    views, moment = in_duckdb(tables), "make_timestamptz(20000000)"
+    assert [row["known"] for row in as_of(views, "share_partitions", 20_000)] == [known]
+    assert rows_of(views, f"SELECT known_as_of({moment}) AS known") == [{"known": known}]
+    kept = table_rows("checkpoints", {"offsets_partition": 1, "reason": "keep", "log_offset": 2})
+    reduced = in_duckdb(tables | {"checkpoints": kept})
+    with pytest.raises(duckdb.Error, match=r"offsets partition 1 below log offset 2 .* ask for a later time"):
+        as_of(reduced, "share_partitions", 20_000)
+    assert rows_of(reduced, f"SELECT known_as_of({moment}) AS known") == [{"known": "reduced"}]
 
 
 @pytest.mark.spark

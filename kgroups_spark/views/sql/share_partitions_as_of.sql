@@ -1,12 +1,15 @@
--- Share partitions as of a moment (column known shows whether history is complete for it; for an empty answer, ask state_known_as_of), by the rules of Kafka 4.4, regardless of the audits' release
+-- Share partitions as of a moment (column known shows whether history is complete for it; for an empty answer, ask state_known_as_of and known_as_of), by the rules of Kafka 4.4, regardless of the audits' release
 --
 -- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of share_partitions
 -- audit_id: The audit that read the newest record (table audits)
--- known STRING: The history's knowledge of the moment, as from state_known_as_of(ts) for __share_group_state: complete, incomplete, reduced, before or after
+-- known STRING: The histories' knowledge of the moment: complete, incomplete, reduced, before or after, as from state_known_as_of(ts) for __share_group_state; where that is complete, as from known_as_of(ts) for __consumer_offsets, which has init_state; null: __share_group_state was not read
 
 WITH kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)
+),
+kgroups_of_groups AS (
+  SELECT known_as_of(ts) AS known
 ),
 kgroups_records AS (
   SELECT * FROM share_records_as_of(ts)
@@ -130,7 +133,12 @@ SELECT
   make_timestamptz(1000 * CASE
     WHEN states.write_ms IS NOT NULL THEN least(greatest(states.write_ms, -62135596800000), 253402300799999)
   END) AS write_timestamp,
-  (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
+  (
+    SELECT CASE WHEN kgroups_known.known = 'complete' THEN kgroups_of_groups.known ELSE kgroups_known.known END
+    FROM kgroups_known
+    CROSS JOIN kgroups_of_groups
+    WHERE kgroups_known.log = '__share_group_state'
+  ) AS known
 FROM states
 FULL JOIN listed_partitions AS listed
   ON listed.group_id = states.group_id
