@@ -52,19 +52,12 @@ NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pe
 KNOWN_FOR_CURRENT_STATE = ("log_end_offset", "lag", "expires_at")
 
 
-# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, if it is no BIGINT, and if the end is
-# unknown, which it is as of every moment but now.
 SHARE_OFFSETS = """
-WITH seen AS (SELECT * FROM topic_offsets WHERE {is_now} AND audit_id = (SELECT max(audit_id) FROM topic_offsets))
-SELECT stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.start_offset AS committed_offset,
-  CASE WHEN stored.start_offset IS NOT NULL THEN stored.leader_epoch END AS leader_epoch,
-  stored.write_timestamp AS commit_timestamp, stored.log_offset, seen.log_end_offset,
-  TRY_CAST(CAST(seen.log_end_offset AS DECIMAL(38, 0)) - stored.start_offset - stored.delivery_complete_count AS BIGINT)
-    AS lag
-FROM {source} AS stored
-LEFT JOIN seen ON seen.topic = stored.topic AND seen.partition = stored.partition
-  AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)
-WHERE stored.init_state = 'initialized' AND {chosen}
+SELECT group_id, topic, topic_id, partition, start_offset AS committed_offset,
+  CASE WHEN start_offset IS NOT NULL THEN leader_epoch END AS leader_epoch,
+  write_timestamp AS commit_timestamp, log_offset, {ends}
+FROM {source}
+WHERE init_state = 'initialized' AND {chosen}
 """
 
 
@@ -305,8 +298,12 @@ class _Facts:
     @cached_property
     def _share_partitions(self) -> dict[str, Rows]:
         """The start offsets in the share coordinator's log, with the log ends that a live audit saw, by group."""
-        source, is_now = self._source("share_partitions"), self._as_of is None
-        query = SHARE_OFFSETS.format(source=source, is_now=is_now, chosen=self._chosen_groups)
+        is_now = self._as_of is None
+        query = SHARE_OFFSETS.format(
+            source="share_lag" if is_now else self._source("share_partitions"),
+            ends="log_end_offset, lag" if is_now else "NULL AS log_end_offset, NULL AS lag",
+            chosen=self._chosen_groups,
+        )
         found: defaultdict[str, Rows] = defaultdict(list)
         for row in self._reader.sql(query, **self._parameters):
             found[row["group_id"]].append(row)

@@ -37,6 +37,7 @@ VIEWS = (
     "known_state_history",
     "expiry_outcomes",
     "lag",
+    "share_lag",
     "effective_commits",
     "partition_owners",
     "offset_history",

@@ -1,4 +1,4 @@
-"""View lag: committed offsets beside the ends of their topics, in both dialects."""
+"""Views lag and share_lag: offsets beside the ends of their topics, in both dialects."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.reading.by_duckdb import duckdb_reader
+from kgroups_spark.share_coordinator.listed import share_lag
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.spark_views import register_views
 from tests.chosen import by_each_writer
@@ -64,6 +65,9 @@ SEEN = (
     seen(5, "gone", 0, None, None, status="unknown_topic", seen_at=LATER),
     seen(5, "it's", 0, 6, 6, seen_at=LATER),
     seen(5, "nobody's", 0, 0, 1, seen_at=LATER),
+    seen(5, "jobs", 0, 0, 100, topic_id="A", seen_at=LATER),
+    seen(5, "jobs", 1, 0, 12, seen_at=LATER),
+    seen(5, "jobs", 2, None, None, topic_id="A", status="unavailable", seen_at=LATER),
 )
 LAG = {
     ("behind", "t", 0, 0, 100, 60, False, LATER),
@@ -82,8 +86,31 @@ LAG = {
 }
 
 
+# Topic id, partition, start offset, records that are done: the lag by the rule of the brokers, if it is a BIGINT.
+SHARED = (
+    ("A", 0, 40, 3),
+    ("A", 0, None, 3),
+    ("A", 0, 40, None),
+    ("A", 1, 13, 0),
+    ("A", 0, -GREATEST - 1, 0),
+    ("A", 0, 100 - GREATEST, 0),
+    ("of a topic created before", 0, 40, 3),
+    ("A", 2, 5, 0),
+    ("A", 9, 5, 0),
+)
+ENDS = {0: 100, 1: 12, 2: None}
+
+
+def shared(number: int, topic_id: str, partition: int, start: int | None, done: int | None) -> dict[str, Any]:
+    place = {"group_id": f"s{number}", "topic_id": topic_id, "topic": "jobs", "partition": partition}
+    return place | {"start_offset": start, "delivery_complete_count": done}
+
+
 def tables(*topic_offsets: dict[str, Any]) -> dict[str, pa.Table]:
-    found = {"committed_offsets": rows_of("committed_offsets", *COMMITTED)}
+    found = {
+        "committed_offsets": rows_of("committed_offsets", *COMMITTED),
+        "share_partitions": rows_of("share_partitions", *(shared(n, *row) for n, row in enumerate(SHARED))),
+    }
     return found | ({"topic_offsets": rows_of("topic_offsets", *topic_offsets)} if topic_offsets else {})
 
 
@@ -103,14 +130,33 @@ def test_without_a_live_audit_committed_offsets_have_no_ends_and_no_lag() -> Non
     assert {row[3:] for row in found} == {(None, None, None, None, None)}
 
 
+@pytest.mark.parametrize(("topic_offsets", "ends"), [(SEEN, ENDS), ((), {})], ids=["a live audit", "none"])
+def test_every_share_partition_has_a_row_with_its_lag(
+    topic_offsets: tuple[dict[str, Any], ...], ends: dict[int, int | None]
+) -> None:
+    found = in_duckdb(tables(*topic_offsets)).sql("SELECT group_id, lag, log_end_offset FROM share_lag").fetchall()
+    expected = set()
+    for number, (topic_id, partition, start, done) in enumerate(SHARED):
+        end = ends.get(partition) if topic_id == "A" else None
+        lag = share_lag(start, done, end)
+        expected.add((f"s{number}", None if lag is not None and lag > GREATEST else lag, end))
+    assert set(found) == expected
+    assert len(found) == len(SHARED)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("topic_offsets", [SEEN, ()], ids=["a live audit", "none"])
 def test_both_dialects_agree_on_every_column(spark: SparkSession, topic_offsets: tuple[dict[str, Any], ...]) -> None:
-    given, everything = tables(*topic_offsets), "SELECT * FROM lag"
-    by_duckdb, by_spark = (view_rows(view, everything) for view in (in_duckdb(given), InSpark(spark, given)))
-    assert by_spark == by_duckdb
-    names = TABLES["committed_offsets"].schema.names
-    assert list(by_duckdb[0]) == [*names, "log_start_offset", "log_end_offset", "lag", "will_reset", "seen_at"]
+    given = tables(*topic_offsets)
+    duck, in_spark = in_duckdb(given), InSpark(spark, given)
+    for view, table in (("lag", "committed_offsets"), ("share_lag", "share_partitions")):
+        by_duckdb, by_spark = (view_rows(one, f"SELECT * FROM {view}") for one in (duck, in_spark))
+        assert by_spark == by_duckdb
+        added = {"lag": ("log_start_offset", "log_end_offset", "lag", "will_reset", "seen_at")}
+        assert list(by_duckdb[0]) == [
+            *TABLES[table].schema.names,
+            *added.get(view, ("log_end_offset", "lag", "seen_at")),
+        ]
 
 
 def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[dict[str, Any]]) -> None:

@@ -1,0 +1,23 @@
+-- Share partitions and the log ends of their topics, from the newest audit of a live cluster; without such an audit only the share partitions are known
+--
+-- columns of share_partitions
+-- log_end_offset: High watermark of the topic's partition; null: unknown, as for a topic id that the topic no longer has
+-- lag BIGINT: log_end_offset - start_offset - delivery_complete_count, as brokers compute it from 4.2 on; null: one of them is unknown, or the difference is not a BIGINT
+-- seen_at: When the audit asked for the topic's partition; null: no audit has
+
+WITH seen AS (
+  SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
+)
+SELECT
+  stored.*,
+  seen.log_end_offset,
+  -- The start offset may be any, so a difference need not be a BIGINT.
+  TRY_CAST(
+    CAST(seen.log_end_offset AS DECIMAL(38, 0)) - stored.start_offset - stored.delivery_complete_count AS BIGINT
+  ) AS lag,
+  seen.seen_at
+FROM share_partitions AS stored
+LEFT JOIN seen
+  ON seen.topic = stored.topic
+  AND seen.partition = stored.partition
+  AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)
