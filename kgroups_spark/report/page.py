@@ -16,8 +16,8 @@ from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word
 from kgroups_spark.report.groups import CAPTIONS, groups_of
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
-from kgroups_spark.report.queries import NAMES, Ask, Row, query
-from kgroups_spark.report.sections import sections
+from kgroups_spark.report.queries import Ask, Row, query
+from kgroups_spark.report.sections import QUESTIONS, sections
 from kgroups_spark.report.sections.shared import Answers
 from kgroups_spark.times import format_time_for_people
 
@@ -32,9 +32,9 @@ def report_page(
     `title`: the cluster's name; None: its id, or the lake's location if the id is unknown.
     """
     answers: dict[str, list[dict[str, object]]] = {}
-    for number, name in enumerate(NAMES, 1):
-        progress(f"asking the lake, {number} of {len(NAMES)}: {name.replace('_', ' ')}")
-        answers[name] = ask(query(name))
+    for number, (heading, names) in enumerate(QUESTIONS.items(), 1):
+        progress(f"asking the lake, {number} of {len(QUESTIONS)}: {heading}")
+        answers.update({name: ask(query(name)) for name in names})
     progress("drawing")
     return html(answers, location, title)
 

@@ -16,7 +16,8 @@ from kgroups_spark.report import figures
 from kgroups_spark.report import headlines as facts
 from kgroups_spark.report.figures import Column, shown, table
 from kgroups_spark.report.page import report_page
-from kgroups_spark.report.queries import Ask, query
+from kgroups_spark.report.queries import NAMES, Ask, query
+from kgroups_spark.report.sections import QUESTIONS
 from kgroups_spark.report.sections.shared import day_of, last_days_plot
 from kgroups_spark.report.sections.transactions import transactions_section
 from tests.chosen import one_of
@@ -489,6 +490,15 @@ def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:
     reader = Reader(page_of_many(30))
     assert {link for link in reader.links if link != "data:,"} <= {f"#{name}" for name in reader.ids}
     assert len(reader.ids) == len(set(reader.ids))
+
+
+def test_the_progress_names_the_parts_of_the_page() -> None:
+    shown: list[str] = []
+    with asked(many_groups(30)) as ask:
+        page = Reader(report_page(ask, "lake", shown.append))
+    headings = [heading.partition(": ")[2] for heading in shown if heading != "drawing"]
+    assert headings == ["The last audit", *page.of("h2")]
+    assert sorted(name for names in QUESTIONS.values() for name in names) == list(NAMES)
 
 
 def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group() -> None:
