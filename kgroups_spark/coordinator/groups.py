@@ -95,6 +95,9 @@ class Groups:
             if self.events is not None:
                 missing_type = None if was_there or value is not None else TYPE_OF_GROUP_RECORD.get(record_type)
                 self.events.after(place, group_id, missing_type, is_changed=is_changed)
+                if batch_offset is None and record_type == GROUP_METADATA and value is not None:
+                    # Message formats 0 and 1 do not show batches; Scala's coordinator appends a snapshot alone.
+                    self.events.close()
 
     def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
         """Creates a simple group at an offset value, if the group does not exist."""

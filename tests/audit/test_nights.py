@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -13,6 +14,7 @@ from tests.chosen import Chosen, one_of, some_of
 from tests.logs.dense_logs import dense_log
 from tests.logs.log_files import Files, random_cuts, segments_of
 from tests.logs.night_logs import RELEASES, logs, reported
+from tests.logs.old_formats import in_old_format
 from tests.nights.decoded import decode
 from tests.nights.nights_here import Audited, audit, audit_nights, how_of
 from tests.nights.reported_tables import rows_of
@@ -67,6 +69,17 @@ def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) 
         audited = audit_nights(files, cuts, how)
         assert differing(files, whole, audited) == [], (seed, how)
         assert audited.record_count() == audited.records_read()
+
+
+def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen: Chosen) -> None:
+    """But where an audit ends between the tombstones of one clean-up: their batch is not known."""
+    for seed, magic in chosen.some(itertools.product(range(12), (0, 1)), 1):
+        rng = np.random.default_rng(seed)
+        files, how = in_old_format(dense_log(seed), magic, rng), how_of("2.8", 512)
+        whole = by_objects(files, how)
+        assert differing(files, whole, audit(files, how)) == [], (seed, magic)
+        cuts = random_cuts(files, rng, int(rng.integers(2, 4)), int(rng.integers(1, 4)))
+        assert differing(files, whole, audit_nights(files, cuts, how)) == [], (seed, magic)
 
 
 @pytest.mark.parametrize("release", ["4.3"])

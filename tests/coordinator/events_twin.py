@@ -87,7 +87,8 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
 
 def is_one_act(row: ReplayRow, following: ReplayRow) -> bool:
     if None in (row.batch_offset, following.batch_offset):
-        return row.log_timestamp == following.log_timestamp
+        is_snapshot = row.record_type == 2 and row.value is not None
+        return not is_snapshot and row.log_timestamp == following.log_timestamp
     return row.batch_offset == following.batch_offset
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections import Counter
 from typing import Any
 
@@ -17,12 +18,13 @@ from tests.chosen import Chosen, one_of, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
-from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log
+from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log, text
 from tests.logs.event_logs import MINUTE, EventLog
 from tests.logs.log_files import borders, random_cuts, read_zip
 from tests.nights.nights_here import How, audit, audit_nights
 from tests.nights.reported_tables import Reported, Row
 from tests.recorded_logs import CORPORA
+from tests.records.build import message
 from tests.twin.object_nights import by_objects
 from tests.twin.shard import Shard
 
@@ -95,6 +97,37 @@ def test_without_batches_a_rebuild_reports_an_act_cut_in_two_by_an_audit_as_the_
     files = dense_log(1, batches=40)  # all of one time: one act
     cut = audit_nights(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2), How())
     assert events(cut.rebuilt()) == events(cut) != events(audit(files, How()))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_each_snapshot_of_a_log_of_message_format_0_or_1_has_its_events(magic: int) -> None:
+    """Its messages do not show batches, and format 0 has no times."""
+    snapshots = [("g", 1, "a"), ("h", 1, "b"), ("g", 2, "ac"), ("g", 3, "a")]
+    data = b"".join(
+        message(n, b"\0\2" + text(group), snapshot(generation, *members), magic=magic)
+        for n, (group, generation, members) in enumerate(snapshots)
+    )
+    files = {"__consumer_offsets-0/00000000000000000000.log": data}
+    whole = audit(files, How("2.8"))
+    assert [(row["log_offset"], row["event"], row["member_id"]) for row in events(whole)] == [
+        (0, "group_created", None),
+        (0, "member_joined", "a"),
+        (1, "group_created", None),
+        (1, "member_joined", "b"),
+        (2, "generation_changed", None),
+        (2, "member_joined", "c"),
+        (3, "generation_changed", None),
+        (3, "member_left", "c"),
+    ]
+    places = borders(files, 0)
+    assert events(audit_nights(files, {0: [[place] for place in places]}, How("2.8"))) == events(whole)
+
+
+def snapshot(generation: int, *members: str) -> bytes:
+    """A GroupMetadataValue of version 1."""
+    found = b"\0\1" + text("consumer") + struct.pack(">i", generation) + text("range") + text(members[0])
+    of_members = [text(name) + text("client") + text("/host") + bytes(16) for name in members]
+    return found + struct.pack(">i", len(members)) + b"".join(of_members)
 
 
 def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str, str | None]]]:
