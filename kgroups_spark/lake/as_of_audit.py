@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED
+from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED, LEDGER_APP_ID
 from kgroups_spark.lake.ledger_rows import newest_rows
-from kgroups_spark.lake.lost_versions import lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import claim_lost, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -58,7 +58,7 @@ class LakeAsOfAudit:
 
     def version(self, name: str) -> int | None:
         """The table's version; None: the newest, or the lake's layout does not have the table. Raises KgroupsError for
-        a table whose log has lost the audit's rows."""
+        a table whose log has lost the audit's rows, and for one with rows of an audit that the ledger has lost."""
         if name == "audits":
             return self.ledger_version
         if not self.lake.has(name):
@@ -66,6 +66,9 @@ class LakeAsOfAudit:
         log = self.lake.table(name)
         added = {name: (self._reported["rows_added"] or {}).get(name, 0)}
         newest = {name: max(log.last_transaction(app_id) or 0 for app_id in APP_IDS)}
+        claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest[name] > self.audit_id else None
+        if claim_lost(newest[name], claimed):
+            raise ledger_lost(self.lake.location, newest[name], self.audit_id)
         if lost_versions(added, self.audit_id, newest, lambda _: not log.files()):
             raise version_lost(self.lake.location, name)
         return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)

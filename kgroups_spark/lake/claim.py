@@ -23,6 +23,7 @@ from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import FINISHED, RUNNING
 from kgroups_spark.lake.ledger import AuditRow, Ledger, finished, last_finished
+from kgroups_spark.lake.lost_versions import ledger_lost
 from kgroups_spark.lake.migrations import migrate
 from kgroups_spark.lake.owner import Owner, now_held, released
 from kgroups_spark.lake.store import AlreadyWritten
@@ -104,14 +105,19 @@ class Claim:
         """The claim on the next number; the lake has the present layout afterwards.
 
         `meant`: columns of its row `running` for the intended work, which the next audit needs if this one does not
-        finish. Raises ClaimLost if another audit is running, or claimed the number first.
+        finish. Raises ClaimLost if another audit is running, or claimed the number first; KgroupsError if the ledger
+        has lost the claims of audits that wrote rows, which `take_over` gives up.
         """
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
             _require_given_up(ledger, newest, take_over)
+        last = newest.audit_id if newest else 0
+        lost = ledger.lost_audit()
+        if lost is not None and not take_over:
+            raise ledger_lost(lake.location, lost, last)
         row = AuditRow(
-            audit_id=newest.audit_id + 1 if newest else 1,
+            audit_id=(lost or last) + 1,
             status=RUNNING,
             owner=str(Owner.this_process()),
             started_at=_now(),
@@ -127,6 +133,8 @@ class Claim:
         before = last_finished(earlier)
         since = before.audit_id if before else 0
         unfinished = tuple(each for each in earlier if each.audit_id > since and each.status == RUNNING)
+        if lost is not None:
+            unfinished += (AuditRow(lost, RUNNING, "", row.started_at),)
         # Earlier replaced ranges stay replaced in this audit's row.
         row = replace(row, replaced_ranges=before.replaced_ranges if before else None)
         lake.replaced = row.replaced

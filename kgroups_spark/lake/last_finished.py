@@ -28,6 +28,8 @@ APP_ID = "kgroups-audit"
 REBUILD_APP_ID = "kgroups-rebuild"
 # All application ids that write rows under the number of an audit.
 APP_IDS = (APP_ID, REBUILD_APP_ID)
+# In the ledger's log: twice the number of its newest audit, and 1 more if that audit has finished.
+LEDGER_APP_ID = "kgroups-ledger"
 # For changes to rows of other audits (fence.py), and in the ledger for heartbeats.
 UPKEEP_APP_ID = "kgroups-upkeep"
 HEARTBEAT_APP_ID = "kgroups-heartbeat"

@@ -18,13 +18,15 @@ import pyarrow as pa
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence, Transaction, until_nobody_interferes
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import ABANDONED, HEARTBEAT_APP_ID, STATUSES
+from kgroups_spark.lake.last_finished import ABANDONED, APP_IDS, HEARTBEAT_APP_ID, LEDGER_APP_ID, STATUSES
 from kgroups_spark.lake.last_finished import FINISHED as FINISHED
 from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.ledger_rows import newest_rows
+from kgroups_spark.lake.lost_versions import claim_lost
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.lake.store import AlreadyWritten, TableFile, TableLog
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
@@ -32,6 +34,14 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 # is written three times in ten years of nights, and a search for the newest row opens at most 32 files.
 MANY_FILES = 32
 FULL_FILE_ROWS = 1024
+
+WAS_COMPLETE = (
+    "although it had written all its rows: it was killed just then, or the ledger has lost its last row (a file in "
+    "audits/_delta_log, as in a copy that was made during the audit)"
+)
+
+# Tables to which hardly any audit adds no row.
+SELDOM_LEFT_OUT = ("offset_commits", "group_records", "groups", "findings")
 
 # A heartbeat's transaction version: the low bits have the seconds since 1970, the bits above the audit's number.
 SECONDS_BITS = 34
@@ -166,9 +176,32 @@ class Ledger:
         known = {row.audit_id for row in self.newest() if row.status == ABANDONED} if rows else set()
         note = f"did not finish: audit {fence.audit_id} took over"
         unknown = [row for row in rows if row.audit_id not in known]
-        new = [replace(row, status=ABANDONED, notes=(*(row.notes or ()), note)) for row in unknown]
+        complete = self._with_findings(unknown)
+        new = [
+            replace(
+                row,
+                status=ABANDONED,
+                notes=(*(row.notes or ()), f"{note}, {WAS_COMPLETE}" if row.audit_id in complete else note),
+            )
+            for row in unknown
+        ]
         if new:
             fence.commit("audits", "abandon", partial(self._add, fence.audit_id, new))
+
+    def _with_findings(self, rows: Sequence[AuditRow]) -> set[int]:
+        """The audits of these rows that have findings, the last rows that an audit writes."""
+        if not rows or not self.lake.place.has("findings"):
+            return set()
+        conditions = [Condition("audit_id", ">=", min(row.audit_id for row in rows))]
+        return set(self.lake.rows("findings", columns=["audit_id"], conditions=conditions)["audit_id"].to_pylist())
+
+    def lost_audit(self) -> int | None:
+        """The newest audit that has written rows although the ledger's log does not know it: its newest files are lost.
+        None: there is none."""
+        names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
+        logs = [self.lake.table(name) for name in names]
+        written_by = max((log.last_transaction(app_id) or 0 for log in logs for app_id in APP_IDS), default=0)
+        return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
 
     def beat(self, audit_id: int, now: datetime) -> None:
         """Records a heartbeat of the audit at that time; does nothing if the log has it or a later one."""
@@ -232,7 +265,7 @@ def _transaction(row: AuditRow) -> Transaction:
     With two ids, an audit that is taken over while it finishes would count, and its rows would be deleted as
     unfinished.
     """
-    return "kgroups-ledger", 2 * row.audit_id + (row.status == FINISHED)
+    return LEDGER_APP_ID, 2 * row.audit_id + (row.status == FINISHED)
 
 
 def _is_one_of(paths: set[str], file: TableFile) -> bool:

@@ -5,6 +5,9 @@ log has the number of the audit that wrote to it last, which shows the loss in t
 
     the ledger   counts the rows that the last finished audit added to each table
     other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
+
+The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is, the
+audit seems to have been killed.
 """
 
 from __future__ import annotations
@@ -37,6 +40,21 @@ def lost_versions(
         rewritten = max(newest.get(name, 0) for name in together)
         lost |= {name for name in as_new if 0 < newest.get(name, 0) < rewritten and not is_empty(name)}
     return lost
+
+
+def claim_lost(written_by: int, ledger_transaction: int | None) -> bool:
+    """Whether the ledger has lost the claim of an audit that wrote rows. `ledger_transaction`: under LEDGER_APP_ID in
+    the ledger's log, which was read after the tables' logs; None: it has none, as in a copy by other software."""
+    return ledger_transaction is not None and ledger_transaction >> 1 < written_by
+
+
+def ledger_lost(location: str, written_by: int, claimed: int) -> KgroupsError:
+    """The error of readers, and of audits, if a table has rows of an audit after the newest one that the ledger has."""
+    return KgroupsError(
+        f"the lake at {location} has lost the newest rows of its ledger (files in audits/_delta_log): tables have rows "
+        f"of audit {written_by}, the ledger ends with audit {claimed}. Restore them, or copy the lake again while no "
+        f"audit runs; or kgroups audit --take-over gives up the audits after {claimed}, and reads the log again"
+    )
 
 
 def version_lost(location: str, name: str) -> KgroupsError:

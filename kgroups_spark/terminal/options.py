@@ -229,7 +229,8 @@ def add_take_over_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="take over the claim of an unfinished audit of another host (only if that audit is dead)",
+        help="take over the claim of an unfinished audit of another host (only if that audit is dead), or give up "
+        "audits that the ledger has lost",
     )
 
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
+from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, LEDGER_APP_ID, since_last_finished, version_gone
 from kgroups_spark.lake.ledger_sums import ledger_sums
-from kgroups_spark.lake.lost_versions import lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import claim_lost, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -62,8 +62,8 @@ class DuckDbLake:
     ) -> None:
         """`storage_options` are deltalake's, for object stores; `reaches_files`: SQL may also read and write files.
 
-        Raises UsageError if there is no lake, KgroupsError if newer software made it, DeltaError if deltalake cannot
-        read it.
+        Raises UsageError if there is no lake, KgroupsError if newer software made it or its ledger has lost the claim
+        of an audit that wrote rows, DeltaError if deltalake cannot read it.
         """
         _require_plain_path(location)
         self.location = location
@@ -79,6 +79,11 @@ class DuckDbLake:
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         there = {name: table for name, table in {**others, OLDER_CHECKPOINTS: older}.items() if table is not None}
         newest = {}
+        written_by = max(map(_newest_audit, there.values()), default=0)
+        # An audit may have claimed its number since the ledger was opened.
+        now = _table(location, "audits", storage_options) if written_by > self.audit_id else None
+        if now is not None and claim_lost(written_by, now.transaction_version(LEDGER_APP_ID)):
+            raise ledger_lost(location, written_by, self.audit_id)
         for name, table in there.items():
             _require_readable(table, name)
             newest[name] = _go_back_to(table, self.audit_id)
@@ -304,12 +309,17 @@ def _require_readable(table: DeltaTable, name: str) -> None:
         raise DeltaProtocolError(f"table {name} has lost its property {STATISTICS}")
 
 
+def _newest_audit(table: DeltaTable) -> int:
+    """The number of the newest audit that has written to the table (0: none)."""
+    return max(table.transaction_version(app_id) or 0 for app_id in APP_IDS)
+
+
 def _go_back_to(table: DeltaTable, audit_id: int) -> int:
     """Loads the newest version to which no later audit has committed, as LakeAsOfAudit does with Spark; returns the
     number of the newest audit in it (0: none). Raises KgroupsError if the table's log no longer has it."""
     from deltalake.exceptions import DeltaError
 
-    while (newest := max(table.transaction_version(app_id) or 0 for app_id in APP_IDS)) > audit_id:
+    while (newest := _newest_audit(table)) > audit_id:
         try:
             table.load_as_version(table.version() - 1)
         except DeltaError as error:

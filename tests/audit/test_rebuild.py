@@ -18,6 +18,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.history.shard_states import keep_states
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
@@ -351,6 +352,31 @@ def test_a_reader_reports_a_table_whose_log_has_lost_its_newest_version(java, tm
         KgroupsError, match=rf"has lost the newest version of table {name} \(a file in {name}/_delta_log"
     ):
         DuckDbLake(str(lake)).table(name)
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_ledger_that_has_lost_its_end_is_not_passed_over_in_silence(session, java, logs, tmp_path, files):
+    """It has lost only the row `finished` of the last audit, which seems to have been killed; or its claim, too."""
+    lake = shutil.copytree(java, tmp_path / "lake")
+    for newest in sorted((lake / "audits" / "_delta_log").glob("*.json"))[-files:]:
+        newest.unlink()
+    if files == 1:
+        assert DuckDbLake(str(lake)).audit_id == 1
+    else:
+        in_spark = LakeAsOfAudit.last_finished(Lake(session, str(lake)))
+        acts = [lambda: DuckDbLake(str(lake)), lambda: in_spark.rows("groups"), lambda: audit(session, lake, logs[1])]
+        acts += [lambda: rebuild(session, lake), lambda: run_maintain(session, MaintainOptions(lake=str(lake)))]
+        for act in acts:
+            with pytest.raises(KgroupsError, match=r"rows of audit 2, the ledger ends with audit 1\. Restore them"):
+                act()
+    audited = audit(session, lake, logs[1], take_over=True, release_version="4.3")
+    assert audited.audit.audit_id == 3
+    assert contents(lake, NOW + VERSIONS) == contents(java, NOW + VERSIONS)
+    [abandoned] = [row for row in rows(lake, "audits") if row["status"] == "abandoned"]
+    assert abandoned["audit_id"] == 2
+    assert (
+        "audit 3 took over, although it had written all its rows: it was killed just then, or" in abandoned["notes"][0]
+    )
 
 
 @pytest.mark.parametrize("name", ["group_versions", "groups"])
