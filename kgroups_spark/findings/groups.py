@@ -32,12 +32,15 @@ def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
     right = listed(groups.filter(pc.and_(also, pc.invert(groups["is_misplaced"]))))
     homes = {row["group_id"]: row["offsets_partition"] for row in right}
     for row in misplaced:
-        group_id = row["group_id"]
+        group_id, is_read = row["group_id"], row["offsets_partition"] not in evidence.known_until_of
+        cause = "most likely the topic's partition count was raised"
+        if not is_read:
+            cause = "the topic no longer has that partition, or its partition count was raised (it was not read now)"
         yield Finding.of(
             "group_in_wrong_partition",
             row,
             f"{group_id} is in partition {row['offsets_partition']} of __consumer_offsets, but its name hashes to "
-            "another: most likely the topic's partition count was raised. Clients look for its coordinator there, "
+            f"another: {cause}. Clients look for its coordinator there, "
             + _what_clients_find(group_id, homes.get(group_id)),
         )
 

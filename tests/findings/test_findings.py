@@ -247,6 +247,16 @@ def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     assert ("ghost_member", "assigned_after_it_was_removed") not in reported
 
 
+def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_no_longer_has() -> None:
+    evidence = evidence_of(by_objects(Log(1).commit("a").files, How(offsets_partitions=50)))
+    details = [
+        next(each.detail for each in all_findings(replace(evidence, known_until_of=known)))
+        for known in ({}, {1: Log().moment})
+    ]
+    assert "hashes to another: most likely the topic's partition count was raised. Clients" in details[0]
+    assert "hashes to another: the topic no longer has that partition, or its partition count was" in details[1]
+
+
 def test_a_group_in_two_partitions_gets_no_advice_to_import_what_it_has() -> None:
     """An export of it has the offsets of the partition to which its name hashes: with them it would be rewound."""
     a, other, home = "a", 1, 47
