@@ -138,8 +138,12 @@ COMMIT = [
     required("committed_offset", BIGINT, "Offset that the group committed: the next one that it will read"),
     column("leader_epoch", INT, "Leader epoch of the last record consumed; null: not given"),
     required("metadata", STRING, "Metadata text of the client; '' is normal"),
-    column("commit_timestamp", TIMESTAMP, "Time of the commit, at most the end of year 9999; null: none"),
-    column("expire_timestamp", TIMESTAMP, "When it will expire (clients before 2.1); null: not given"),
+    column("commit_timestamp", TIMESTAMP, "Time of the commit, or the nearest time in the years 1 to 9999; null: none"),
+    column(
+        "expire_timestamp",
+        TIMESTAMP,
+        "When it will expire (clients before 2.1), or the nearest time in the years 1 to 9999; null: not given",
+    ),
     column("topic_id", STRING, "Topic id; null: not logged"),
 ]
 

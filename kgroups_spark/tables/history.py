@@ -48,9 +48,13 @@ OFFSET_COMMITS = pa.schema(
         column(
             "commit_timestamp",
             TIMESTAMP,
-            "Time of the commit; null: tombstone, none, or outside the range of TIMESTAMP",
+            "Time of the commit; null: tombstone, none, or outside the years 1 to 9999",
         ),
-        column("expire_timestamp", TIMESTAMP, "When it will expire (clients before 2.1); null: not given"),
+        column(
+            "expire_timestamp",
+            TIMESTAMP,
+            "When it will expire (clients before 2.1); null: not given, or outside the years 1 to 9999",
+        ),
         column("topic_id", STRING, "Topic id; null: not logged"),
         required("record_type", SMALLINT, "Type of the record: 0 or 1"),
         column("value_version", SMALLINT, "Version of the value; null: tombstone"),

@@ -2,6 +2,8 @@
 --
 -- argument ts TIMESTAMP: The moment: each partition's log counts up to its first record with a later time; null: all that was read
 -- columns of committed_offsets
+-- commit_timestamp: Time of the commit; null: none, or outside the years 1 to 9999
+-- expire_timestamp: When it will expire (clients before 2.1); null: not given, or outside the years 1 to 9999
 -- audit_id: The audit that read the record (table audits)
 -- is_orphan: No group of that id existed
 -- known of groups_as_of
