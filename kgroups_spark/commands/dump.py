@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.terminal.options import name_value
+from kgroups_spark.terminal.options import name_value, text_value
 from kgroups_spark.terminal.output import json_line, say
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group",
         action="append",
+        type=text_value,
         metavar="G",
         help="only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
     )

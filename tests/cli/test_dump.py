@@ -112,6 +112,16 @@ def test_a_tombstone_has_no_value(dump):
     assert "reason" not in tombstone
 
 
+def test_a_group_may_have_an_empty_name(dump, tmp_path):
+    """A client without a group.id could commit."""
+    key = bytes.fromhex("0001 0000 000174 00000000")  # type 1, group "", topic "t", partition 0
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{0:020d}.log").write_bytes(batch(0, [(key, None)]))
+    code, lines, _ = dump(folder, "--group", "")
+    assert (code, [line["group_id"] for line in lines]) == (0, [""])
+
+
 def test_a_group_without_records_suggests_the_nearest_names(dump):
     code, lines, err = dump(SEGMENTS / "__consumer_offsets-4", "--group", "biling-engine")
     assert (code, lines) == (0, [])
