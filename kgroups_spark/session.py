@@ -101,10 +101,7 @@ def spark_session(
     available, Spark does not start, or the session is Spark Connect's.
     """
     if is_remote() or "SPARK_REMOTE" in os.environ:
-        raise KgroupsError(
-            "this is a session of Spark Connect, whose JVM cannot be reached, and Delta's log is written there: submit "
-            "jobs/nightly_audit.py by spark-submit, or unset SPARK_REMOTE"
-        )
+        raise KgroupsError(_CONNECT)
     use_jemalloc()
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -112,6 +109,18 @@ def spark_session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started this process
         return _with_session_settings(_started(_builder(app_name, NEEDED)), extra or {})
     return _local_session(app_name, extra or {}, s3)
+
+
+def require_jvm(spark: SparkSession) -> None:
+    """Raises KgroupsError for a session of Spark Connect. It has another class, which only grpc can load."""
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        raise KgroupsError(_CONNECT)
+
+
+_CONNECT = (
+    "this is a session of Spark Connect, whose JVM cannot be reached, and Delta's log is written there: submit "
+    "jobs/nightly_audit.py by spark-submit, or unset SPARK_REMOTE"
+)
 
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkAttributeError
 
+import kgroups_spark
 from kgroups_spark import session
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava
@@ -75,6 +77,25 @@ def test_spark_connect_is_refused(monkeypatch, variable):
     monkeypatch.setenv(variable, "sc://localhost")
     with pytest.raises(KgroupsError, match="a session of Spark Connect, whose JVM cannot be reached"):
         session.spark_session("tests")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda spark: kgroups_spark.open_lake("./lake", spark),
+        lambda spark: kgroups_spark.run_audit("./lake", segments=".", spark=spark),
+    ],
+)
+def test_a_session_of_spark_connect_that_is_given_is_refused(use):
+    """Its class, by its name: pyspark's own needs grpc."""
+
+    class Connect:
+        def __getattr__(self, name):
+            raise PySparkAttributeError(f"{name} is not supported in Spark Connect")
+
+    Connect.__module__ = "pyspark.sql.connect.session"
+    with pytest.raises(KgroupsError, match="a session of Spark Connect, whose JVM cannot be reached"):
+        use(Connect())
 
 
 def test_under_spark_submit_only_necessary_settings_are_set(monkeypatch):

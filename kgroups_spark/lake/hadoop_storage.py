@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.java_classes import JavaClasses, dict_of
-from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS
+from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
 from kgroups_spark.storage import s3
 
 
@@ -16,7 +16,9 @@ def use_hadoops_storage(spark: SparkSession) -> None:
     """Lets pyarrow reach S3 as this session's Hadoop does, in this process and in tasks that get the settings.
 
     Access keys are read as Hadoop reads them, because it may keep them in its own files (a credential provider).
+    Raises KgroupsError for a session of Spark Connect.
     """
+    require_jvm(spark)
     hadoop: Any = spark._jsc.hadoopConfiguration()
     settings = dict_of(hadoop.getPropsWithPrefix("fs.s3a."))
     for name in s3.SECRETS:

@@ -55,16 +55,17 @@ DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
 
 
 class Kernel(Store):
-    """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError without Delta's jars."""
+    """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError without Delta's jars, and for a
+    session of Spark Connect."""
 
     def __init__(self, spark: SparkSession) -> None:
+        use_hadoops_storage(spark)
         jvm: Any = spark._jvm
         self.java = JavaClasses(jvm)
         self.hadoop: Any = spark._jsc.hadoopConfiguration()
         if not self.java.has(DEFAULT_ENGINE):
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
         self.engine: Any = self.java(DEFAULT_ENGINE).create(self.hadoop)
-        use_hadoops_storage(spark)
         # With spark-submit's default logging, Kernel would log a warning at each read of a log without a checkpoint.
         level = self.java("org.apache.logging.log4j.Level").ERROR
         self.java("org.apache.logging.log4j.core.config.Configurator").setLevel("io.delta.kernel", level)
