@@ -90,6 +90,8 @@ def _refusals(location: str) -> Iterator[None]:
         try:
             yield
         except duckdb.Error as error:
+            if read := _READING.search(str(error)):
+                raise KgroupsError(_unreadable(location, f"table {read[1]}: {read[2]}")) from error
             # If one of our functions raised it, the message is ours.
             lines = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
             hint = (NAMES_ARE_LISTED,) if lines[0].startswith("Catalog Error: ") else ()
@@ -109,7 +111,7 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
                 # deltalake does not know Hadoop's file:/x.
                 return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
         except (DeltaError, OSError) as error:
-            reason = f"the reader of Delta says: {' '.join(str(error).split())}"
+            reason = f"the reader of Delta says: {_in_one_line(error)}"
     if must:
         raise KgroupsError(f"the lake at {location} cannot be read by DuckDB: {reason}")
     return None
@@ -134,15 +136,11 @@ def _delta_refusal(location: str) -> Iterator[None]:
         with _damage(location):
             yield
     except DeltaError as error:
-        reason = " ".join(str(error).split())
         raise KgroupsError(
-            f"the lake at {location} cannot be read without Spark: {reason}; --engine spark reads it"
+            f"the lake at {location} cannot be read without Spark: {_in_one_line(error)}; --engine spark reads it"
         ) from error
     except OSError as error:
-        raise KgroupsError(
-            f"the lake at {location} cannot be read: {' '.join(str(error).split())}; if maintenance has deleted files "
-            "since the lake was opened, open it again"
-        ) from error
+        raise KgroupsError(_unreadable(location, error)) from error
 
 
 @contextmanager
@@ -151,7 +149,25 @@ def _damage(location: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as error:
-        raise KgroupsError(f"the lake at {location} cannot be read: {' '.join(str(error).split())}") from error
+        raise KgroupsError(_unreadable(location, error)) from error
+
+
+# DuckDB's error for a failure of the Arrow dataset of a table, which Python's own error follows once more.
+_READING = re.compile(r"reading the stream registered as '(\w+)' failed: (.+?)(?:\. Detail: |\Z)", re.DOTALL)
+
+
+def _unreadable(location: str, reason: object) -> str:
+    said = _in_one_line(reason)
+    hint = "; if maintenance has deleted files since the lake was opened, open it again" if _GONE.search(said) else ""
+    return f"the lake at {location} cannot be read: {said}{hint}"
+
+
+_GONE = re.compile(r"Object at .* not found|No such file")
+
+
+def _in_one_line(said: object) -> str:
+    """The text of an error without the colours and lines of deltalake's."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(said)).split())
 
 
 _BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -147,6 +149,21 @@ def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, name: str) -> No
     file.write_bytes(file.read_bytes()[:-50])
     with pytest.raises(KgroupsError, match=rf"^the lake at .* cannot be read: Could not open Parquet .*{file.name}.*$"):
         opened(lake).rows("groups")
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, Path.touch, lambda file: file.write_bytes(b"no Parquet")])
+def test_a_query_over_a_damaged_file_is_refused_in_one_line(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    """deltalake's messages have several lines and colours, and DuckDB's repeats each."""
+    lake = write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
+    (file,) = (tmp_path / "lake" / "groups").glob("*.parquet")
+    file.unlink()
+    if damage is not Path.unlink:
+        damage(file)
+    with pytest.raises(KgroupsError) as refused:
+        opened(lake).sql("SELECT * FROM groups")
+    (line,) = refused.value.lines
+    assert re.fullmatch(rf"the lake at .* cannot be read: table groups: [^\n]*{file.name}[^\n]*", line)
+    assert "\x1b" not in line and line.count(file.name) <= 2
 
 
 def test_a_file_that_is_gone_since_the_lake_was_opened_is_reported_in_one_line(tmp_path: Path) -> None:
