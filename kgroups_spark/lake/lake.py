@@ -6,8 +6,9 @@ Every change of a table goes through `Lake.commit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property, partial
 from operator import itemgetter
@@ -22,7 +23,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.catalog_schema import CatalogSchema
-from kgroups_spark.lake.failures import reported_in_one_line
+from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.folder import Folder
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED
@@ -184,9 +185,24 @@ class Lake:
             return chosen.select(*columns).toArrow().cast(pa.schema([schema.field(column) for column in columns]))
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
-        dataset = dataset_of(name, self._path(name), paths)
         left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
-        return left_out.rows_left(name, dataset, columns, conditions)
+        with self._damage_reported(name):
+            dataset = dataset_of(name, self._path(name), paths)
+            return left_out.rows_left(name, dataset, columns, conditions)
+
+    @contextmanager
+    def _damage_reported(self, name: str) -> Iterator[None]:
+        """Within the block, raises KgroupsError for a missing or damaged file of the table, with a cure."""
+        try:
+            yield
+        except (OSError, pa.ArrowInvalid) as error:
+            # pyarrow's error for a missing file has nothing but its path.
+            reason = f"there is no file {error}" if isinstance(error, FileNotFoundError) else reason_of(error)
+            cure = "delete its folder" if not self.is_in_catalog else "drop the table"
+            cure = f"{cure}: the next audit makes it again" if TABLES[name].kind == "current" else "restore it"
+            raise KgroupsError(
+                f"table {name} of the lake at {self.location} cannot be read: {reason}; if it stays so, {cure}"
+            ) from error
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """The answer of `write`, which changes the table in one Delta transaction. All changes of a lake go through
