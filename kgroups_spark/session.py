@@ -205,12 +205,19 @@ def ivy_folder() -> Path:
 @contextmanager
 def _one_download_at_a_time(packages: str) -> Iterator[None]:
     """Locks the folder during the block, unless its jars are complete. Two first starts would break each other's
-    downloads, because Ivy does not lock it."""
+    downloads, because Ivy does not lock it. Raises KgroupsError if the folder cannot be made."""
     if fcntl is None or _remembered_jars(packages):
         yield
         return
-    ivy_folder().mkdir(parents=True, exist_ok=True)
-    with open(ivy_folder() / ".lock", "w") as lock:
+    try:
+        ivy_folder().mkdir(parents=True, exist_ok=True)
+        lock = open(ivy_folder() / ".lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise KgroupsError(
+            f"Delta's jars are downloaded into {ivy_folder()}, which cannot be written to ({error.strerror}): set "
+            "XDG_CACHE_HOME to a folder that can"
+        ) from error
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -139,6 +139,19 @@ def test_delta_is_downloaded_once_into_a_folder_of_our_own(monkeypatch, tmp_path
     assert session._jars() == settings
 
 
+def test_a_cache_that_cannot_be_made_is_named_with_the_variable_that_moves_it(monkeypatch, tmp_path):
+    """As in a container whose user has no home."""
+    (tmp_path / "cache").touch()  # root could write into a folder that is only read-only
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with (
+        pytest.raises(
+            KgroupsError, match=r"cache/kgroups-spark/ivy, which cannot .*\(Not a dir.*\): set XDG_CACHE_HOME"
+        ),
+        session._one_download_at_a_time(session.DELTA_JAR),
+    ):
+        pass
+
+
 def test_jars_for_s3_are_a_separate_list_without_the_bundled_sdk(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = session._jars(s3=True)
