@@ -58,6 +58,16 @@ def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> Non
     assert parse(shlex.split(demo)[1:]).command == "demo"
 
 
+def test_the_containers_user_may_write_where_the_dockerfiles_first_lines_put_the_lake() -> None:
+    """Docker makes a missing folder of the host for root, a new volume like the image's folder."""
+    (run,) = re.findall("^# +(docker run .*)$", (EXAMPLES / "Dockerfile").read_text(), re.MULTILINE)
+    words = shlex.split(run)
+    volume, folder = words[words.index("-v") + 1].split(":")
+    lake = parse(words[words.index("kgroups-spark") + 1 :]).lake
+    assert "/" not in volume and lake.startswith(f"{folder}/")
+    assert any(f"install --directory --owner kgroups {folder}" in value for _, value in dockerfile())
+
+
 def linted(*command: str, text: str) -> str:
     """The output of a linter about a file with this text."""
     path = Path(sys.executable).with_name(command[0])
