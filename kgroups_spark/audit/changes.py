@@ -35,11 +35,11 @@ class CurrentTables:
         return {group_id for _, group_id in self.states}
 
 
-def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
-    """The present tables, or those as audit `as_of_audit` left them, without the writes of a later unfinished audit."""
+def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTables:
+    """The present tables, or those that an audit left, without the writes of a later unfinished audit."""
 
     def version(name: str) -> int | None:
-        return None if as_of_audit is None else LakeAsOfAudit(lake, as_of_audit).version(name)
+        return None if then is None else then.version(name)
 
     groups = lake.rows("groups", version("groups"), columns=["offsets_partition", "group_id", "state"]).to_pydict()
     rows = {

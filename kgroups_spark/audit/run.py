@@ -134,7 +134,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
     is_new |= bool(work.plan.replaced)
     lake.replaced = work.replaced
-    then = current_tables(lake, before.audit_id) if before is not None and is_new else None
+    then = current_tables(lake, work.then) if before is not None and is_new else None
     rebuilt = None
     if state.must_be_rebuilt:
         rebuilt = rebuild(work)

@@ -130,7 +130,7 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     plan = AuditPlan([], before.cluster_id)
     work = AuditWork(lake, writer, plan, before, state, settings, options.progress, chosen_partitions=True)
     work = replace(work, states=StatePlan(before=before))
-    then = current_tables(lake, before.audit_id)
+    then = current_tables(lake, work.then)
     states = audit_state_logs(work, from_history=True)
     if work.states.shards:
         work = replace(work, writer=NamingWriter.of(work.writer))

@@ -197,7 +197,7 @@ class AuditWork:
         """The end of reading, by offsets partition."""
         return {each.offsets_partition: each.end_offset for each in self.partitions_read(progress)}
 
-    @property
+    @cached_property
     def then(self) -> LakeAsOfAudit:
         """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
         them."""

@@ -24,32 +24,34 @@ _FILE = re.compile(r"(?:\d{20}\.)?(?P<version>\d{20})\.(?:json|crc|compacted\.js
 _CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts>\d{10})\.)?parquet")
 
 
-def remove_old_versions(lake: Lake, name: str, last_finished: int) -> int:
-    """Deletes the old versions of a table's log that no reader needs; returns their number.
+def remove_old_versions(left: LakeAsOfAudit, name: str) -> int:
+    """Deletes the old versions of a table's log that no reader needs; returns their number. `left`: the lake as of its
+    last finished audit.
 
     A late deletion is safe, because the versions that readers go back to only get later.
     """
-    folder, old = _old(lake, name, last_finished)
+    folder, old = _old(left, name)
     for file in old:
-        lake.store.delete(f"{folder}/{file}")
+        left.lake.store.delete(f"{folder}/{file}")
     return _versions(old)
 
 
 def tidy_logs(lake: Lake, last_finished: int) -> int:
     """`remove_old_versions` of all tables."""
-    return sum(remove_old_versions(lake, name, last_finished) for name in lake.names())
+    left = LakeAsOfAudit(lake, last_finished)
+    return sum(remove_old_versions(left, name) for name in lake.names())
 
 
-def old_versions(lake: Lake, name: str, last_finished: int) -> int:
+def old_versions(left: LakeAsOfAudit, name: str) -> int:
     """The number of versions that `remove_old_versions` would delete."""
-    return _versions(_old(lake, name, last_finished)[1])
+    return _versions(_old(left, name)[1])
 
 
-def _old(lake: Lake, name: str, last_finished: int) -> tuple[str, list[str]]:
-    log = lake.table(name)
+def _old(left: LakeAsOfAudit, name: str) -> tuple[str, list[str]]:
+    log = left.lake.table(name)
     folder = f"{log.path}/_delta_log"
-    version = LakeAsOfAudit(lake, last_finished).version(name)
-    files = {file: at_ms for file, (_, at_ms) in lake.store.files_in(folder).items()}
+    version = left.version(name)
+    files = {file: at_ms for file, (_, at_ms) in left.lake.store.files_in(folder).items()}
     return folder, files_before(files, log.version() if version is None else version, time.time() * 1000 - KEPT_MS)
 
 

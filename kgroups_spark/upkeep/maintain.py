@@ -174,10 +174,11 @@ def _maintained(
         for name in filter(is_optimized, TABLES):
             options.progress(f"optimizing {name}")
             summary.rewritten.append(optimize(writer, name))
+    left = LakeAsOfAudit(writer.lake, before.audit_id)
     for name in TABLES:
         options.progress(f"deleting files of {name} that no version needs")
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
-        summary.versions_removed += remove_old_versions(writer.lake, name, before.audit_id)
+        summary.versions_removed += remove_old_versions(left, name)
     remove_work(writer.fence)
     summary.audit = claim.finish(**_carried_over(before, tuple(summary.reported())))
     return summary
@@ -215,8 +216,9 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
         summary.notes.append(NO_TIMES)
     if options.optimize:
         summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
+    left = LakeAsOfAudit(lake, before.audit_id)
     for name in lake.names():
         options.progress(f"looking for files of {name} that no version needs")
         summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
-        summary.versions_removed += old_versions(lake, name, before.audit_id)
+        summary.versions_removed += old_versions(left, name)
     return summary

@@ -16,13 +16,16 @@ import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark import attempts
+from kgroups_spark.audit.changes import current_tables
 from kgroups_spark.audit.result import Shortfall, unsettled_note
 from kgroups_spark.decoding import partition_reading
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.log_files import tidy_logs
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import Chosen
@@ -34,6 +37,7 @@ from tests.logs.event_logs import EventLog
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import CLOCK_MS, Audited, How, audit, audit_nights, new_lake
 from tests.offsets.mixed_twin import mixed_of
+from tests.protocol.local_spark import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 
@@ -217,3 +221,14 @@ def test_a_lake_that_another_audit_creates_at_the_same_time_has_not_lost_its_led
     with mock.patch.object(Lake, "exists", lambda lake: next(exists, True)):
         audited.night(files, How())
     assert [night.audit.audit_id for night in audited.nights] == [1, 2]
+
+
+def test_the_versions_of_all_tables_take_one_read_of_the_ledger() -> None:
+    audited = audit({f"__consumer_offsets-0/{0:020d}.log": batch(0, [])})
+    with in_memory(), mock.patch.object(Lake, "rows", autospec=True, side_effect=Lake.rows) as rows:
+        lake = Lake.open(audited.session, audited.lake)
+        current_tables(lake, LakeAsOfAudit(lake, 1))
+        assert [call.args[1] for call in rows.call_args_list].count("audits") == 1
+        with mock.patch.object(lake.store, "files_in", return_value={}):  # these logs are in memory
+            tidy_logs(lake, 1)
+        assert [call.args[1] for call in rows.call_args_list].count("audits") == 2

@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
@@ -85,9 +86,9 @@ def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     table.set_properties({"delta.checkpointInterval": str(INTERVAL)}, by="test", transaction=("test", 1))
     commit_until(table, 11)  # version 1 set the property: audit n is version n
     left = table.files(7)
-    assert remove_old_versions(lake, "groups", 7) == 0
+    assert remove_old_versions(LakeAsOfAudit(lake, 7), "groups") == 0
     age(table)
-    assert old_versions(lake, "groups", 7) == 6
+    assert old_versions(LakeAsOfAudit(lake, 7), "groups") == 6
     assert tidy_logs(lake, 7) == 6
     assert versions(table) == list(range(6, 12))
     reopened = Lake(lake.spark, lake.location).table("groups")
@@ -95,9 +96,9 @@ def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     by_duckdb = DeltaTable(str(log_of(table).parent))
     _go_back_to(by_duckdb, 7)
     assert by_duckdb.version() == 7
-    assert old_versions(lake, "groups", 7) == 0
+    assert old_versions(LakeAsOfAudit(lake, 7), "groups") == 0
     # Audit 12 finishes: the next clean-up goes further.
-    assert remove_old_versions(lake, "groups", 12) == 3
+    assert remove_old_versions(LakeAsOfAudit(lake, 12), "groups") == 3
     with pytest.raises(KgroupsError, match="the version of audit 7 is no longer"):
         reopened.version_as_of(APP_ID, 7)
 

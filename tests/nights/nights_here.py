@@ -82,6 +82,7 @@ class Audited(Reported):
         self.files: Files = {}
         self.nights: list[AuditSummary] = []
         self._read: dict[str, pa.Table] = {}
+        self._left: LakeAsOfAudit | None = None
         if like is not None:
             self._copy(like)
 
@@ -129,11 +130,11 @@ class Audited(Reported):
                 pa.Table.from_pylist(rows, schema=arrow_schema("audits"))
             )
             lake.table("audits").commit([part], by="a test", transaction=None, remove=lambda _: True)
-        self._read = {}
+        self._read, self._left = {}, None
 
     def _ended(self, summary: AuditSummary) -> None:
         self.nights.append(summary)
-        self._read = {}
+        self._read, self._left = {}, None
 
     @property
     def audits(self) -> int:
@@ -153,8 +154,8 @@ class Audited(Reported):
     def table(self, name: str) -> pa.Table:
         if name not in self._read:
             with in_memory():
-                lake = Lake.open(self.session, self.lake)
-                rows = _without_folder(LakeAsOfAudit(lake, self.audits).rows(stored_as(name)))
+                self._left = self._left or LakeAsOfAudit(Lake.open(self.session, self.lake), self.audits)
+                rows = _without_folder(self._left.rows(stored_as(name)))
             self._read[name] = _newest(rows.filter(pc.field("reason") == NIGHT)) if name == NIGHT else rows
         return self._read[name]
 
