@@ -256,11 +256,12 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
     """The table's newest version; None: there is no such table."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
 
-    path = f"{location.rstrip('/')}/{name}"
-    if not DeltaTable.is_deltatable(path, storage_options):
+    try:
+        return DeltaTable(f"{location.rstrip('/')}/{name}", storage_options=storage_options)
+    except TableNotFoundError:
         return None
-    return DeltaTable(path, storage_options=storage_options)
 
 
 def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
