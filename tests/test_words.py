@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import PAGES, ROOT
-from tests.statements import statements
+from tests.statements import nodes, statements
 
 GLOSSARY = ROOT / "docs/glossary.md"
 CODE = sorted([*(ROOT / "kgroups_spark").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "docs").glob("*.py")])
@@ -57,7 +57,7 @@ def texts_and_names(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, 
     """The texts of a module and the names that it gives, of functions, classes, arguments, variables and attributes;
     with their lines."""
     texts, names = [], []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(ast.parse(path.read_text())):
         match node:
             case ast.Constant(value=str(text)):
                 texts.append((node.lineno, text))
@@ -68,10 +68,16 @@ def texts_and_names(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, 
     return texts, names
 
 
+@cache
+def place(path: Path) -> str:
+    """The path as a complaint names it."""
+    return str(path.relative_to(ROOT))
+
+
 def texts(path: Path) -> Iterator[tuple[str, str]]:
     """Every text of a module that a person may read, with its line: docstrings, messages, help, comments."""
     for line, text in texts_and_names(path)[0]:
-        yield f"{path.relative_to(ROOT)}:{line}", text
+        yield f"{place(path)}:{line}", text
     yield from comments(path, path.read_text())
 
 
@@ -82,21 +88,21 @@ def texts_around(path: Path) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             name = "" if isinstance(node, ast.Module) else node.name.replace("_", " ")
             line = 1 if isinstance(node, ast.Module) else node.lineno
-            yield f"{path.relative_to(ROOT)}:{line}", f"{name}\n\n{ast.get_docstring(node) or ''}"
+            yield f"{place(path)}:{line}", f"{name}\n\n{ast.get_docstring(node) or ''}"
     yield from comments(path, text)
 
 
 def names(path: Path) -> Iterator[tuple[str, str]]:
     """Every name that a module gives, in words."""
     for line, name in texts_and_names(path)[1]:
-        yield f"{path.relative_to(ROOT)}:{line}", " ".join(PART_OF_NAME.findall(name))
+        yield f"{place(path)}:{line}", " ".join(PART_OF_NAME.findall(name))
 
 
 def comments(path: Path, text: str) -> Iterator[tuple[str, str]]:
     """Comments; those on lines of their own that follow each other are one."""
     for found in COMMENT.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
-        yield f"{path.relative_to(ROOT)}:{line}", re.sub(r"^\s*# ?", "", found[0], flags=re.MULTILINE)
+        yield f"{place(path)}:{line}", re.sub(r"^\s*# ?", "", found[0], flags=re.MULTILINE)
 
 
 def test_the_glossary_is_in_order_and_names_what_it_replaces() -> None:
