@@ -90,6 +90,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # Tests leave few cycles, and Python would look for them every 700 objects.
+        gc.set_threshold(50_000, 20, 10)
         gc.enable()
         # DuckDB complains of what it made and is still there when the process has ended.
         atexit.register(gc.unfreeze)
