@@ -18,7 +18,7 @@ from kgroups_spark.nearest import did_you_mean
 NEWEST = "4.4"
 # To be increased if a rule here or in the state machine changes, or if more records can be decoded. States of another
 # version are rebuilt, together with versions and quarantine.
-RULES_VERSION = 7
+RULES_VERSION = 8
 
 
 @dataclass(frozen=True)
