@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli import COMMANDS, main, parse
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
 from tests.cli.story_reader import story
 from tests.lake.table_rows import MOMENT, rows_of
@@ -124,6 +127,8 @@ def cut_lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Pat
     log.elect(kept)
     log.grow(len(log.source) - 1)
     _audited(local, folder, log)
+    with suppress(InterruptedError), Claim.take(Lake.open(local, str(folder / "lake"))):
+        raise InterruptedError
     event = {"event": "offset_rewound", "offsets_partition": 2, "log_timestamp": MOMENT, "audit_id": 3}
     by_audit = CommitProperties(app_transactions=[Transaction(APP_ID, 3)])
     events = folder / "lake" / "group_events"
