@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED, LEDGER_APP_ID
+from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED, LEDGER_APP_ID, newest_audit
 from kgroups_spark.lake.ledger_rows import newest_rows
 from kgroups_spark.lake.lost_versions import claim_lost, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
@@ -65,7 +65,7 @@ class LakeAsOfAudit:
             return None
         log = self.lake.table(name)
         added = {name: (self._reported["rows_added"] or {}).get(name, 0)}
-        newest = {name: max(log.last_transaction(app_id) or 0 for app_id in APP_IDS)}
+        newest = {name: newest_audit(log.last_transaction)}
         claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest[name] > self.audit_id else None
         if claim_lost(newest[name], claimed):
             raise ledger_lost(self.lake.location, newest[name], self.audit_id)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import APP_IDS
+from kgroups_spark.lake.last_finished import newest_audit
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.lost_versions import lost_versions, version_lost
 from kgroups_spark.tables.layout import LAKE_VERSION
@@ -39,7 +39,7 @@ def require_newest(lake: Lake, last: AuditRow | None, *, rebuilds: bool = False)
     if last is None:
         return
     added = {name: rows for name, rows in (last.rows_added or {}).items() if rows and lake.place.has(name)}
-    newest = {name: max(lake.table(name).last_transaction(app_id) or 0 for app_id in APP_IDS) for name in added}
+    newest = {name: newest_audit(lake.table(name).last_transaction) for name in added}
     for name in lost_versions(added, last.audit_id, newest, lambda name: not lake.table(name).files()):
         if name in NOT_REBUILT or not rebuilds:
             raise version_lost(lake.location, name)

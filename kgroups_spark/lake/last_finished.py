@@ -35,6 +35,12 @@ UPKEEP_APP_ID = "kgroups-upkeep"
 HEARTBEAT_APP_ID = "kgroups-heartbeat"
 
 
+def newest_audit(last_transaction: Callable[[str], int | None]) -> int:
+    """The number of the newest audit that has written to a table (0: none). `last_transaction`: an application id ->
+    the number that the table's log last had under it; None: never."""
+    return max(last_transaction(app_id) or 0 for app_id in APP_IDS)
+
+
 def since_last_finished(
     files: Iterable[File], newest_audit: Callable[[File], float], finished_in: Callable[[File], Iterable[int]]
 ) -> tuple[int, list[File]]:

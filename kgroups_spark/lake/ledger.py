@@ -18,7 +18,7 @@ import pyarrow as pa
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence, Transaction, until_nobody_interferes
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import ABANDONED, APP_IDS, HEARTBEAT_APP_ID, LEDGER_APP_ID, STATUSES
+from kgroups_spark.lake.last_finished import ABANDONED, HEARTBEAT_APP_ID, LEDGER_APP_ID, STATUSES, newest_audit
 from kgroups_spark.lake.last_finished import FINISHED as FINISHED
 from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.ledger_rows import newest_rows
@@ -199,8 +199,7 @@ class Ledger:
         """The newest audit that has written rows although the ledger's log does not know it: its newest files are lost.
         None: there is none."""
         names = [name for name in SELDOM_LEFT_OUT if self.lake.place.has(name)]
-        logs = [self.lake.table(name) for name in names]
-        written_by = max((log.last_transaction(app_id) or 0 for log in logs for app_id in APP_IDS), default=0)
+        written_by = max((newest_audit(self.lake.table(name).last_transaction) for name in names), default=0)
         return written_by if claim_lost(written_by, self.log.last_transaction(LEDGER_APP_ID)) else None
 
     def beat(self, audit_id: int, now: datetime) -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, LEDGER_APP_ID, since_last_finished, version_gone
+from kgroups_spark.lake.last_finished import FINISHED, LEDGER_APP_ID, newest_audit, since_last_finished, version_gone
 from kgroups_spark.lake.ledger_sums import ledger_sums
 from kgroups_spark.lake.lost_versions import claim_lost, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
@@ -79,7 +79,7 @@ class DuckDbLake:
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         there = {name: table for name, table in {**others, OLDER_CHECKPOINTS: older}.items() if table is not None}
         newest = {}
-        written_by = max(map(_newest_audit, there.values()), default=0)
+        written_by = max((newest_audit(table.transaction_version) for table in there.values()), default=0)
         # An audit may have claimed its number since the ledger was opened.
         now = _table(location, "audits", storage_options) if written_by > self.audit_id else None
         if now is not None and claim_lost(written_by, now.transaction_version(LEDGER_APP_ID)):
@@ -310,17 +310,12 @@ def _require_readable(table: DeltaTable, name: str) -> None:
         raise DeltaProtocolError(f"table {name} has lost its property {STATISTICS}")
 
 
-def _newest_audit(table: DeltaTable) -> int:
-    """The number of the newest audit that has written to the table (0: none)."""
-    return max(table.transaction_version(app_id) or 0 for app_id in APP_IDS)
-
-
 def _go_back_to(table: DeltaTable, audit_id: int) -> int:
     """Loads the newest version to which no later audit has committed, as LakeAsOfAudit does with Spark; returns the
     number of the newest audit in it (0: none). Raises KgroupsError if the table's log no longer has it."""
     from deltalake.exceptions import DeltaError
 
-    while (newest := _newest_audit(table)) > audit_id:
+    while (newest := newest_audit(table.transaction_version)) > audit_id:
         try:
             table.load_as_version(table.version() - 1)
         except DeltaError as error:
