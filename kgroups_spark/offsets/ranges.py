@@ -39,14 +39,18 @@ class SlotRange(NamedTuple):
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows of these slots."""
+        return self.divided(rows)[0]
+
+    def divided(self, rows: pa.Table) -> tuple[pa.Table, bool]:
+        """The rows of these slots, and whether there are rows of later ones."""
         if self == EVERY_SLOT or not len(rows):
-            return rows
-        has = rows.column("group_id").is_valid().to_numpy()
+            return rows, False
+        has, is_later = rows.column("group_id").is_valid().to_numpy(), np.zeros(len(rows), np.bool_)
         if self.low is not None:
             has &= is_from(rows, self.low)
         if self.high is not None:
-            has &= ~is_from(rows, self.high)
-        return where(rows, has)
+            is_later = is_from(rows, self.high)
+        return where(rows, has & ~is_later), bool(is_later.any())
 
     def meets(self, lowest: Border, highest: Border) -> bool:
         """Whether a slot from `lowest` to `highest` (both inclusive) may be in the range."""

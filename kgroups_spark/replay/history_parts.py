@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.lake.parts_reader import DICTIONARIES
 from kgroups_spark.lake.parts_writer import column_places, lake_file_system
-from kgroups_spark.offsets.ranges import EVERY_SLOT, FIRST, SLOT, Border, SlotRange, is_from, ranges_of
+from kgroups_spark.offsets.ranges import EVERY_SLOT, FIRST, SLOT, Border, SlotRange, ranges_of
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.shard_history import ShardHistory
@@ -209,9 +209,9 @@ class PartReader:
         goes_on = row_group.may_go_beyond(offsets_partition, slots)
         later = list[pa.Table]()
         for rows in kept.lots if kept else self._file(table, uri).read(row_group.number):
-            mine = of_partition(rows, offsets_partition)
-            yield slots.of(mine)
-            if goes_on and (_has_later_slots(mine, slots) or _has_later_partitions(rows, offsets_partition)):
+            found, has_later_slots = slots.divided(of_partition(rows, offsets_partition))
+            yield found
+            if goes_on and (has_later_slots or _has_later_partitions(rows, offsets_partition)):
                 later.append(rows)
         if goes_on:
             since = (offsets_partition + 1, FIRST) if slots.high is None else (offsets_partition, slots.high)
@@ -305,10 +305,6 @@ class PartReader:
 def of_partition(rows: pa.Table, offsets_partition: int) -> pa.Table:
     """The rows of an offsets partition."""
     return where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
-
-
-def _has_later_slots(rows: pa.Table, slots: SlotRange) -> bool:
-    return slots.high is not None and bool(is_from(rows, slots.high).any())
 
 
 def _has_later_partitions(rows: pa.Table, offsets_partition: int) -> bool:

@@ -42,8 +42,9 @@ def test_rows_of_a_range_in_tables_and_in_files(text):
         rows, wanted = slots(rnd, 30), some_range(rnd)
         parts = [table(rows[:7], text), table(rows[7:], text)]
         expected = [slot for slot in rows if has(wanted, slot)]
-        of_range = wanted.of(pa.concat_tables(parts)).to_pylist()
-        assert [tuple(row.values()) for row in of_range] == expected
+        of_range, has_later = wanted.divided(pa.concat_tables(parts))
+        assert [tuple(row.values()) for row in of_range.to_pylist()] == expected
+        assert has_later == any(wanted.high is not None and slot >= wanted.high for slot in rows)
         in_files = ds.scalar(True)
         if wanted.low is not None:
             in_files &= from_border(wanted.low)
