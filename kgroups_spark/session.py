@@ -23,7 +23,7 @@ from kgroups_spark.escapes import printable
 from kgroups_spark.interruption import still_in_force
 from kgroups_spark.java import NoJava, require_java
 from kgroups_spark.jvm import own_jvm
-from kgroups_spark.storage.arrow_memory import jemalloc_of_workers, use_jemalloc
+from kgroups_spark.storage.memory import memory_of_workers, use_jemalloc
 
 try:
     import fcntl
@@ -143,7 +143,7 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
     own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
     java_options = f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
     with _one_download_at_a_time(_packages(s3)):
-        of_machine = {**ON_ONE_MACHINE, **jemalloc_of_workers(), **_jars(s3), **_s3_of_environment()}
+        of_machine = {**ON_ONE_MACHINE, **memory_of_workers(), **_jars(s3), **_s3_of_environment()}
         settings = {**NEEDED, **PER_SESSION, **of_machine, **extra, "spark.driver.extraJavaOptions": java_options}
         spark = _started(_builder(app_name, settings))
         _remember_jars(spark)

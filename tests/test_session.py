@@ -14,7 +14,7 @@ from kgroups_spark import session
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava
 from kgroups_spark.reading.spark import SET_UP_BY, start_spark
-from kgroups_spark.storage.arrow_memory import CHOSEN_BY
+from kgroups_spark.storage.memory import CHOSEN_BY
 
 
 @pytest.mark.spark

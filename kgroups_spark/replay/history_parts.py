@@ -41,7 +41,7 @@ _COLUMNS: dict[str, list[str] | None] = {
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }
 # The number of commits from parts that are folded together. A worker's memory grows by about 400 bytes with each.
-COMMITS_AT_ONCE = 100_000
+COMMITS_AT_ONCE = 50_000
 
 
 class HistoryPart(NamedTuple):

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.storage.arrow_memory import use_jemalloc
+from kgroups_spark.storage.memory import use_jemalloc
 
 # Schemes of the same storage: s3 is AWS's and pyarrow's, s3a Hadoop's, s3n an old one of Hadoop's.
 SCHEMES = ("s3", "s3a", "s3n")

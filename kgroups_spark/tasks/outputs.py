@@ -20,7 +20,7 @@ Order: TypeAlias = "Callable[[str], Sequence[str]]"
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
 # The rough limit for bytes of a table that a task keeps in memory to sort them.
-BYTES_TO_SORT = 32 << 20
+BYTES_TO_SORT = 2 << 20
 # Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, facts, and
 # shards without any output that counts.
 ROWS, PASSED_ON, AGAIN, FACT, LOST = "rows", "passed_on", "again", "fact", "lost"
