@@ -162,10 +162,24 @@ def plan_audit(
         for p in plans
         if p.lost_from is not None
     ]
+    notes += _without_first_segments(plans)
     notes += [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
     notes += [_left(number, why) for number, why in not_readable.items()]
     return AuditPlan(plans, cluster_id, notes, tuple(not_readable))
+
+
+def _without_first_segments(plans: Sequence[PartitionPlan]) -> list[str]:
+    """A note on logs that are read for the first time and do not start at offset 0. The cleaner merges segments into
+    the first one, which keeps its name."""
+    late = [p.offsets_partition for p in plans if p.before is None and p.log_start_offset > 0]
+    if not late:
+        return []
+    return [
+        f"the first offsets of partition {number_ranges(late)} were gone before they were read: a compacted log keeps "
+        "its first segment, so segments are missing, or the topic's cleanup.policy has delete; groups and offsets that "
+        "were only there are missing"
+    ]
 
 
 def _left(number: int, why: str) -> str:

@@ -200,6 +200,17 @@ def test_offsets_that_were_gone_before_they_were_read_are_reported(log: Path) ->
     assert (lake.records, lake.next_offset) == (4, 8)
 
 
+def test_a_first_audit_reports_a_log_that_lacks_its_first_segment(log: Path) -> None:
+    write(log, 0, b"")
+    write(log, 3, batch(3, commits(3)))
+    assert Lake(log.parent).audit().notes == []
+    (log / f"{0:020d}.log").unlink()
+    lake = Lake(log.parent)
+    (note,) = lake.audit().notes
+    assert note.startswith("the first offsets of partition 0 were gone before they were read: a compacted log keeps ")
+    assert lake.audit().notes == []
+
+
 def test_a_compacted_gap_inside_the_log_is_no_loss(log: Path) -> None:
     write(log, 0, batch(0, commits(3)))
     lake = Lake(log.parent)
