@@ -25,13 +25,17 @@ READ = ("last_audit", "audit_partitions", "replaced_ranges", *LOG_TABLES)
 # The oldest log time counts only if another one is at most so long after it: one record stamped 1970 begins no history.
 _FOLLOWED = timedelta(days=30)
 # An audit found offsets missing if its new span has more offsets than records; those read again do not count. The span
-# begins at the end of the previous audit. The span of the first audit in a query is known only if no audit is before
-# it.
+# begins at the end of the previous audit, so offsets that were lost in between are missing, and that of the first audit
+# at 0. The span of the first audit in a query is known only if no audit is before it. A corrupt batch counts as the
+# records that it had, but they are as good as missing.
 _SPANS = """
 SELECT
   max(CASE WHEN audit_id = :last THEN newest_log_timestamp END) AS newest,
-  max(CASE WHEN is_known AND end_offset - start_offset > records - records_reread THEN newest_log_timestamp END)
-    AS incomplete_to,
+  max(
+    CASE
+      WHEN is_known AND (is_damaged OR end_offset - start_offset > records - records_reread) THEN newest_log_timestamp
+    END
+  ) AS incomplete_to,
   max(CASE WHEN NOT is_known THEN newest_log_timestamp END) AS not_known_to
 FROM (
   SELECT
@@ -41,9 +45,8 @@ FROM (
     read.records_reread,
     read.newest_log_timestamp,
     :first <= 1 OR read.end_before IS NOT NULL AS is_known,
-    greatest(
-      read.start_offset, least(coalesce(read.end_before, read.start_offset), min(replaced.from_offset))
-    ) AS start_offset
+    least(coalesce(read.end_before, 0), min(replaced.from_offset)) AS start_offset,
+    count(damage.audit_id) > 0 AS is_damaged
   FROM (
     SELECT
       *,
@@ -56,9 +59,12 @@ FROM (
     ON replaced.offsets_partition = read.offsets_partition
     AND replaced.audit_id > read.audit_before
     AND replaced.audit_id <= read.audit_id
+  LEFT JOIN (
+    SELECT DISTINCT audit_id, offsets_partition FROM quarantine WHERE reason = 'corrupt_batch' AND audit_id >= :first
+  ) AS damage
+    ON damage.offsets_partition = read.offsets_partition AND damage.audit_id = read.audit_id
   GROUP BY
-    read.audit_id, read.end_offset, read.records, read.records_reread, read.newest_log_timestamp, read.end_before,
-    read.start_offset
+    read.audit_id, read.end_offset, read.records, read.records_reread, read.newest_log_timestamp, read.end_before
 ) AS spans
 """
 # The column `begins`: the oldest log time of each day, and whether another one follows it soon.

@@ -157,14 +157,33 @@ AT = {
 }
 
 
+def entry(start: int, end: int, at: datetime, **more: int) -> dict[str, object]:
+    read = {"offsets_partition": 0, "start_offset": start, "end_offset": end, "records": end - start}
+    return read | {"records_reread": 0, "newest_log_timestamp": at} | more
+
+
+WHOLE, AGAIN = entry(0, 50, TIMES[-1]), entry(0, 50, TIMES[-1], records_reread=50)
+# How audits read partition 0, by the hole in its log.
+READ = {
+    "": [WHOLE, AGAIN],
+    "compacted": [entry(0, 50, TIMES[-1], records=45), AGAIN],
+    "damaged": [WHOLE, AGAIN],
+    "lost": [entry(0, 20, TIMES[0]), entry(30, 50, TIMES[-1])],
+    "without its first segment": [entry(30, 50, TIMES[-1])],
+}
+DAMAGE = table_rows("quarantine", {"offsets_partition": 0, "audit_id": 1, "reason": "corrupt_batch"})
+
+
 @pytest.mark.parametrize(
-    "lake_has", some_of(3, *itertools.product([False, True], [0, 5], ["segments", "kafka"])), ids=repr
+    "lake_has", some_of(3, *itertools.product([False, True], READ, ["segments", "kafka"])), ids=repr
 )
-def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, lake_has: tuple[bool, int, str]) -> None:
-    kept, missing, source = lake_has
+def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, lake_has: tuple[bool, str, str]) -> None:
+    kept, hole, source = lake_has
     as_of = TIMES[-1] + timedelta(hours=1)
     places = [{"offsets_partition": 1, "log_offset": at, "reason": "keep"} for at in (50, 100)]
-    tables = {**TABLES, "audits": audits(missing=missing, source=source, as_of=as_of)}
+    common = {"source": source, "as_of": as_of}
+    nights = ({**common, "audit_id": n, "partitions": [read]} for n, read in enumerate(READ[hole], start=1))
+    tables = {**TABLES, "audits": ledger(*nights)} | ({"quarantine": DAMAGE} if hole == "damaged" else {})
     tables |= {"checkpoints": table_rows("checkpoints", *places)} if kept else {}
     reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", tables), command="groups"))
     rows = reader.sql("SELECT * FROM known_history")
@@ -175,7 +194,7 @@ def test_known_history_of_a_reader_equals_its_sql(tmp_path: Path, lake_has: tupl
         {
             "begins": min(time for time in TIMES_OF_ALL if time is not None),
             "reduced_to": max(below) if kept else None,
-            "incomplete_to": TIMES[-1] if missing else None,
+            "incomplete_to": TIMES[-1] if hole else None,
             "ends": as_of if source == "kafka" else TIMES[-1],
         }
     ]

@@ -12,18 +12,23 @@ spans AS (
     read.newest_log_timestamp,
     read.records - read.records_reread AS records,
     read.end_offset,
-    -- A log that was cut back was read again from the cut on.
-    greatest(
-      read.start_offset, least(coalesce(read.end_before, read.start_offset), min(replaced.from_offset))
-    ) AS start_offset
+    -- A log that was cut back was read again from the cut on. Offsets that were lost before an audit are missing.
+    least(coalesce(read.end_before, 0), min(replaced.from_offset)) AS start_offset,
+    EXISTS (
+      SELECT *
+      FROM quarantine
+      WHERE reason = 'corrupt_batch'
+        AND quarantine.audit_id = read.audit_id
+        AND quarantine.offsets_partition = read.offsets_partition
+    ) AS is_damaged
   FROM in_order AS read
   LEFT JOIN replaced_ranges AS replaced
     ON replaced.offsets_partition = read.offsets_partition
     AND replaced.audit_id > read.audit_before
     AND replaced.audit_id <= read.audit_id
   GROUP BY
-    read.audit_id, read.newest_log_timestamp, read.records, read.records_reread, read.end_offset, read.end_before,
-    read.start_offset
+    read.audit_id, read.offsets_partition, read.newest_log_timestamp, read.records, read.records_reread,
+    read.end_offset, read.end_before
 ),
 last_ends AS (
   SELECT max(newest_log_timestamp) AS newest
@@ -64,7 +69,8 @@ SELECT
     JOIN kept ON kept.offsets_partition = records.offsets_partition AND records.log_offset < kept.log_offset
     WHERE (records.log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
   ) AS reduced_to,
-  (SELECT max(newest_log_timestamp) FROM spans WHERE end_offset - start_offset > records) AS incomplete_to,
+  (SELECT max(newest_log_timestamp) FROM spans WHERE is_damaged OR end_offset - start_offset > records)
+    AS incomplete_to,
   -- A live cluster's log is known up to the time of the read.
   (
     SELECT CASE WHEN last_ends.newest IS NOT NULL THEN greatest(last_ends.newest, last_live.as_of) END

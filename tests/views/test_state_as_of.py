@@ -262,13 +262,18 @@ def entry(audit_id, end_offset, records, newest, topic=SHARE):
     return facts | {"partitions": [partition]}
 
 
-def test_state_known_as_of_a_moment_has_a_row_for_each_log():
-    """Share-group state that DeleteRecords took before an audit read it is missing, too."""
-    audits = [entry(1, 10, 6, 20), entry(2, 15, 5, 30), entry(3, 16, 1, 40)]
+DAMAGE = {"audit_id": 1, "log": SHARE, "state_partition": 1, "reason": "corrupt_batch"}
+
+
+@pytest.mark.parametrize(("records", "damage"), [(6, []), (10, [DAMAGE])])
+def test_state_known_as_of_a_moment_has_a_row_for_each_log(records, damage):
+    """Share-group state that DeleteRecords took before an audit read it is missing, and so is a corrupt batch."""
+    audits = [entry(1, 10, records, 20), entry(2, 15, 5, 30), entry(3, 16, 1, 40)]
     rows = [{"log_timestamp": at(second), "log_offset": second} for second in (10, 40)]
     tables = {
         "audits": table_rows("audits", *audits),
         "share_group_state_records": table_rows("share_group_state_records", *rows),
+        "state_quarantine": table_rows("state_quarantine", *damage),
     }
     views = in_duckdb(tables)
 

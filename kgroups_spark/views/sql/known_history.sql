@@ -2,7 +2,7 @@
 --
 -- begins: Oldest log time in history that another one follows within 30 days (if there is none, the oldest): earlier states are unknown; null: the log has no times
 -- reduced_to: Newest log time of records that kgroups maintain --keep has reduced to the last of each key: as of earlier moments functions fail for their partitions; null: it has reduced none
--- incomplete_to: Newest log time when an audit last found offsets missing among new records: the log up to here was compacted before it was read, or is damaged; null: no audit has
+-- incomplete_to: Newest log time when an audit last found offsets missing or damaged among new records, or lost before them: records up to here may be missing; null: no audit has
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: the log has no times
 
 -- The row as long as no audit has finished. A reader finds it once (views/known_history.py), and makes the view from it.

@@ -3,7 +3,7 @@
 -- log: __share_group_state or __transaction_state
 -- begins: Oldest log time in its history that another one follows within 30 days (if there is none, the oldest): earlier states are unknown; null: it has no times
 -- reduced_to: Newest log time of records that kgroups maintain --keep has reduced: as of earlier moments functions fail for their partitions; null: it has reduced none
--- incomplete_to: Newest log time when an audit last found offsets missing among new records, or lost before them: records up to here may be missing; null: no audit has
+-- incomplete_to: Newest log time when an audit last found offsets missing or damaged among new records, or lost before them: records up to here may be missing; null: no audit has
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: it has no times
 
 WITH entries AS (
@@ -23,15 +23,25 @@ spans AS (
     end_offset - lag(end_offset, 1, 0) OVER (PARTITION BY log, state_partition ORDER BY audit_id) AS offsets
   FROM entries
 ),
+-- A corrupt batch counts as the records that it had.
+damage AS (
+  SELECT DISTINCT audit_id, log, state_partition FROM state_quarantine WHERE reason = 'corrupt_batch'
+),
 audited AS (
   SELECT
-    log,
-    max(CASE WHEN offsets > records THEN newest_log_timestamp END) AS incomplete_to,
+    spans.log,
     max(
-      CASE WHEN audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished') THEN newest_log_timestamp END
+      CASE WHEN damage.audit_id IS NOT NULL OR spans.offsets > spans.records THEN spans.newest_log_timestamp END
+    ) AS incomplete_to,
+    max(
+      CASE
+        WHEN spans.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished') THEN spans.newest_log_timestamp
+      END
     ) AS newest
   FROM spans
-  GROUP BY log
+  LEFT JOIN damage
+    ON damage.audit_id = spans.audit_id AND damage.log = spans.log AND damage.state_partition = spans.state_partition
+  GROUP BY spans.log
 ),
 records AS (
   SELECT '__share_group_state' AS log, state_partition, log_offset, log_timestamp FROM share_group_state_records
