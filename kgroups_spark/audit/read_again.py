@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.counts import counted
-from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress, damaged_when_read_again, not_corrected_notes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.replay.corrections import Correction
@@ -30,7 +30,7 @@ def read_again(
 
     `groups_with_versions` gets partitions and log offsets without new records.
     """
-    damaged = damaged_batches(progress)
+    damaged = damaged_when_read_again(progress)
     starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
     ends = dict(starts)
     for each in progress:
@@ -39,12 +39,6 @@ def read_again(
     last_offsets = {number: end - 1 for number, end in ends.items() if end == starts[number]}
     waiting = groups_with_versions(last_offsets) if last_offsets else {}
     return {number: ReadAgain(end, frozenset(waiting.get(number, ()))) for number, end in ends.items()}
-
-
-def damaged_batches(progress: Sequence[RangeProgress]) -> dict[int, int]:
-    """By offsets partition, the number of corrupt batches in the records read again."""
-    counts = {p.offsets_partition: p.quarantined["corrupt_batch"] for p in progress if p.number < 0}
-    return {number: count for number, count in counts.items() if count}
 
 
 def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int, set[str]]:
@@ -64,10 +58,6 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
     """The corrections of the audit, a sentence for each partition whose log differed when it was read again."""
     if not plan.read_again:
         return []
-    notes = [
-        f"partition {number} was not corrected: the log that was read again is damaged in {counted(count, 'place')}"
-        for number, count in sorted(damaged_batches(progress).items())
-    ]
     ours = [Condition("audit_id", "==", audit_id), Condition("reason", "==", REREAD)]
     rows = lake.rows(CHECKPOINTS, columns=["offsets_partition", *Correction._fields], conditions=ours)
     groups: dict[tuple[int, int, bool], list[str | None]] = {}
@@ -80,7 +70,7 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         number, entry_type, stays = kind
         names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
         by_partition.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
-    return notes + [
+    return not_corrected_notes(progress) + [
         f"partition {number} was corrected: compaction removed records before we read them: {'; '.join(each)}"
         for number, each in by_partition.items()
     ]

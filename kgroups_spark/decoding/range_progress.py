@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgroups_spark.counts import counted
 from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.odd_records import Large, Off
 from kgroups_spark.records.columns import RecordColumns
@@ -115,3 +116,17 @@ class RangeProgress:
         for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
             version = pair % 256 - 1
             self.record_counts[(pair // 256, None if version < 0 else version)] += count
+
+
+def damaged_when_read_again(progress: Iterable[RangeProgress]) -> dict[int, int]:
+    """By partition, the number of corrupt batches in the records read again."""
+    counts = {p.offsets_partition: p.quarantined["corrupt_batch"] for p in progress if p.number < 0}
+    return {number: count for number, count in counts.items() if count}
+
+
+def not_corrected_notes(progress: Iterable[RangeProgress]) -> list[str]:
+    """A note on each partition that was read again in vain: damage proves nothing about the records that it hides."""
+    return [
+        f"partition {number} was not corrected: the log that was read again is damaged in {counted(count, 'place')}"
+        for number, count in sorted(damaged_when_read_again(progress).items())
+    ]

@@ -13,7 +13,7 @@ from operator import attrgetter
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.partition_reading import PartitionReading
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext, damaged_when_read_again
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
@@ -93,7 +93,7 @@ def read_and_replay(
     events = shard.take_events(context.audit_id)
     if events.num_rows:
         yield "state_events", events
-    if any(each.number < 0 for each in read.progress):
+    if any(each.number < 0 for each in read.progress) and not damaged_when_read_again(read.progress):
         fresh = StateReplay(log, rules, work.partition, reporting=False)
         for record in sorted(again, key=attrgetter("log_offset")):
             fresh.replay(record)

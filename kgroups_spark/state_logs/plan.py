@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress, not_corrected_notes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import readings_backwards
@@ -76,6 +76,7 @@ class StatePlan:
             f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_reported(topic, note)
         ]
         for read in reads:
+            notes += [f"{read.topic}: {note}" for note in not_corrected_notes(read.progress)]
             lost = [each for each in read.progress if each.given_up]
             notes += [
                 f"{read.topic}: partition {p.offsets_partition} is left to the next audit: {p.given_up}" for p in lost

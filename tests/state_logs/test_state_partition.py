@@ -13,6 +13,7 @@ import pytest
 
 from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.state_logs.replay import GONE, Settings
 from tests.nights.nights_here import How, audit
 from tests.nights.state_nights import StateNights, ends_of_batches
@@ -100,6 +101,21 @@ def test_entries_gone_when_a_partition_is_read_again_stay_gone_in_a_rebuild():
     nights.audit(log + of_transactions(8, ("d", ONGOING)))
     assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"a", "b", "c", "d"}
     before = nights.now()
+    nights.rebuild()
+    assert nights.now() == before
+
+
+def test_a_damaged_log_that_is_read_again_changes_nothing():
+    """Older values of an id must not come back, nor an id go, because a batch cannot be read."""
+    first = of_transactions(0, ("a", transactions.value(0)), ("b", ONGOING))
+    newer = of_transactions(2, ("a", ONGOING), ("c", ONGOING))
+    nights = audited(TRANSACTION, 1, first + newer)
+    before = nights.now()
+    nights.audit(first + newer[:-1] + bytes([newer[-1] ^ 1]), again=True)
+    assert (nights.now(), nights.reads[-1].gone) == (before, 0)
+    assert StatePlan().notes(nights.reads[-1:]) == [
+        f"{TRANSACTION}: partition 1 was not corrected: the log that was read again is damaged in 1 place"
+    ]
     nights.rebuild()
     assert nights.now() == before
 
