@@ -248,6 +248,15 @@ class _Facts:
         return _by_place(to_rows(found, times_as_text=self._times_as_text))
 
     @cached_property
+    def _log_ends(self) -> dict[Slot, int]:
+        """As in the view lag, which has committed offsets alone."""
+        if self._as_of is not None:
+            return {}
+        newest = "audit_id = (SELECT max(audit_id) FROM topic_offsets) AND log_end_offset IS NOT NULL"
+        rows = self._reader.sql(f"SELECT topic, partition, log_end_offset FROM topic_offsets WHERE {newest}")
+        return {_slot(row): row["log_end_offset"] for row in rows}
+
+    @cached_property
     def _pending(self) -> ByPlace:
         return _by_place(self._state("pending_offsets", OFFSET))
 
@@ -377,6 +386,9 @@ class _Facts:
         for row in self._pending.get(key, ()):
             found = _row_at(rows, _slot(row))
             found["pending_offsets"] = sorted([*(found["pending_offsets"] or ()), row["committed_offset"]])
+        for slot, row in rows.items():
+            if row["committed_offset"] is None:
+                row["log_end_offset"] = self._log_ends.get(slot)
         for slot in self._shared.get(key, ()):
             _row_at(rows, slot)
         return [rows[slot] for slot in sorted(rows)]

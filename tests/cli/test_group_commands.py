@@ -114,6 +114,20 @@ def test_pending_offsets_are_listed_beside_committed_ones(rows: Any) -> None:
     assert (state["state"], state["offset_count"], state["pending_count"]) == ("Stable", 3, 1)
 
 
+def test_a_partition_without_a_committed_offset_has_its_log_end(rows: Any) -> None:
+    """As in Kafka's tool, for members that have not committed yet."""
+    pending = {"offsets_partition": 3, "group_id": "g", "topic": "t", "producer_id": 7, "committed_offset": 5}
+    ends = [{"audit_id": audit, "topic": "t", "partition": 0, "log_end_offset": 30 + audit} for audit in (1, 2)]
+    reader = reader_of(
+        groups=[group(3)], pending_offsets=[pending | {"partition": at} for at in (0, 1)], topic_offsets=ends
+    )
+    found = rows("describe --group g", reader)
+    assert [(row["partition"], row["committed_offset"], row["log_end_offset"], row["lag"]) for row in found] == [
+        (0, None, 32, None),
+        (1, None, None, None),
+    ]
+
+
 def test_a_share_group_as_of_a_moment_has_its_initialized_partitions(rows: Any) -> None:
     """Its start offsets are in another topic; its members were assigned partitions at 07:03:25."""
     assert rows("describe --group packing-tasks --as-of 2026-10-26T07:03:20") == []
