@@ -38,7 +38,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
-from kgroups_spark.terminal.output_file import removed_if_broken, require_place
+from kgroups_spark.terminal.output_file import STDOUT, removed_if_broken, require_place
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
@@ -60,13 +60,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_group_options(parser)
     add_topic_option(parser)
     parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
-    parser.add_argument("--output", metavar="F", help="a file that does not exist yet (default: stdout)")
+    parser.add_argument("--output", metavar="F", help="a file that does not exist yet (default, and -: stdout)")
     add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the CSV and prints the command that imports it."""
     groups = asked_groups(arguments)
+    if arguments.output == STDOUT:
+        arguments.output = None
     if arguments.output is not None:
         require_place(arguments.output, "offsets.csv")
         if Path(arguments.output).exists():

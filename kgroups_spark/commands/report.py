@@ -11,7 +11,7 @@ from kgroups_spark.extras import how_to_install
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option
 from kgroups_spark.terminal.output import say
-from kgroups_spark.terminal.output_file import require_place, write_file
+from kgroups_spark.terminal.output_file import STDOUT, require_place, write_file
 from kgroups_spark.terminal.progress import Progress
 
 NAME = "report"
@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         default=DEFAULT_OUTPUT,
         metavar="FILE",
-        help=f"the HTML file, or a URI of one (default: {DEFAULT_OUTPUT})",
+        help=f"the HTML file, a URI of one, or - for stdout (default: {DEFAULT_OUTPUT})",
     )
     parser.add_argument(
         "--title", metavar="TEXT", help="the page's title, as your cluster's name (default: its id, else the lake)"
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         progress.done()
     write_file(output, page)
-    say(f"{output}: {sized(len(page))} ({reader.known_as_of()})")
+    say(f"{'stdout' if output == STDOUT else output}: {sized(len(page))} ({reader.known_as_of()})")
     return 0
 
 

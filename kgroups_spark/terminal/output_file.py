@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,12 +12,14 @@ from pathlib import Path
 from kgroups_spark.errors import KgroupsError, UsageError
 
 _DEVICES = Path("/dev")
+# The name of stdout as an output, as in Kafka's and most other tools; a file of that name is ./-
+STDOUT = "-"
 
 
 def require_place(output: str, example: str) -> None:
     """Raises UsageError, before any work, if no file can be written there; `example` is a file's name. A URI is checked
     only when it is written."""
-    if _is_uri(output):
+    if _is_uri(output) or output == STDOUT:
         return
     path = Path(output)
     if path.is_dir():
@@ -33,6 +36,10 @@ def require_place(output: str, example: str) -> None:
 
 def write_file(output: str, content: bytes) -> None:
     """Writes all of the content or, if that fails, none of it: an older file stays unchanged. Raises KgroupsError."""
+    if output == STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
     try:
         if _is_uri(output):
             _write_by_pyarrow(output, content)

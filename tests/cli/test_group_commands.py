@@ -567,6 +567,14 @@ def test_an_existing_file_is_not_overwritten(kgroups: Any, tmp_path: Path) -> No
     assert file.read_text() == written
 
 
+def test_a_dash_is_stdout(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert kgroups("export-offsets --group nightly-settlement --output -") == kgroups(
+        "export-offsets --group nightly-settlement"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_in_a_missing_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -> None:
     code, out, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/no/offsets.csv")
     assert (code, out) == (2, "")

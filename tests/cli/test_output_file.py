@@ -114,3 +114,12 @@ def test_an_unusable_output_path_is_refused_before_any_work(tmp_path: Path) -> N
         require_place(str(tmp_path), "x.csv")
     with pytest.raises(UsageError, match=r"no folder .*; create it first"):
         require_place(str(tmp_path / "no" / "x.csv"), "x.csv")
+
+
+def test_a_dash_is_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    require_place("-", "x")
+    write_file("-", b"new")
+    assert (capfdbinary.readouterr().out, list(tmp_path.iterdir())) == (b"new", [])
