@@ -1,6 +1,6 @@
 """Numbers of partitions as a person reads them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
@@ -12,3 +12,8 @@ def number_ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def named_partitions(numbers: Sequence[int]) -> str:
+    """`partition 7` or `partitions 2-3, 7`, for numbers in ascending order."""
+    return f"partition{'' if len(numbers) == 1 else 's'} {number_ranges(numbers)}"

@@ -1,6 +1,6 @@
 import pytest
 
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.number_ranges import named_partitions, number_ranges
 
 
 @pytest.mark.parametrize(
@@ -10,3 +10,8 @@ from kgroups_spark.number_ranges import number_ranges
 )
 def test_runs_of_numbers_are_reported_by_their_ends(numbers, text):
     assert number_ranges(numbers) == text
+
+
+def test_partitions_are_named_as_one_or_as_several() -> None:
+    assert named_partitions([7]) == "partition 7"
+    assert named_partitions([2, 3, 7]) == "partitions 2-3, 7"

@@ -19,7 +19,7 @@ from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import MixedOfShard
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.number_ranges import named_partitions, number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.uncommitted import uncommitted_notes
 from kgroups_spark.state_logs.partition import StateShardRead
@@ -164,7 +164,7 @@ def _not_given(work: AuditWork) -> Iterator[str]:
 def _missing_state_notes(work: AuditWork) -> Iterator[str]:
     for topic, missing in _missing_states(work):
         if work.is_live:
-            yield f"{topic}: partition {number_ranges(missing)} is no longer in the cluster: its rows stay"
+            yield f"{topic}: {_are_gone(missing)} in the cluster: rows stay as they were last read"
         else:
             yield f"{topic}: {_were_not_given(missing)}"
 
@@ -224,7 +224,7 @@ def unsettled_note(numbers: Sequence[int]) -> list[str]:
     if not numbers:
         return []
     return [
-        f"partition {number_ranges(numbers)} was cleaned faster than it could be read, {MOST_ROUNDS} times in a row: "
+        f"{named_partitions(numbers)}: cleaned faster than the audit could read, {MOST_ROUNDS} times in a row: "
         "keys that change frequently may be stale or missing; the next audit reads on"
     ]
 
@@ -267,9 +267,13 @@ def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]
 def _missing_notes(work: AuditWork, result: AuditResult, missing: Sequence[int], gone: Sequence[int]) -> Iterator[str]:
     count = work.names.partition_count(result.progress)
     if gone:
-        yield f"partition {number_ranges(gone)} is no longer in the topic, which has {count}: its rows stay"
+        yield f"{_are_gone(gone)} in the topic, which has {count}: rows stay as they were last read"
     if missing:
         yield _were_not_given(missing, count)
+
+
+def _are_gone(numbers: Sequence[int]) -> str:
+    return f"{named_partitions(numbers)} {'is' if len(numbers) == 1 else 'are'} no longer"
 
 
 def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:

@@ -12,7 +12,7 @@ from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import ClusterUnreachable, Throttled, not_authorized
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, NotReadable, PartitionLog
@@ -175,7 +175,7 @@ def live_logs(
         logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch, pace))
     if "TOPIC_AUTHORIZATION_FAILED" in errors:
         raise not_authorized("DESCRIBE", f"topic {topic_name}")
-    failed = "; ".join(f"partition {number_ranges(numbers)}: {error}" for error, numbers in sorted(errors.items()))
+    failed = "; ".join(f"{named_partitions(numbers)}: {error}" for error, numbers in sorted(errors.items()))
     if not logs:
         raise KgroupsError(f"no partition of {topic_name} can be read now ({failed}): are its brokers up?")
     _require_readable(logs)
@@ -216,7 +216,7 @@ def _wanted(topic: TopicMetadata, partitions: Collection[int] | None) -> list[in
     if partitions is None:
         return there
     if missing := sorted(set(partitions) - set(there)):
-        raise UsageError(f"{topic.name} has no partition {missing[0]}; found partitions {number_ranges(there)}")
+        raise UsageError(f"{topic.name} has no partition {missing[0]}; found {named_partitions(there)}")
     return sorted(set(partitions))
 
 

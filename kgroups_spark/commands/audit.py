@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
 from kgroups_spark.errors import UsageError
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.file_systems import require_readable
 from kgroups_spark.reading.open_lake import require_free, require_lake_path
 from kgroups_spark.reading.spark import start_spark
@@ -193,8 +193,8 @@ def check_sources(arguments: argparse.Namespace) -> None:
     missing = sorted(set(arguments.partitions or []) - found)
     if missing:
         raise UsageError(
-            f"no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; found partitions "
-            f"{number_ranges(sorted(found))}"
+            f"no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; found "
+            f"{named_partitions(sorted(found))}"
         )
 
 

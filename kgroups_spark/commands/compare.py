@@ -208,21 +208,21 @@ def summary_lines(found: Comparison) -> Iterator[str]:
 def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator[str]:
     from kgroups_spark.coordinator.releases import release
     from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-    from kgroups_spark.number_ranges import number_ranges
+    from kgroups_spark.number_ranges import named_partitions
 
     if facts.failing:
         is_scala = release(name).coordinator == "scala"
         serves = "answer that there is no such group and no offset" if is_scala else "answer NOT_COORDINATOR"
-        numbers = number_ranges(sorted(facts.failing))
+        failing = named_partitions(sorted(facts.failing))
         yield (
-            f"{name} could not load {_partitions(facts.failing)} {numbers}: {counted(facts.unserved_groups, 'group')} "
+            f"{name} could not load {failing}: {counted(facts.unserved_groups, 'group')} "
             f"with {counted(facts.unserved_offsets, 'committed offset')} in {_them(facts.failing)}; brokers {serves}"
         )
         number, detail = min(facts.failing.items())
         yield f"  the first: partition {number}, {detail}"
         if facts.compacted_perhaps:
             yield (
-                f"  in {_partitions(facts.compacted_perhaps)} {number_ranges(sorted(facts.compacted_perhaps))} Kafka's "
+                f"  in {named_partitions(sorted(facts.compacted_perhaps))} Kafka's "
                 "cleaner may have removed those records by now: compare --segments of a broker's log to see"
             )
     if facts.skipped:
@@ -236,10 +236,6 @@ def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator
         yield f"{name} keeps no topic ids: {counted(other.topic_ids, 'committed offset')} lose theirs (KAFKA-19141)"
 
 
-def _partitions(numbers: Any) -> str:
-    return "partition" if len(numbers) == 1 else "partitions"
-
-
 def _them(numbers: Any) -> str:
     return "it" if len(numbers) == 1 else "them"
 
@@ -247,7 +243,7 @@ def _them(numbers: Any) -> str:
 def count_lines(found: Comparison) -> Iterator[str]:
     """Lines for people, after the rows: the numbers of groups and offsets that differ."""
     from kgroups_spark.compare.causes import is_unserved
-    from kgroups_spark.number_ranges import number_ranges
+    from kgroups_spark.number_ranges import named_partitions
 
     b = found.b.release_version
     served = [each for each in found.differences if each.what != "load" and not is_unserved(each)]
@@ -279,8 +275,7 @@ def count_lines(found: Comparison) -> Iterator[str]:
             yield f"{_counted(len(places), thing)} {what}{now}"
     neither = found.facts[0].failing.keys() & found.facts[1].failing.keys()
     if neither:
-        numbers = number_ranges(sorted(neither))
-        yield f"{_partitions(neither)} {numbers} cannot be compared: neither release could load {_them(neither)}"
+        yield f"{named_partitions(sorted(neither))} cannot be compared: neither release could load {_them(neither)}"
     if not found.differences and len(neither) < found.partitions:
         yield "nothing differs in the others" if neither else "nothing differs"
 

@@ -15,7 +15,7 @@ from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, MaybeCutBack, is_untouched
 from kgroups_spark.plan.delete_retention import DeleteRetention, TooOld
 from kgroups_spark.plan.misread import misread
@@ -111,8 +111,8 @@ class AuditPlan:
         notes = [p.why_read_again for p in left if p.why_read_again and p.offsets_partition not in said]
         if without_leader:
             notes.append(
-                "left to the next audit, their leaders were lost while they were read: partition "
-                f"{number_ranges(without_leader)}: {given_up[without_leader[0]]}"
+                "left to the next audit, their leaders were lost while they were read: "
+                f"{named_partitions(without_leader)}: {given_up[without_leader[0]]}"
             )
         notes += [_left(number, given_up[number]) for number in sorted(given_up.keys() - set(without_leader))]
         all_given_up = tuple(sorted({*self.given_up, *given_up}))

@@ -219,7 +219,7 @@ class TestTopic:
         assert (partition.new, partition.start_offset) == (None, 0)
 
     def test_without_the_partition_asked_for(self) -> None:
-        with pytest.raises(UsageError, match="t has no partition 7; found partitions 0"):
+        with pytest.raises(UsageError, match="t has no partition 7; found partition 0"):
             live_logs(FakeCluster(LOG).as_cluster(), "t", [0, 7])
 
     def test_whose_leaders_do_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported() -> None:
     found = read(cluster, plan)
     assert len(found.progress) == 1 + MOST_ROUNDS
     (note,) = unsettled_note(unsettled(found.progress))
-    assert note.startswith("partition 0 was cleaned faster than it could be read, 20 times in a row")
+    assert note.startswith("partition 0: cleaned faster than the audit could read, 20 times in a row")
 
 
 def ledger_row(end: int, age_days: int = 2) -> AuditRow:
