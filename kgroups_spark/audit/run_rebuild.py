@@ -110,7 +110,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
         make_again(claim.fence, gone)
         clear_up(claim)
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
-        return _rebuild(options, lake, claim, writer, [note for note in (why, claim.migrated) if note])
+        return _rebuild(options, lake, claim, writer, [*filter(None, (why, claim.migrated)), *claim.notes])
 
 
 def _last_finished(lake: Lake) -> AuditRow:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED, LEDGER_APP_ID, newest_audit
 from kgroups_spark.lake.ledger_rows import newest_rows
-from kgroups_spark.lake.lost_versions import claim_lost, ledger_lost, lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -37,8 +37,12 @@ class LakeAsOfAudit:
 
     @classmethod
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
-        """The lake as of its last finished audit, with the version of the ledger that names it."""
-        version = lake.table("audits").version()
+        """The lake as of its last finished audit, with the version of the ledger that names it. Raises KgroupsError if
+        the ledger's newest file is empty."""
+        log = lake.table("audits")
+        version = log.version()
+        if log.entry(version) == "":
+            raise ledger_end_empty(lake.location, version)
         newest = newest_rows(lake, version, ["audit_id", "status"])
         ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
         return cls(lake, pc.max(ends).as_py() or 0, version)

@@ -44,7 +44,8 @@ class Claim:
 
     `row`: its row `running`. `before`: the last finished audit (None: no audit has finished). `unfinished`: the numbers
     of later audits that never finished, whose rows must be deleted first; `unfinished_rows`: their rows `running`.
-    `migrated`: a note for the ledger that the lake had an older layout (None: it had the present one).
+    `migrated`: a note for the ledger that the lake had an older layout (None: it had the present one). `notes`: notes
+    for the ledger on audits that were given up although they had written all their rows.
     """
 
     migrated: str | None = None
@@ -57,6 +58,7 @@ class Claim:
         self.before = before
         self.unfinished_rows = unfinished_rows
         self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
+        self.notes: list[str] = []
         self._seen: dict[int, str | None] = {}
         self._released = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)

@@ -168,8 +168,9 @@ class Ledger:
         row."""
         self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(self._append, row)))
 
-    def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> None:
-        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet.
+    def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> list[int]:
+        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet. Returns the audits among
+        them that had written all their rows.
 
         Audits before the fence's must have been shut out: one that stalled here could add the same row.
         """
@@ -187,6 +188,7 @@ class Ledger:
         ]
         if new:
             fence.commit("audits", "abandon", partial(self._add, fence.audit_id, new))
+        return sorted(complete & {row.audit_id for row in unknown})
 
     def _with_findings(self, rows: Sequence[AuditRow]) -> set[int]:
         """The audits of these rows that have findings, the last rows that an audit writes."""

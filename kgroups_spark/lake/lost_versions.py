@@ -7,7 +7,7 @@ log has the number of the audit that wrote to it last, which shows the loss in t
     other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
 
 The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is, the
-audit seems to have been killed.
+audit seems to have been killed. An empty newest file shows that a row is lost.
 """
 
 from __future__ import annotations
@@ -54,6 +54,15 @@ def ledger_lost(location: str, written_by: int, claimed: int) -> KgroupsError:
         f"the lake at {location} has lost the newest rows of its ledger (files in audits/_delta_log): tables have rows "
         f"of audit {written_by}, the ledger ends with audit {claimed}. Restore them, or copy the lake again while no "
         f"audit runs; or kgroups audit --take-over gives up the audits after {claimed}, and reads the log again"
+    )
+
+
+def ledger_end_empty(location: str, version: int) -> KgroupsError:
+    """The error of readers if the newest file of the ledger's log, that version, has no content. Delta takes it for a
+    commit that changed nothing, so that the audit that wrote it seems to be unfinished."""
+    return KgroupsError(
+        f"the newest file of the ledger of the lake at {location} is empty (audits/_delta_log/{version:020d}.json), as "
+        "after a power failure: restore it; or kgroups audit gives up the audit that wrote it, and reads the log again"
     )
 
 

@@ -16,6 +16,7 @@ from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence, first_change_of, until_nobody_interferes
 from kgroups_spark.lake.lake import in_parallel
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID, UPKEEP_APP_ID
+from kgroups_spark.lake.ledger import WAS_COMPLETE
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.layout import WORK_FOLDER
 from kgroups_spark.tables.schemas import TABLES
@@ -30,7 +31,8 @@ def clear_up(claim: Claim) -> list[str]:
         return []
     fence = claim.fence
     shut_out(fence)
-    claim.ledger.abandon(fence, claim.unfinished_rows)
+    complete = claim.ledger.abandon(fence, claim.unfinished_rows)
+    claim.notes += [f"audit {number} did not finish, {WAS_COMPLETE}" for number in complete]
     cleared = remove_unfinished(fence, claim.before.audit_id if claim.before else 0)
     remove_work(fence)
     return cleared

@@ -15,6 +15,7 @@ from kgroups_spark.extras import how_to_install
 from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.terminal.output import say
 
 if TYPE_CHECKING:
     from kgroups_spark.views.duckdb_views import DuckDbLake
@@ -99,7 +100,8 @@ def _refusals(location: str) -> Iterator[None]:
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
-    """The lake; None if DuckDB cannot read it. If it `must`, raises KgroupsError with the reason instead."""
+    """The lake; None if DuckDB cannot read it, with the reason on stderr if it is in the lake. If it `must`, raises
+    KgroupsError with the reason instead."""
     reason = _why_not(location, must)
     if reason is None:
         from deltalake.exceptions import DeltaError
@@ -112,6 +114,8 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
                 return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {_in_one_line(error)}"
+            if not must:
+                say(f"DuckDB cannot read the lake ({reason}), so Spark reads it")
     if must:
         raise KgroupsError(f"the lake at {location} cannot be read by DuckDB: {reason}")
     return None
@@ -166,8 +170,9 @@ _GONE = re.compile(r"Object at .* not found|No such file")
 
 
 def _in_one_line(said: object) -> str:
-    """The text of an error without the colours and lines of deltalake's."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(said)).split())
+    """The text of an error without the colours, the lines and the stack of deltalake's."""
+    text, *_ = re.split(r"\n\s*0: ", re.sub(r"\x1b\[[0-9;]*m", "", str(said)))
+    return " ".join(text.split())
 
 
 _BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"

@@ -87,6 +87,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     with _claim(lake, options) as claim:
         summary.notes += [claim.migrated] if claim.migrated else []
         writer = _writer(lake, claim, writer_name)
+        summary.notes += claim.notes
         if not _saved_states(claim, writer, options):
             return _maintained(claim, writer, options, summary)
     with _claim(lake, options) as claim:

@@ -22,7 +22,7 @@ import pyarrow.dataset
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.last_finished import FINISHED, LEDGER_APP_ID, newest_audit, since_last_finished, version_gone
 from kgroups_spark.lake.ledger_sums import ledger_sums
-from kgroups_spark.lake.lost_versions import claim_lost, ledger_lost, lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -62,8 +62,8 @@ class DuckDbLake:
     ) -> None:
         """`storage_options` are deltalake's, for object stores; `reaches_files`: SQL may also read and write files.
 
-        Raises UsageError if there is no lake, KgroupsError if newer software made it or its ledger has lost the claim
-        of an audit that wrote rows, DeltaError if deltalake cannot read it.
+        Raises UsageError if there is no lake, KgroupsError if newer software made it, its ledger has lost the claim
+        of an audit that wrote rows, or the ledger's newest file is empty, DeltaError if deltalake cannot read it.
         """
         _require_plain_path(location)
         self.location = location
@@ -74,6 +74,10 @@ class DuckDbLake:
         self._layout = layout = lake_version_in(ledger.metadata().configuration)
         require_known_version(location, layout)
         _require_readable(ledger, "audits")
+        # In an object store a file is there as a whole or not at all.
+        newest_file = Path(location, "audits", "_delta_log", f"{ledger.version():020d}.json")
+        if newest_file.is_file() and not newest_file.stat().st_size:
+            raise ledger_end_empty(location, ledger.version())
         self.audit_id, added = _last_finished(ledger)
         older = _table(location, OLDER_CHECKPOINTS, storage_options) if layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
@@ -254,14 +258,16 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 
 
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
-    """The table's newest version; None: there is no such table."""
+    """The table's newest version; None: there is no such table. Raises DeltaError, which names the table."""
     from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
         return DeltaTable(f"{location.rstrip('/')}/{name}", storage_options=storage_options)
     except TableNotFoundError:
         return None
+    except DeltaError as error:
+        raise type(error)(f"table {name}: {error}") from error
 
 
 def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:

@@ -358,7 +358,12 @@ def test_a_reader_reports_a_table_whose_log_has_lost_its_newest_version(java, tm
 def test_a_ledger_that_has_lost_its_end_is_not_passed_over_in_silence(session, java, logs, tmp_path, files):
     """It has lost only the row `finished` of the last audit, which seems to have been killed; or its claim, too."""
     lake = shutil.copytree(java, tmp_path / "lake")
-    for newest in sorted((lake / "audits" / "_delta_log").glob("*.json"))[-files:]:
+    lost = sorted((lake / "audits" / "_delta_log").glob("*.json"))[-files:]
+    lost[-1].write_text("")
+    for read in (lambda: DuckDbLake(str(lake)), lambda: LakeAsOfAudit.last_finished(Lake(session, str(lake)))):
+        with pytest.raises(KgroupsError, match=f"is empty \\(audits/_delta_log/{lost[-1].name}\\)"):
+            read()
+    for newest in lost:
         newest.unlink()
     if files == 1:
         assert DuckDbLake(str(lake)).audit_id == 1
@@ -374,9 +379,9 @@ def test_a_ledger_that_has_lost_its_end_is_not_passed_over_in_silence(session, j
     assert contents(lake, NOW + VERSIONS) == contents(java, NOW + VERSIONS)
     [abandoned] = [row for row in rows(lake, "audits") if row["status"] == "abandoned"]
     assert abandoned["audit_id"] == 2
-    assert (
-        "audit 3 took over, although it had written all its rows: it was killed just then, or" in abandoned["notes"][0]
-    )
+    complete = "although it had written all its rows: it was killed just then, or"
+    assert f"audit 3 took over, {complete}" in abandoned["notes"][0]
+    assert any(note.startswith(f"audit 2 did not finish, {complete}") for note in audited.audit.notes)
 
 
 @pytest.mark.parametrize("name", ["group_versions", "groups"])

@@ -239,6 +239,28 @@ def test_a_lake_that_duckdb_cannot_read_is_left_to_spark_or_refused(
         opened(lake, "duckdb")
 
 
+def test_a_damaged_log_names_its_table_and_the_reason_why_spark_reads_it(
+    tmp_path: Path, by_spark: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
+    entry = tmp_path / "lake" / "groups" / "_delta_log" / f"{0:020}.json"
+    entry.write_text(entry.read_text()[:300])
+    with pytest.raises(KgroupsError, match=r"cannot be read by DuckDB: .*: table groups: [^\d]*$"):
+        opened(lake, "duckdb")
+    opened(lake)
+    assert by_spark.pop() == lake
+    assert re.search(
+        r"^DuckDB cannot read the lake \(.*table groups: .*\), so Spark reads it$", capsys.readouterr().err
+    )
+
+
+def test_an_empty_newest_file_of_the_ledger_is_reported(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
+    (tmp_path / "lake" / "audits" / "_delta_log" / f"{2:020}.json").touch()
+    with pytest.raises(KgroupsError, match=r"is empty \(audits/_delta_log/0{19}2.json\).*kgroups audit gives up"):
+        opened(lake)
+
+
 @pytest.mark.parametrize(("name", "mistaken_for"), [("a%20b", "a b"), ("a%2Fb", "a/b"), ("a\\b", "a/b")])
 def test_a_folder_that_deltalake_mistakes_for_another_is_left_to_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistaken_for: str
