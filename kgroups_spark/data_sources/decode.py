@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -28,8 +29,6 @@ COLUMNS = StructType(
     ]
 )
 
-_TOPIC = "_whose"
-
 
 def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
     """The frame's columns, then COLUMNS: the decoded records of its columns `key` and `value` (binary).
@@ -37,11 +36,13 @@ def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
     `topic` is the topic of the records: `__consumer_offsets` (the default), `__share_group_state` or
     `__transaction_state`. Without the argument, a column `topic` has the topic of each row; COLUMNS are null for
     records of other topics. They are also null for control records if the frame has a column `control_type`, as
-    `kafka-segments` and `kafka-raw` do. (Other sources hide control records.) Raises UsageError for another topic, or
-    if the frame lacks one of the two columns or has it in another type.
+    `kafka-segments` and `kafka-raw` do. (Other sources hide control records.) Raises UsageError for another topic, for
+    anything but a DataFrame, or if the frame lacks one of the two columns or has it in another type.
 
         decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
     """
+    if not isinstance(frame, DataFrame):
+        raise UsageError(f"decode needs a DataFrame of Spark, not {type(frame).__name__}")
     # In lower case: Spark finds `Topic` as topic.
     names = {name.lower() for name in frame.columns}
     _require(frame, names, topic)
@@ -49,15 +50,18 @@ def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
     if "control_type" in names:
         whose = F.when(F.col("control_type").isNull(), whose)
     schema = StructType([*frame.schema.fields, *COLUMNS.fields])
-    return frame.select("*", whose.cast("string").alias(_TOPIC)).mapInArrow(_with_decoded, schema)
+    # By numbers, because mapInArrow looks its columns up by name, and does not find one with a dot in it.
+    numbered = frame.select("*", whose.cast("string")).toDF(*(f"column_{n}" for n in range(len(frame.columns) + 1)))
+    return numbered.mapInArrow(partial(_with_decoded, schema.names), schema)
 
 
-def _with_decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _with_decoded(names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`names`: of the columns of the answer."""
     decoder = RecordsDecoder()
+    key, value = names.index("key"), names.index("value")
     for batch in batches:
         *columns, topics = batch.columns
-        decoded = decoder.decode(topics.to_pylist(), batch.column("key"), batch.column("value"))
-        names = [*batch.schema.names[:-1], *COLUMNS.names]
+        decoded = decoder.decode(topics.to_pylist(), columns[key], columns[value])
         yield pa.RecordBatch.from_arrays([*columns, *decoded.flatten()], names=names)
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from chispa import assert_df_equality
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 import kgroups_spark
@@ -71,8 +72,8 @@ def test_the_columns_of_the_topic_and_of_control_records_count_in_any_case(spark
 
 def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     frame = spark.createDataFrame([(bytearray(b"\0\0\0\2me"), None)], "key binary, value binary")
-    (row,) = kgroups_spark.decode(frame, "__transaction_state").collect()
-    assert (row.transactional_id, row.record_value, row.reason) == ("me", None, None)
+    (row,) = kgroups_spark.decode(frame.withColumn("a.b", F.lit(7)), "__transaction_state").collect()
+    assert (row.transactional_id, row.record_value, row.reason, row["a.b"]) == ("me", None, None, 7)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,5 @@ def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
 def test_unsuitable_frames_and_topics_are_refused(spark, columns, topic, said):
     with pytest.raises(UsageError, match=said):
         kgroups_spark.decode(spark.createDataFrame([], columns), topic)
+    with pytest.raises(UsageError, match="decode needs a DataFrame of Spark, not list"):
+        kgroups_spark.decode([])
