@@ -141,6 +141,9 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
     for _ in range(2):
         assert other.rows(query, type="classic") == []
         assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
+    # A view of the user, too.
+    spark.range(7).createOrReplaceTempView("groups")
+    assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
 
 
 def test_every_question_can_be_asked(folder: Path) -> None:

@@ -22,31 +22,52 @@ def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES
     `names`: only these, in the order of their dependencies (needed.py).
     """
     tables = LakeAsOfAudit.last_finished(lake)
-    made_of = _made_of(spark)
+    made = _made(spark)
     for name in names:
         _make(spark, tables, name)
-        made_of[name] = tables
+        made.remember(name, tables)
     return tables.audit_id
 
 
 def make(spark: SparkSession, tables: LakeAsOfAudit, names: Iterable[str]) -> None:
     """Makes those of the names that the session does not have of these tables, in the order of their dependencies: the
-    session may have none, or those of another lake."""
-    made_of = _made_of(spark)
+    session may have none, those of another lake, or a view of the user with that name."""
+    made = _made(spark)
     for name in names:
-        if made_of.get(name) is not tables:
+        if not made.has(name, tables):
             _make(spark, tables, name)
-            made_of[name] = tables
+            made.remember(name, tables)
 
 
-# By session and name: the tables of which it was made last.
-_MADE_OF: dict[int, WeakValueDictionary[str, LakeAsOfAudit]] = {}
+class _Made:
+    """The names that were made in one session. The user may replace or drop a view at any time."""
+
+    def __init__(self) -> None:
+        self._of: WeakValueDictionary[str, LakeAsOfAudit] = WeakValueDictionary()
+        self._views: dict[str, int] = {}
+
+    def remember(self, name: str, tables: LakeAsOfAudit) -> None:
+        self._of[name], self._views[name] = tables, _view(tables.lake.spark, name)
+
+    def has(self, name: str, tables: LakeAsOfAudit) -> bool:
+        """Whether the name was last made of these tables, and is still that view."""
+        return self._of.get(name) is tables and self._views[name] == _view(tables.lake.spark, name)
 
 
-def _made_of(spark: SparkSession) -> WeakValueDictionary[str, LakeAsOfAudit]:
+_MADE: dict[int, _Made] = {}
+
+
+def _made(spark: SparkSession) -> _Made:
     # A session in the JVM has several objects in Python.
     session: int = spark._jvm.System.identityHashCode(spark._jsparkSession)  # type: ignore[union-attr]
-    return _MADE_OF.setdefault(session, WeakValueDictionary())
+    return _MADE.setdefault(session, _Made())
+
+
+def _view(spark: SparkSession, name: str) -> int:
+    """The identity of the session's temporary view of that name; 0: there is none, as for a function."""
+    jvm: Any = spark._jvm
+    found = spark._jsparkSession.sessionState().catalog().getRawTempView(name)
+    return int(jvm.System.identityHashCode(found.get())) if found.isDefined() else 0
 
 
 def _make(spark: SparkSession, tables: LakeAsOfAudit, name: str) -> None:
