@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from kgroups_spark.lake.ledger_sums import sums_for_footer
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
@@ -33,8 +32,6 @@ ROWS_PER_GROUP_OF = {"audits": 128}
 MORE_STATISTICS = {"offset_commits": ("topic", "partition")}
 
 COMPRESSION = "zstd"
-
-NO_FOOTER: Mapping[str, str] = {}
 
 # Columns of rising or rarely repeated numbers: delta encoding takes half the bytes of a dictionary in the same time.
 PACKED = {
@@ -74,20 +71,17 @@ class PartWriter:
         values that do not fit, and for a null in a column that is not nullable. An OSError leaves a file that no commit
         names.
         """
-        return self.write_batches([rows], sums_for_footer(rows) if self.table_name == "audits" else {})
+        return self.write_batches([rows])
 
-    def write_batches(
-        self, batches: Iterable[pa.Table | pa.RecordBatch], footer: Mapping[str, str] = NO_FOOTER
-    ) -> Part | None:
-        """The same for batches of one schema: one part, with one batch in memory at a time. `footer`: extra key-value
-        metadata of the file."""
+    def write_batches(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> Part | None:
+        """The same for batches of one schema: one part, with one batch in memory at a time."""
         part = None
         for batch in batches:
             if batch.num_rows:
                 table = _as_table(batch)
                 part = part or self.open(table.schema)
                 part.write(table)
-        return None if part is None else part.close(footer)
+        return None if part is None else part.close()
 
     def open(self, schema: pa.Schema) -> OpenPart:
         """A part without rows, for rows of this schema. Raises as `write` does."""
@@ -125,10 +119,9 @@ class OpenPart:
             after_an_error.pop_all()
         self.records += len(rows)
 
-    def close(self, footer: Mapping[str, str] = NO_FOOTER) -> Part:
-        """The whole part. `footer`: extra key-value metadata of the file."""
+    def close(self) -> Part:
+        """The whole part."""
         with self._files:
-            self._parquet.add_key_value_metadata(footer)
             self._parquet.close()
             size = self.size
         metadata = self._parquet.writer.metadata

@@ -21,7 +21,6 @@ import pyarrow.dataset
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.last_finished import FINISHED, LEDGER_APP_ID, newest_audit, since_last_finished, version_gone
-from kgroups_spark.lake.ledger_sums import ledger_sums
 from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
@@ -42,9 +41,6 @@ PLAIN_READER = 1
 # Lists the columns with file statistics. Without it, deltalake 1.6 treats a column without statistics as one without
 # values, and a condition on it finds no rows.
 STATISTICS = "delta.dataSkippingStatsColumns"
-
-# The table that log_totals reads.
-LEDGER_SUMS = "ledger_sums"
 
 IS_FINISHED = pc.field("status") == FINISHED
 
@@ -212,10 +208,6 @@ class DuckDbLake:
         if DECIDED_BY in text:
             decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
             text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
-        if name == "log_totals":
-            # The view needs only the sums of the ledger's entries.
-            self.connection.register(LEDGER_SUMS, ledger_sums(self.table("audits")))
-            text = text.replace("FROM audit_partitions", f"FROM {LEDGER_SUMS}")
         return text
 
     def _known_history(self) -> str:
