@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.coordinator_logs import GROUP_LOG, CoordinatorLog
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.schema import uuid_text
@@ -30,14 +30,12 @@ class RecordLines:
     def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog | None) -> None:
         self._place = {"topic": topic, "partition": partition}
         self.log = log
-        self._decoder: _GroupLogRecords | _CoordinatorRecords | None = None
+        self._commits = OffsetCommitDecoder()
+        self._records: CoordinatorRecordDecoder | None = None
 
     def of_records(self, records: RecordColumns) -> Iterator[Line]:
         """A line for each record, in log order."""
-        assert self.log is not None
-        if self._decoder is None:
-            self._decoder = _GroupLogRecords() if self.log is GROUP_LOG else _CoordinatorRecords(self.log)
-        decoded = self._decoder.decode(records)
+        decoded = self._decoded(records)
         for row in range(len(records)):
             yield self._place | _record_facts(records, row) | decoded[row]
 
@@ -54,19 +52,20 @@ class RecordLines:
             "size_bytes": batch.size,
         }
 
-
-class _GroupLogRecords:
-    """Records of `__consumer_offsets`: the contents of their keys and values, by row."""
-
-    def __init__(self) -> None:
-        self._commits = OffsetCommitDecoder()
-        self._group_records = GroupRecordDecoder()
-
-    def decode(self, records: RecordColumns) -> dict[int, Line]:
-        commit_rows, other_rows, control_rows = classify(records)
-        decoded = self._offset_commits(records, commit_rows)
-        decoded |= {int(row): self._group_record(records, int(row)) for row in other_rows}
-        return decoded | {int(row): _marker(records, int(row)) for row in control_rows}
+    def _decoded(self, records: RecordColumns) -> dict[int, Line]:
+        """The contents of keys and values, by row."""
+        assert self.log is not None
+        if self.log is GROUP_LOG:
+            commits, others, control = classify(records)
+            lines = self._offset_commits(records, commits)
+        else:
+            others, control = (np.flatnonzero(records.is_control == is_control) for is_control in (False, True))
+            lines = {}
+        if self._records is None:
+            self._records = GroupRecordDecoder() if self.log is GROUP_LOG else CoordinatorRecordDecoder(self.log)
+        for row in others.tolist():
+            lines[row] = _record(records, row, self._records)
+        return lines | {row: _marker(records, row) for row in control.tolist()}
 
     def _offset_commits(self, records: RecordColumns, rows: NDArray[np.int64]) -> dict[int, Line]:
         columns = self._commits.decode(records, rows)
@@ -92,39 +91,17 @@ class _GroupLogRecords:
             }
         return lines
 
-    def _group_record(self, records: RecordColumns, row: int) -> Line:
-        outcome = self._group_records.decode(_key(records, row), _value(records, row))
-        if isinstance(outcome, Undecodable):
-            return _undecodable(records, row, outcome)
-        return _decoded(records, row, outcome, {"group_id": outcome.group_id, "key": _group_key(outcome)})
 
-
-class _CoordinatorRecords:
-    """The same for `__share_group_state` or `__transaction_state`."""
-
-    def __init__(self, log: CoordinatorLog) -> None:
-        self._decoder = CoordinatorRecordDecoder(log)
-
-    def decode(self, records: RecordColumns) -> dict[int, Line]:
-        is_control = records.is_control.tolist()
-        return {
-            row: _marker(records, row) if is_control[row] else self._record(records, row) for row in range(len(records))
-        }
-
-    def _record(self, records: RecordColumns, row: int) -> Line:
-        outcome = self._decoder.decode(_key(records, row), _value(records, row))
-        if isinstance(outcome, Undecodable):
-            return _undecodable(records, row, outcome)
-        whose = _whose(outcome.key.get("groupId"), outcome.key.get("transactionalId"))
-        return _decoded(records, row, outcome, {**whose, "key": outcome.key})
-
-
-def _decoded(records: RecordColumns, row: int, outcome: GroupRecord | CoordinatorRecord, key: Line) -> Line:
-    """A record with its value; `key`: the contents of its key."""
+def _record(records: RecordColumns, row: int, decoder: CoordinatorRecordDecoder) -> Line:
+    outcome = decoder.decode(_key(records, row), _value(records, row))
+    if isinstance(outcome, Undecodable):
+        return _undecodable(records, row, outcome)
+    key = outcome.key
     return {
         "record_type": outcome.record_type,
         "record_name": outcome.record_name,
-        **key,
+        **_whose(key.get("groupId", key.get("group")), key.get("transactionalId")),
+        "key": key,
         "value_version": outcome.value_version,
         "value": outcome.value,
         **(_raw(records, row) if outcome.keeps_raw else {}),
@@ -180,16 +157,6 @@ def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None
             "topicId": uuid_text(topic_id) if any(topic_id) else None,
         },
     }
-
-
-def _group_key(record: GroupRecord) -> Line:
-    # GroupMetadataKey calls the group `group`, as the offset commits' keys do; all others `groupId`.
-    key: Line = {"group" if record.record_type == 2 else "groupId": record.group_id}
-    if record.member_id is not None:
-        key["memberId"] = record.member_id
-    if record.regular_expression is not None:
-        key["regularExpression"] = record.regular_expression
-    return key
 
 
 def _marker(records: RecordColumns, row: int) -> Line:

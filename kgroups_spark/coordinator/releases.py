@@ -33,7 +33,7 @@ class Release:
     # Types that it can decode but not replay: 4.0 has only the schema of type 15.
     unreplayable_types: frozenset[int] = frozenset()
 
-    # T58: 3.7 and 4.0 used version 0 of some types for other layouts (name as in messages.GroupRecord.layout).
+    # T58: 3.7 and 4.0 used version 0 of some types for other layouts (name as in messages.CoordinatorRecord.layout).
     layout: str = ""
     # Highest value versions that it reads.
     legacy_offset_commit_version: int = 0

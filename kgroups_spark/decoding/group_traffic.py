@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.group_records import GroupRecord
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.records.columns import RecordColumns
@@ -39,7 +39,7 @@ class GroupTraffic:
         records: RecordColumns,
         commits: OffsetCommitColumns,
         keys: OffsetKeys,
-        decoded: list[tuple[int, GroupRecord]],
+        decoded: list[tuple[int, CoordinatorRecord]],
     ) -> None:
         size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
         self.add_commits(

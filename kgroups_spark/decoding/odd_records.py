@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.findings.commits import TIME_OFF_MS
 from kgroups_spark.findings.records import NEAR_LIMIT_BYTES
-from kgroups_spark.messages.group_records import GroupRecord
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
@@ -31,7 +31,7 @@ class OddRecords:
         records: RecordColumns,
         commits: OffsetCommitColumns,
         keys: OffsetKeys,
-        decoded: list[tuple[int, GroupRecord]],
+        decoded: list[tuple[int, CoordinatorRecord]],
     ) -> None:
         """Notes the odd ones among all decoded records of a chunk."""
         for row, record in decoded:
@@ -43,7 +43,7 @@ class OddRecords:
         if len(off):
             self._add_off(commits, keys, reported, records.offset[commits.rows], off)
 
-    def _add_large(self, record: GroupRecord, offset: int, timestamp: int, size: int) -> None:
+    def _add_large(self, record: CoordinatorRecord, offset: int, timestamp: int, size: int) -> None:
         name = CONSUMER_OFFSETS[record.record_type].name
         when = None if timestamp < 0 else timestamp
         self._large[record.group_id, record.record_type] = (record.group_id, name, offset, when, size)

@@ -24,7 +24,8 @@ from kgroups_spark.decoding.range_reader import RangeReader
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.decoding.record_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.decoding.topic_names import TOPIC_FIELDS, TopicNames
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.outcome import Undecodable
@@ -127,8 +128,8 @@ class RangeDecoder:
 
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]
-    ) -> tuple[list[tuple[int, GroupRecord]], list[tuple[int, Undecodable]]]:
-        decoded: list[tuple[int, GroupRecord]] = []
+    ) -> tuple[list[tuple[int, CoordinatorRecord]], list[tuple[int, Undecodable]]]:
+        decoded: list[tuple[int, CoordinatorRecord]] = []
         undecodable: list[tuple[int, Undecodable]] = []
         for row, what in zip(rows.tolist(), self._records.decode_rows(records, rows), strict=True):
             if isinstance(what, Undecodable):
@@ -138,7 +139,7 @@ class RangeDecoder:
         return decoded, undecodable
 
     def _learn_topics(
-        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, GroupRecord]]
+        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, CoordinatorRecord]]
     ) -> None:
         self._topics.add_commits(
             commits.code.astype(np.int64), commits.topic_id, records.timestamp[commits.rows], self._topic_of

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.decoding.markers import Marker
 from kgroups_spark.decoding.transaction_outcomes import OUTCOME_NAMES
-from kgroups_spark.messages.group_records import GroupRecord
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
@@ -26,7 +26,7 @@ class HistoryRows:
     offsets_partition: int
     records: RecordColumns
 
-    def group_records(self, decoded: list[tuple[int, GroupRecord]]) -> pa.RecordBatch:
+    def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.RecordBatch:
         # Read once: the properties compute these arrays on each access.
         is_transactional, offset_delta = self.records.is_transactional, self.records.offset_delta
         rows = [
@@ -80,7 +80,7 @@ class HistoryRows:
         ]
         return self._batch("quarantine", None, rows, resolved_by=None)
 
-    def load_failures(self, misread: list[tuple[int, GroupRecord]], release: Release) -> pa.RecordBatch:
+    def load_failures(self, misread: list[tuple[int, CoordinatorRecord]], release: Release) -> pa.RecordBatch:
         """Rows of quarantine for records in group_records that a coordinator of the release cannot read, because it has
         another layout for the same version (T58)."""
         rows = [
@@ -144,7 +144,7 @@ def misread_detail(record_name: str, layout: str, release: Release) -> str:
     return f"{record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
 
 
-def is_misread(record: GroupRecord, release: Release) -> bool:
+def is_misread(record: CoordinatorRecord, release: Release) -> bool:
     """Whether a coordinator of the release knows the record's type but not the layout of its value."""
     is_known = record.record_type in release.record_types and not record.is_tombstone
     return is_known and not release.reads_layout(record.layout)

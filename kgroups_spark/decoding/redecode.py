@@ -19,7 +19,8 @@ from kgroups_spark.decoding.commit_rows import CommitBatches
 from kgroups_spark.decoding.group_traffic import GroupTraffic
 from kgroups_spark.decoding.markers import ends
 from kgroups_spark.decoding.record_rows import HistoryRows
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
 from kgroups_spark.times import to_epoch_ms
@@ -63,7 +64,7 @@ def _decoded_records(
     decoded = [
         (row, what)
         for row, what in zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
-        if isinstance(what, GroupRecord)
+        if isinstance(what, CoordinatorRecord)
     ]
     if decoded:
         yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)

@@ -1,13 +1,17 @@
-"""Records of `__share_group_state` and `__transaction_state`: key and value bytes -> CoordinatorRecord or Undecodable.
+"""Records of a coordinator's log: key and value bytes -> CoordinatorRecord or Undecodable.
 
-One decoder for any log (coordinator_logs.py); its rules are those of group_records.py. (CoordinatorRecordSerde, 4.3;
-TransactionLog.read, 4.3: a key begins with the record type, which that class calls a version.)
+Rules, in their order, the same for all logs (semantics as in CoordinatorRecordSerde and GroupCoordinatorRecordSerde,
+4.3; TransactionLog.read, 4.3, calls the record type, with which a key begins, a version):
+
+1. A record without a key, or with a key that cannot be read, is undecodable. A type that no release had is unknown,
+   tombstone or not (T41).
+2. A null value is a tombstone. For all other values the rules of value_layouts.py hold.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,35 +20,72 @@ from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, Coordinato
 from kgroups_spark.messages.known_keys import KnownKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import RecordType
-from kgroups_spark.messages.schema import MessageReader, Truncated
-from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, WithContent, read_value, value_layouts
+from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
+from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, ToJson, read_value, value_layouts
 
 
 @dataclass(slots=True)
-class CoordinatorRecord(WithContent):
-    """A decoded record of a coordinator's log, or a tombstone. It must not be changed."""
+class CoordinatorRecord:
+    """A decoded record of a coordinator's log, or its tombstone. It must not be changed: equal parts may be one
+    object."""
 
     record_type: int
     record_name: str
     key: dict[str, Any]  # fields in Kafka's JSON spelling, uuids as Kafka prints them
     value_version: int | None  # None: tombstone
-    layout: str  # "" released; "4.0" early access; "?4.0" released, but the bytes fit both wholly (T58)
+    layout: str  # "" released; "3.7", "4.0" early access; "?4.0" released, but the bytes fit both wholly (T58)
     is_key_exact: bool
     content: Content | None  # None: tombstone
 
+    @property
+    def group_id(self) -> str:
+        """The group of a record of `__consumer_offsets` or `__share_group_state`."""
+        group_id: str = self.key["group"] if "group" in self.key else self.key["groupId"]
+        return group_id
+
+    @property
+    def member_id(self) -> str | None:
+        return self.key.get("memberId")
+
+    @property
+    def regular_expression(self) -> str | None:
+        return self.key.get("regularExpression")
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.content is None
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        """The decoded value; None: tombstone. Parsed on first access."""
+        return None if self.content is None else self.content.value
+
+    @property
+    def keeps_raw(self) -> bool:
+        """Whether key and value bytes have more than this record: left-over bytes, unknown tags, improper UTF-8."""
+        return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
+
+    def value_json(self) -> str | None:
+        """The value as JSON text; None: tombstone."""
+        return None if self.content is None else self.content.json()
+
 
 @dataclass(frozen=True, slots=True)
-class _Key:
+class RecordKey:
+    """A key that was read."""
+
     record_type: RecordType
     fields: dict[str, Any]
     is_exact: bool
 
 
 class CoordinatorRecordDecoder:
-    """Decodes the records of one log one at a time; caches keys."""
+    """Decodes the records of one log one at a time; caches keys. `to_json`: for values of these record types, whose
+    bytes fields are not base64 but protocol blobs."""
 
-    def __init__(self, log: CoordinatorLog) -> None:
+    def __init__(self, log: CoordinatorLog, to_json: Mapping[int, ToJson] | None = None) -> None:
         self.log = log
+        self._to_json = to_json or {}
         self._keys = KnownKeys(self._read_key)
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | Undecodable:
@@ -52,17 +93,18 @@ class CoordinatorRecordDecoder:
         known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
-        kind = known.record_type
         if value is None:
-            return CoordinatorRecord(kind.number, kind.name, known.fields, None, "", known.is_exact, None)
+            return record_of(known, None, "", None)
+        kind = known.record_type
+        to_json = self._to_json.get(kind.number)
+        layouts = _layouts(self.log.topic, kind.number, has_blobs=to_json is not None)
         try:
-            version, layout, fields, notes = read_value(kind.name, _layouts(self.log.topic, kind.number), value)
+            version, layout, fields, notes = read_value(kind.name, layouts, value)
         except BadValue as bad:
             return _undecodable(known, bad)
-        content = Content(fields, notes, None)
-        return CoordinatorRecord(kind.number, kind.name, known.fields, version, layout, known.is_exact, content)
+        return record_of(known, version, layout, Content(fields, notes, to_json))
 
-    def _read_key(self, number: int, key: bytes) -> _Key | Undecodable:
+    def _read_key(self, number: int, key: bytes) -> RecordKey | Undecodable:
         record_type = self.log.record_types.get(number)
         if record_type is None:
             detail = f"Record type {number} of {self.log.topic} is unknown to every release"
@@ -72,7 +114,12 @@ class CoordinatorRecordDecoder:
             fields, end = _key_reader(self.log.topic, number).read(key, 2, notes)
         except Truncated as error:
             return Undecodable("truncated", str(error), number, record_type.name)
-        return _Key(record_type, fields, end == len(key) and not notes)
+        return RecordKey(record_type, fields, end == len(key) and not notes)
+
+
+def record_of(key: RecordKey, version: int | None, layout: str, content: Content | None) -> CoordinatorRecord:
+    kind = key.record_type
+    return CoordinatorRecord(kind.number, kind.name, key.fields, version, layout, key.is_exact, content)
 
 
 def log_of_keys(keys: Iterable[bytes | None]) -> CoordinatorLog | None:
@@ -94,24 +141,28 @@ def _is_key_of(topic: str, key: bytes) -> bool:
         return False
 
 
+# Compiling all readers takes a tenth of a second, so each process does it once for all decoders.
 @cache
 def _key_reader(topic: str, number: int) -> MessageReader:
     return MessageReader(COORDINATOR_LOGS[topic].record_types[number].key, 0)
 
 
 @cache
-def _layouts(topic: str, number: int) -> dict[int, list[Layout]]:
-    return value_layouts(COORDINATOR_LOGS[topic].record_types[number])
+def _layouts(topic: str, number: int, *, has_blobs: bool) -> dict[int, list[Layout]]:
+    """Value version -> layouts, the released one first. Protocol blobs remain bytes."""
+    return value_layouts(COORDINATOR_LOGS[topic].record_types[number], bytes if has_blobs else base64_text)
 
 
-def _undecodable(key: _Key, bad: BadValue) -> Undecodable:
+def _undecodable(key: RecordKey, bad: BadValue) -> Undecodable:
     fields = key.fields
     return Undecodable(
         bad.reason,
         bad.detail,
         key.record_type.number,
         key.record_type.name,
-        fields.get("groupId"),
+        fields.get("groupId", fields.get("group")),
+        fields.get("memberId"),
+        fields.get("topic"),
         partition=fields.get("partition"),
         value_version=bad.version,
         topic_id=fields.get("topicId"),

@@ -11,11 +11,10 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG, CoordinatorLog
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.outcome import Undecodable
-from kgroups_spark.messages.record_types import OFFSET_COMMIT_TYPES
 
 DECODED = pa.struct(
     [
@@ -38,22 +37,22 @@ class RecordsDecoder:
     """Decodes records of all logs one at a time; caches keys."""
 
     def __init__(self) -> None:
-        self._of_log = {topic: CoordinatorRecordDecoder(log) for topic, log in COORDINATOR_LOGS.items()}
-        self._group_records = GroupRecordDecoder()
+        decoders = (GroupRecordDecoder(), *map(CoordinatorRecordDecoder, (SHARE_LOG, TRANSACTION_LOG)))
+        self._of_log = {decoder.log.topic: decoder for decoder in decoders}
 
     def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
         """A row of DECODED for each record; all nulls if the topic is null, or not a coordinator's log."""
         records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
         rows = [
-            self._row(COORDINATOR_LOGS[topic], key, value) if topic in COORDINATOR_LOGS else _NOTHING
+            self._row(self._of_log[topic], key, value) if topic in self._of_log else _NOTHING
             for topic, key, value in records
         ]
         columns = list(zip(*rows, strict=True)) or [() for _ in DECODED]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, DECODED, strict=True)]
         return pa.StructArray.from_arrays(arrays, fields=list(DECODED))
 
-    def _row(self, log: CoordinatorLog, key: bytes | None, value: bytes | None) -> Decoded:
-        record = self._of_log[log.topic].decode(key, value)
+    def _row(self, decoder: CoordinatorRecordDecoder, key: bytes | None, value: bytes | None) -> Decoded:
+        record = decoder.decode(key, value)
         if isinstance(record, Undecodable):
             whose = (record.record_type, record.record_name, record.group_id, record.transactional_id)
             return (*whose, None, record.value_version, None, record.reason, record.detail)
@@ -65,16 +64,7 @@ class RecordsDecoder:
             fields.get("transactionalId"),
             orjson.dumps(fields).decode(),
             record.value_version,
-            self._value_json(log, record, key, value),
+            record.value_json(),
             None,
             None,
         )
-
-    def _value_json(
-        self, log: CoordinatorLog, record: CoordinatorRecord, key: bytes | None, value: bytes | None
-    ) -> str | None:
-        if log is not GROUP_LOG or record.record_type in OFFSET_COMMIT_TYPES:
-            return record.value_json()
-        # Only this decoder parses the protocol blobs of members.
-        group_record = self._group_records.decode(key, value)
-        return record.value_json() if isinstance(group_record, Undecodable) else group_record.value_json()

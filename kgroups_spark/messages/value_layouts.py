@@ -92,32 +92,6 @@ class Content:
         return self._json
 
 
-class WithContent:
-    """The value of a decoded record, whatever its key is."""
-
-    __slots__ = ()
-    is_key_exact: bool
-    content: Content | None  # None: tombstone
-
-    @property
-    def is_tombstone(self) -> bool:
-        return self.content is None
-
-    @property
-    def value(self) -> dict[str, Any] | None:
-        """The decoded value; None: tombstone. Parsed on first access."""
-        return None if self.content is None else self.content.value
-
-    @property
-    def keeps_raw(self) -> bool:
-        """Whether key and value bytes have more than this record: left-over bytes, unknown tags, improper UTF-8."""
-        return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
-
-    def value_json(self) -> str | None:
-        """The value as JSON text; None: tombstone."""
-        return None if self.content is None else self.content.json()
-
-
 def value_layouts(record_type: RecordType, bytes_value: BytesValue = base64_text) -> dict[int, list[Layout]]:
     """Value version -> layouts, the released one first. `bytes_value`: converts bytes of the released layout."""
     found: dict[int, list[Layout]] = {}

@@ -8,7 +8,8 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from tests.chosen import some_of
 from tests.coordinator.generated_logs import raw_records
 from tests.twin.shard import Shard
@@ -37,7 +38,7 @@ def test_noise_in_group_records_never_breaks_the_replay(version):
     shard, decoder, replayed, failed = Shard(release(version), 0, recording=True), GroupRecordDecoder(), 0, 0
     for offset, (key, value) in enumerate(raw_records()):
         record = decoder.decode(key, None if value is None else damaged(value, choice))
-        if isinstance(record, GroupRecord):
+        if isinstance(record, CoordinatorRecord):
             names = record.group_id, record.member_id, record.regular_expression
             try:
                 shard.replay_group_record(offset, 0, record.record_type, *names, record.value)

@@ -8,7 +8,8 @@ from unittest import mock
 
 import numpy as np
 
-from kgroups_spark.messages import group_records, offset_commits
+from kgroups_spark.messages import offset_commits
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.storage.files import open_file
 
 # ConsumerGroupMemberMetadata, and offset commits of version 3.
@@ -21,8 +22,8 @@ class OldFile:
     def __init__(self, path: str) -> None:
         self._file: Any = open_file(path)
         self._patches = ExitStack()
-        known = {number: kind for number, kind in group_records.CONSUMER_OFFSETS.items() if number != HIDDEN_TYPE}
-        self._patches.enter_context(mock.patch.object(group_records, "CONSUMER_OFFSETS", known))
+        self._patches.enter_context(mock.patch.dict(CONSUMER_OFFSETS))
+        CONSUMER_OFFSETS.pop(HIDDEN_TYPE, None)
         self._patches.enter_context(mock.patch.object(offset_commits, "_VERSIONS", range(HIDDEN_VERSION)))
         read = offset_commits.read_offset_values
 

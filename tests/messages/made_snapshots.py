@@ -7,7 +7,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 
 # Texts that JSON escapes, that look like a piece of the value's own JSON, and that Java would not read as UTF-8.
 ODD_TEXTS = [
@@ -149,7 +150,7 @@ def group_metadata(version: int, value: dict[str, Any], *, tagged: bool = False)
 
 
 def _decodes(key: bytes, value: bytes | None) -> bool:
-    return isinstance(GroupRecordDecoder().decode(key, value), GroupRecord)
+    return isinstance(GroupRecordDecoder().decode(key, value), CoordinatorRecord)
 
 
 def _short(value: bytes | None) -> bytes:

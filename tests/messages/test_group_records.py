@@ -59,11 +59,6 @@ def test_an_undecodable_record_has_its_group_its_member_and_the_reason():
     )
 
 
-def test_an_offset_commit_given_to_the_group_decoder_raises():
-    with pytest.raises(ValueError, match="OffsetCommitDecoder"):
-        GroupRecordDecoder().decode(KEY_OF_TYPE[1], None)
-
-
 def test_keys_with_bytes_left_over_or_improper_text_keep_the_raw_bytes():
     decoder = GroupRecordDecoder()
     assert decoder.decode(KEY_OF_TYPE[3] + b"!", None).keeps_raw

@@ -10,8 +10,8 @@ import pytest
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG
-from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.outcome import REASONS
 from kgroups_spark.share_coordinator.listed import listed_share_partitions, listed_topics, share_lag
 from kgroups_spark.share_coordinator.rows import EVENTS, ShareEvent
@@ -224,7 +224,7 @@ def listed(recording):
     for *_, key, value in records(recording, "__consumer_offsets"):
         if key is not None and key[:2] == b"\0\x0f":
             found = decoder.decode(key, value)
-            assert isinstance(found, GroupRecord)
+            assert isinstance(found, CoordinatorRecord)
             newest[found.group_id] = found.value
     return [topic for group_id, value in newest.items() for topic in listed_topics(group_id, value)]
 

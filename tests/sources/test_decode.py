@@ -48,11 +48,11 @@ def test_undecodable_records_have_a_reason_and_those_of_other_topics_only_nulls(
         ("orders", bytearray(b"17"), bytearray(b"{}"), None),
     ]
     frame = spark.createDataFrame(rows, "topic string, key binary, value binary, control_type string")
-    nothing = (None,) * 9
+    nothing, group_id = (None,) * 9, KEY_OF_TYPE[2][4:].decode()
     unknown = "GroupMetadataValue version 99 is unknown (0 to 4 are known)"
     no_key = "The record has no key, so nothing says what it is about"
     decoded = [
-        (2, "GroupMetadata", None, None, None, 99, None, "unknown_value_version", unknown),
+        (2, "GroupMetadata", group_id, None, None, 99, None, "unknown_value_version", unknown),
         (*nothing[:7], "null_key", no_key),
         nothing,
         nothing,

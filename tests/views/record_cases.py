@@ -16,7 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
+from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.lake.table_rows import MOMENT, rows_of
@@ -141,7 +142,7 @@ def group_records(pairs: Iterable[Pair]) -> pa.Table:
     decoder, rows = GroupRecordDecoder(), []
     for number, (key, value) in enumerate(pairs):
         record = decoder.decode(key, value)
-        assert isinstance(record, GroupRecord), (key, value)
+        assert isinstance(record, CoordinatorRecord), (key, value)
         names = ("record_type", "record_name", "group_id", "member_id", "regular_expression", "value_version")
         rows.append({name: getattr(record, name) for name in names} | {"value": record.value_json()} | place(number))
     return rows_of("group_records", *rows)
