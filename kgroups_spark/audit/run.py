@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.changes import Changes, CurrentTables, current_tables
 from kgroups_spark.audit.decide_again import decide_again
-from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.log_source import LogSource, open_source
 from kgroups_spark.audit.moment import Moment
@@ -216,10 +215,9 @@ def _summary(
 ) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
-    outcomes, no_outcomes = attempt("counting outcomes of expiry decisions", lambda: expiry_outcome_counts(lake, row))
     changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))
-    failures = tuple(note for note in (no_now, no_outcomes, no_changes) if note)
-    return AuditSummary(row, now or CurrentTables(), changes, writer.name, outcomes, failures)
+    failures = tuple(note for note in (no_now, no_changes) if note)
+    return AuditSummary(row, now or CurrentTables(), changes, writer.name, failures)
 
 
 def _changes(before: AuditRow | None, then: CurrentTables | None, now: CurrentTables | None) -> Changes | None:

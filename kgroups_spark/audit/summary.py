@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.changes import Changes, CurrentTables
-from kgroups_spark.audit.expiry_outcomes import outcome_line
 from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
@@ -18,14 +17,13 @@ from kgroups_spark.times import format_time_for_people
 @dataclass(frozen=True)
 class AuditSummary:
     """A finished audit: its row of the ledger, the current tables, their changes since the previous audit (None: no
-    earlier tables, or they were left as they are), its writer, and the outcomes of the previous audit's expiry
-    decisions (None: this audit made no new decisions). `failures`: notes on figures that could not be computed."""
+    earlier tables, or they were left as they are), and its writer. `failures`: notes on figures that could not be
+    computed."""
 
     audit: AuditRow
     now: CurrentTables
     changes: Changes | None
     writer: str
-    outcomes: Mapping[str, int] | None = None
     failures: tuple[str, ...] = ()
     shortfall: Shortfall = field(default_factory=Shortfall)
 
@@ -48,8 +46,6 @@ class AuditSummary:
         yield from self._other_logs()
         if self.changes is not None:
             yield from (f"  {line}" for line in self.changes.lines())
-        if self.outcomes is not None:
-            yield f"  {outcome_line(self.outcomes)}"
         yield from self._ledger_row()
         for reason, count in sorted((self.audit.quarantined or {}).items()):
             yield f"  quarantine: {count:,} {reason}"

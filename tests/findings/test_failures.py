@@ -73,7 +73,6 @@ def test_lots_that_fail_leave_what_other_finders_find(monkeypatch: pytest.Monkey
 def test_a_comparison_that_fails_is_a_line_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = SimpleNamespace()
     monkeypatch.setattr("kgroups_spark.audit.run.current_tables", lambda _: tables)
-    monkeypatch.setattr("kgroups_spark.audit.run.expiry_outcome_counts", lambda *_: {})
     monkeypatch.setattr("kgroups_spark.audit.run.Changes", SimpleNamespace(between=broken))
     summary = _summary(cast(Any, None), ROW, cast(Any, tables), ROW, cast(Any, SimpleNamespace(name="parts")))
     (note,) = summary.failures

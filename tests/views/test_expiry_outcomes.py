@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from dataclasses import replace
 
 import pytest
 
-from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
-from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import some_of
-from tests.views.arrow_lake import ArrowLake
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 from tests.views.outcome_cases import CASES, SLOT, Case, at, expected_rows, tables_of
 from tests.views.random_logs import RandomLog, expected_outcomes
@@ -70,22 +65,3 @@ def test_outcomes_in_random_logs_equal_those_of_the_coordinator(seed: int) -> No
         for row in rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes")
     }
     assert seen == expected_outcomes(logs, expire)
-    assert counted(tables) == Counter(outcome for outcome, _ in seen.values())
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_counts_of_an_audit_equal_those_of_the_view(case: Case) -> None:
-    assert counted(tables_of((case,))) == Counter(row["outcome"] for row in expected_rows((case,)))
-
-
-def test_an_audit_that_decided_nothing_counts_nothing() -> None:
-    tables = tables_of(CASES)
-    later = replace(Ledger(ArrowLake(tables)).rows()[-1], audit_id=3)
-    assert expiry_outcome_counts(ArrowLake(tables), later) is None
-
-
-def counted(tables) -> Counter[str]:
-    lake = ArrowLake(tables)
-    counts = expiry_outcome_counts(lake, Ledger(lake).rows()[-1])
-    assert list(counts) == ["removed", "kept_alive", "still_there", "not_foreseen"]
-    return +Counter(counts)
