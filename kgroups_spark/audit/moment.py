@@ -34,7 +34,7 @@ class Moment:
         """The moment from the options; otherwise the newest time in the log for segments, the present time for a live
         cluster."""
         settings = work.settings
-        known = known_times(work.lake, work.before, settings.clock_ms)
+        known = known_times(work.before, settings.clock_ms)
         newest = newest_plausible(new_times(progress), settings.clock_ms, known)
         now = _now(work, newest.ms)
         if settings.as_of is None:

@@ -129,7 +129,7 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     """Saves the state for --keep; returns whether there was one to save. Then the claim's audit has finished, and the
     state counts."""
     before = _audit_before(claim)
-    moment_ms = _moment_ms(writer.lake, before, options)
+    moment_ms = _moment_ms(before, options)
     if moment_ms is None:
         return False
     by_parts = writer.name == "parts"
@@ -149,13 +149,12 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
 NO_TIMES = "--keep: no record read has a log time that counts, so nothing is known to be old"
 
 
-def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int | None:
+def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
     """The oldest time to keep, in epoch ms; None: everything is kept, because --keep was not given or no log time is
-    known. A ledger of an earlier version may have a time in 2040, before which all of history would be old, so only
-    plausible times count."""
+    known."""
     if options.keep_ms is None:
         return None
-    newest = max(known_times(lake, audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
+    newest = max(known_times(audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
     return None if newest is None else newest - options.keep_ms
 
 
@@ -163,7 +162,7 @@ def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
     before = _audit_before(claim)
-    moment_ms = _moment_ms(writer.lake, before, options)
+    moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         reduced = reduction(writer.lake, moment_ms, by_parts=writer.name == "parts")
         summary.rows_removed = reduced.apply(writer, options.progress)
@@ -206,7 +205,7 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     if before is None:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
     summary = MaintainSummary()
-    moment_ms = _moment_ms(lake, before, options)
+    moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         options.progress("counting rows that would go")
         by_parts = tasks_read(lake, lake.names())
