@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED, LEDGER_APP_ID, newest_audit
-from kgroups_spark.lake.ledger_rows import newest_rows
 from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
@@ -43,7 +42,7 @@ class LakeAsOfAudit:
         version = log.version()
         if log.entry(version) == "":
             raise ledger_end_empty(lake.location, version)
-        newest = newest_rows(lake, version, ["audit_id", "status"])
+        newest = lake.ledgers_end(version, ["audit_id", "status"])
         ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
         return cls(lake, pc.max(ends).as_py() or 0, version)
 

@@ -6,6 +6,7 @@ Every change of a table goes through `Lake.commit`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,8 +28,7 @@ from kgroups_spark.lake.catalog_schema import CatalogSchema
 from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.folder import Folder
 from kgroups_spark.lake.kernel import Kernel
-from kgroups_spark.lake.last_finished import FINISHED
-from kgroups_spark.lake.ledger_rows import newest_rows
+from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
@@ -65,9 +66,9 @@ class Lake:
             self.place: Folder | CatalogSchema = place(spark, self.store, location)
         self.uri = self.place.uri
         # Finished audits in files of the ledger that were opened; a file never changes.
-        self.finished_in: dict[str, list[int]] = {}
+        self._finished_in: dict[str, list[int]] = {}
         # Rows of these files from that audit on, the last finished one when the ledger was last read.
-        self.ledgers_end: dict[tuple[str, int], pa.Table] = {}
+        self._ledgers_end: dict[tuple[str, int], pa.Table] = {}
 
     @property
     def is_in_catalog(self) -> bool:
@@ -140,7 +141,7 @@ class Lake:
     def replaced(self) -> Replaced:
         """Rows of history that readers do not get: by the last finished audit when first read; an audit that finds more
         replaced ranges sets this."""
-        rows = newest_rows(self, columns=["audit_id", "status", COLUMN]).to_pylist()
+        rows = self.ledgers_end(columns=["audit_id", "status", COLUMN]).to_pylist()
         last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
         return Replaced.of(last and last[COLUMN])
 
@@ -189,6 +190,33 @@ class Lake:
         with self._damage_reported(name):
             dataset = dataset_of(name, self._path(name), paths)
             return left_out.rows_left(name, dataset, columns, conditions)
+
+    def ledgers_end(self, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The ledger's rows of the last finished audit and of later ones; all rows if none has finished.
+
+        `version`: of the ledger (None: the newest). `columns`: None means all; such rows of a file are read once,
+        because an audit asks for them before and after each of its own rows.
+        """
+        if not self.files_in_reach:
+            ends = self.rows("audits", version, columns=["audit_id"], conditions=[IS_FINISHED])
+            last = pc.max(ends["audit_id"]).as_py() or 0
+            return self.rows("audits", version, columns=columns, conditions=[Condition("audit_id", ">=", last)])
+        last, files = since_last_finished(self.table("audits").files(version), _newest_audit, self._finished)
+        since = [Condition("audit_id", ">=", last)]
+        if columns is not None or not files:
+            return self.rows("audits", files=files, columns=columns, conditions=since)
+        known, found = self._ledgers_end, dict[tuple[str, int], pa.Table]()
+        for place, file in (((file.path, last), file) for file in files):
+            found[place] = known[place] if place in known else self.rows("audits", files=[file], conditions=since)
+        self._ledgers_end = found
+        return pa.concat_tables(found.values())
+
+    def _finished(self, file: TableFile) -> list[int]:
+        """The finished audits in a file of the ledger."""
+        if file.path not in self._finished_in:
+            ends = self.rows("audits", files=[file], columns=["audit_id"], conditions=[IS_FINISHED])
+            self._finished_in[file.path] = ends["audit_id"].to_pylist()
+        return self._finished_in[file.path]
 
     @contextmanager
     def _damage_reported(self, name: str) -> Iterator[None]:
@@ -277,6 +305,12 @@ class Lake:
     def create_table(self, table: Table) -> None:
         """Creates the table, empty; does nothing if it exists."""
         self.commit(table.name, "create", partial(self.place.create, table, table_properties(table)))
+
+
+def _newest_audit(file: TableFile) -> float:
+    """The greatest number of an audit in the file, by its statistics; inf: unknown."""
+    newest = file.bound("maxValues", "audit_id")
+    return math.inf if newest is None else float(newest)
 
 
 def rows_where(rows: DataFrame, conditions: Iterable[Condition]) -> DataFrame:

@@ -21,7 +21,6 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED, HEARTBEAT_APP_ID, LEDGER_APP_ID, STATUSES, newest_audit
 from kgroups_spark.lake.last_finished import FINISHED as FINISHED
 from kgroups_spark.lake.last_finished import RUNNING as RUNNING
-from kgroups_spark.lake.ledger_rows import newest_rows
 from kgroups_spark.lake.lost_versions import claim_lost
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
@@ -149,7 +148,7 @@ class Ledger:
 
         An audit needs no other rows, and their cost does not grow with the number of audits.
         """
-        return self._in_order(newest_rows(self.lake))
+        return self._in_order(self.lake.ledgers_end())
 
     def last_finished(self) -> AuditRow | None:
         """The newest audit with rows that count; None: none has finished yet."""

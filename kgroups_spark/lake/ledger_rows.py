@@ -6,77 +6,17 @@ A lake has two rows an audit, each with an entry for every partition of __consum
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.last_finished import IS_FINISHED, is_of_log, lots_backwards, since_last_finished
-from kgroups_spark.lake.store import TableFile, TableLog
-from kgroups_spark.tables.conditions import Condition
-
-
-class LakeWithLedger(Protocol):
-    """The part of `lake.Lake` that queries of the ledger need (a protocol, because Lake itself calls newest_rows)."""
-
-    ledgers_end: dict[tuple[str, int], pa.Table]
-
-    @property
-    def files_in_reach(self) -> bool: ...
-
-    @property
-    def finished_in(self) -> dict[str, list[int]]: ...
-
-    def table(self, name: str) -> TableLog: ...
-
-    def rows(
-        self,
-        name: str,
-        version: int | None = None,
-        *,
-        files: Iterable[TableFile] | None = None,
-        columns: Sequence[str] | None = None,
-        conditions: Sequence[Condition] = (),
-    ) -> pa.Table: ...
-
-
-def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of the last finished audit and of later ones; all rows if none has finished.
-
-    `version`: of the ledger (None: the newest). `columns`: None means all; such rows of a file are read once, because
-    an audit asks for them before and after each of its own rows.
-    """
-    if not lake.files_in_reach:
-        ends = lake.rows("audits", version, columns=["audit_id"], conditions=[IS_FINISHED])
-        last = pc.max(ends["audit_id"]).as_py() or 0
-        return lake.rows("audits", version, columns=columns, conditions=[Condition("audit_id", ">=", last)])
-
-    def finished_in(file: TableFile) -> list[int]:
-        if file.path not in lake.finished_in:
-            ends = lake.rows("audits", files=[file], columns=["audit_id"], conditions=[IS_FINISHED])
-            lake.finished_in[file.path] = ends["audit_id"].to_pylist()
-        return lake.finished_in[file.path]
-
-    last, files = since_last_finished(lake.table("audits").files(version), newest_audit, finished_in)
-    since = [Condition("audit_id", ">=", last)]
-    if columns is not None or not files:
-        return lake.rows("audits", files=files, columns=columns, conditions=since)
-    known, found = lake.ledgers_end, dict[tuple[str, int], pa.Table]()
-    for place, file in (((file.path, last), file) for file in files):
-        found[place] = known[place] if place in known else lake.rows("audits", files=[file], conditions=since)
-    lake.ledgers_end = found
-    return pa.concat_tables(found.values())
-
-
-def newest_audit(file: TableFile) -> float:
-    """The greatest number of an audit in the file, by its statistics; inf: unknown."""
-    newest = file.bound("maxValues", "audit_id")
-    return math.inf if newest is None else float(newest)
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import is_of_log, lots_backwards
 
 
 class Reading(NamedTuple):
@@ -87,7 +27,7 @@ class Reading(NamedTuple):
     offsets_partitions: frozenset[int]
 
 
-def readings_backwards(lake: LakeWithLedger, newest: int, topic: str | None = None) -> Iterator[Reading]:
+def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
     """The spans that finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest`
     first."""
     columns = ["started_at", "newest_log_timestamp", "partitions"]
@@ -102,7 +42,7 @@ def readings_backwards(lake: LakeWithLedger, newest: int, topic: str | None = No
             yield Reading(started_at, newest_log_timestamp, frozenset(numbers))
 
 
-def what_was_read(lake: LakeWithLedger, newest: int) -> pa.Table:
+def what_was_read(lake: Lake, newest: int) -> pa.Table:
     """The spans of each partition that each finished audit up to `newest` read, in no order: audit_id, retention_ms,
     offsets_partition, start_offset, end_offset, records; all int64, one row for each entry of `partitions`.
 
