@@ -25,7 +25,6 @@ from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.counts import counted
-from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
@@ -66,18 +65,9 @@ class RebuildOptions:
             source,
             DEFAULT_DELETE_RETENTION_MS,
             clock_ms,
-            self._as_of(before, clock_ms),
+            to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
             self.offsets_partitions,
         )
-
-    def _as_of(self, before: AuditRow, clock_ms: int) -> int | None:
-        """The previous audit's; None (the newest log time, for segments) if that audit used a time ahead of any
-        clock."""
-        if self.as_of is not None or before.as_of is None:
-            return self.as_of
-        as_of = to_epoch_ms(before.as_of)
-        is_from_log = before.source == "segments" and before.as_of == before.newest_log_timestamp
-        return None if is_from_log and as_of > clock_ms + CLOCKS_DIFFER_MS else as_of
 
     def _retention(self, before: AuditRow, release_version: str) -> tuple[int, RetentionSource]:
         if self.retention_ms is not None:
