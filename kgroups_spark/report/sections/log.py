@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from kgroups_spark.counts import counted
 from kgroups_spark.report.figures import Column, Plot, Section, Table
 from kgroups_spark.report.plots import AMBER, BLUE, Axes, numbered_chart, svg
-from kgroups_spark.report.queries import query
+from kgroups_spark.report.queries import Row, query
 from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot, query_table
 
 
@@ -14,6 +16,49 @@ def offsets_topic_section(answers: Answers) -> Section:
     rows = answers["offsets_partitions"]
     if not any(row["records"] for row in rows):
         return Section("offsets-topic", heading, ["No record was read."])
+    records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
+    sentence = (
+        f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
+        "compacted away, tombstones and markers after their time."
+    )
+    current = [(row, 100 * row["live_records"] / (row["records"] or 1)) for row in rows]
+    rates = [(row, row["commits_per_hour"] or 0) for row in rows]
+    figures: list[Table | Plot] = [
+        *_commits_by_day(answers),
+        _partitions_plot(
+            "current",
+            "Records that are still current, in % of all records read, by partition",
+            "% still current",
+            current,
+        ),
+        _partitions_plot(
+            "rates", "Offset commits an hour by partition, in its last 24 hours of log time", "commits an hour", rates
+        ),
+        _partitions_table(rows),
+        *_busiest_groups(answers),
+    ]
+    return Section("offsets-topic", heading, [sentence], figures)
+
+
+def _commits_by_day(answers: Answers) -> Iterator[Plot]:
+    commits = [
+        {"day": row["day"], "series": name, "value": row[column]}
+        for row in answers["commits_by_day"]
+        for name, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
+    ]
+    if commits:
+        caption = f"Offset commits by day, in the {DAYS} days before the audit"
+        series = [("plain", BLUE), ("in transactions", AMBER)]
+        yield last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit")
+
+
+def _partitions_plot(name: str, caption: str, unit: str, values: Iterable[tuple[Row, float]]) -> Plot:
+    bars = [{"at": str(row["offsets_partition"]), "series": unit, "value": value} for row, value in values]
+    chart = numbered_chart(bars, [(unit, BLUE)], Axes("partition", unit, None))
+    return Plot(name, caption, svg(chart), [], query("offsets_partitions"))
+
+
+def _partitions_table(rows: Sequence[Row]) -> Table:
     columns = [
         Column("offsets_partition", "Partition", "count"),
         Column("commits_per_hour", "Commits an hour", "rate"),
@@ -28,64 +73,20 @@ def offsets_topic_section(answers: Answers) -> Section:
         {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
         for row in rows
     ]
-    current = [
-        {
-            "at": str(row["offsets_partition"]),
-            "series": "% still current",
-            "value": 100 * row["live_records"] / (row["records"] or 1),
-        }
-        for row in rows
-    ]
-    current_series = [("% still current", BLUE)]
-    rates = [
-        {"at": str(row["offsets_partition"]), "series": "commits an hour", "value": row["commits_per_hour"] or 0}
-        for row in rows
-    ]
-    rate_series = [("commits an hour", BLUE)]
-    commits = [
-        {"day": row["day"], "series": name, "value": row[column]}
-        for row in answers["commits_by_day"]
-        for name, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
-    ]
-    sql = query("offsets_partitions")
-    figures: list[Table | Plot] = []
-    if commits:
-        caption = f"Offset commits by day, in the {DAYS} days before the audit"
-        series = [("plain", BLUE), ("in transactions", AMBER)]
-        figures.append(last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit"))
-    figures += [
-        Plot(
-            "current",
-            "Records that are still current, in % of all records read, by partition",
-            svg(numbered_chart(current, current_series, Axes("partition", "% still current", None))),
-            [],
-            sql,
-        ),
-        Plot(
-            "rates",
-            "Offset commits an hour by partition, in its last 24 hours of log time",
-            svg(numbered_chart(rates, rate_series, Axes("partition", "commits an hour", None))),
-            [],
-            sql,
-        ),
-        query_table("offsets_partitions", "Rate and bloat by partition", columns, shown),
+    return query_table("offsets_partitions", "Rate and bloat by partition", columns, shown)
+
+
+def _busiest_groups(answers: Answers) -> Iterator[Table]:
+    columns = [
+        GROUP,
+        Column("commits", "Commits", "count"),
+        Column("tombstones", "Tombstones", "count", is_minor=True),
+        Column("other_records", "Other records", "count", is_minor=True),
+        Column("bytes", "Size", "bytes"),
     ]
     if answers["busiest_groups"]:
-        busiest = [
-            GROUP,
-            Column("commits", "Commits", "count"),
-            Column("tombstones", "Tombstones", "count", is_minor=True),
-            Column("other_records", "Other records", "count", is_minor=True),
-            Column("bytes", "Size", "bytes"),
-        ]
         caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
-        figures.append(query_table("busiest_groups", caption, busiest, answers["busiest_groups"]))
-    records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
-    sentence = (
-        f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
-        "compacted away, tombstones and markers after their time."
-    )
-    return Section("offsets-topic", heading, [sentence], figures)
+        yield query_table("busiest_groups", caption, columns, answers["busiest_groups"])
 
 
 def quarantine_section(answers: Answers) -> Section:
