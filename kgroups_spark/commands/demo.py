@@ -67,10 +67,12 @@ def program_name(called_as: str) -> str:
     return shlex.quote(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else called_as)
 
 
-EXPIRY = """\
-SELECT expiry.*, groups.group_type, groups.state
-FROM offset_expiry AS expiry
-LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id"""
+OFFSETS = """
+SELECT
+  count(*) AS offset_count,
+  count(CASE WHEN expires_at IS NULL THEN expires_at_if_empty END) AS more_if_empty,
+  max(CASE WHEN expires_at IS NULL THEN expires_at_if_empty END) AS last_if_empty
+FROM offset_expiry"""
 
 
 def read_overview(reader: LakeReader) -> Overview:
@@ -79,7 +81,8 @@ def read_overview(reader: LakeReader) -> Overview:
     return Overview(
         audit=reader.last_audit,
         groups=reader.rows("groups"),
-        expiry=reader.sql(EXPIRY),
+        expiring=reader.sql(query("expiring_groups")),
+        **reader.sql(OFFSETS)[0],
         pending=_pending(reader),
         moves=reader.sql(query("offset_moves")),
         findings=reader.sql("SELECT * FROM findings WHERE audit_id = :last", last=last),

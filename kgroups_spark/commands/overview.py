@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroups_spark.commands.expiring import Asked, expiring_groups, expiring_offsets
+from kgroups_spark.commands.expiring import expires_in
 from kgroups_spark.counts import counted, group_count
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_option, shell_word
@@ -31,7 +31,10 @@ class Overview:
 
     audit: dict[str, Any]  # the ledger's row
     groups: Rows
-    expiry: Rows  # offset_expiry with group_type and state
+    expiring: Rows  # of the report's query expiring_groups
+    offset_count: int
+    more_if_empty: int  # the offsets that would expire only if every group became Empty now
+    last_if_empty: Any  # datetime: the last of them
     pending: Rows  # as `kgroups pending` prints it
     moves: Rows  # of the report's query offset_moves
     findings: Rows  # of the last audit
@@ -70,7 +73,7 @@ def _title(overview: Overview, width: int | None, style: Style) -> list[str]:
     read = f"this audit read {counted(records, 'record')}" if records else "nothing new to read"
     contents = (
         f"__consumer_offsets: {counted(group_count(overview.groups), 'group')}, "
-        f"{counted(len(overview.expiry), 'committed offset')}{span}"
+        f"{counted(overview.offset_count, 'committed offset')}{span}"
     )
     basis = (
         f"audit {audit['audit_id']}: {read}; judged as of {table_cell(audit['as_of'])} UTC, "
@@ -93,29 +96,28 @@ def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
 
 
 def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
-    asked = Asked(to_epoch_ms(overview.audit["as_of"]))
-    groups = expiring_groups(expiring_offsets(overview.expiry, asked))
+    groups, audit = overview.expiring, overview.audit
     table = TextTable(["GROUP", "TYPE", "STATE", "#OFFSETS", "EXPIRES-AT (UTC)", "IN", "WHY"])
     for row in groups[:_ROWS_A_SECTION]:
-        cells = [row[name] for name in ("group_id", "group_type", "state", "offset_count", "expires_at", "expires_in")]
-        table.add([*map(table_cell, cells), words(why(row))])
+        cells = [row[name] for name in ("group_id", "group_type", "state", "offsets", "first_expires_at")]
+        due_in = expires_in(to_epoch_ms(row["first_expires_at"]) - to_epoch_ms(audit["as_of"]))
+        table.add([*map(table_cell, [*cells, due_in]), words(why(row, audit["retention_ms"]))])
     lines = _section("Committed offsets that expire next, if things stay as they are", table, width, style)
     lines += _more(groups, style)
     if not groups:
         lines = [style.heading("No committed offset expires if things stay as they are")]
-    kept = [row for row in overview.expiry if row["expires_at"] is None and row["expires_at_if_empty"] is not None]
-    if kept:
-        last = max(row["expires_at_if_empty"] for row in kept)
-        more = f"{counted(len(kept), 'more offset')} would expire by {table_cell(last)} if every group became Empty now"
+    if overview.more_if_empty:
+        more = counted(overview.more_if_empty, "more offset")
+        more += f" would expire by {table_cell(overview.last_if_empty)} if every group became Empty now"
         lines += map(style.quiet, wrapped(more, width))
     return lines
 
 
-def why(row: dict[str, Any]) -> str:
-    """The reason for a decision in words, from a row of offset_expiry with the group's state."""
+def why(row: dict[str, Any], retention_ms: int) -> str:
+    """The reason for a decision in words, from a row of the query expiring_groups."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set this time"
-    return f"{counted_from(row)}, retention {format_duration(row['retention_ms'])}"
+    return f"{counted_from(row)}, retention {format_duration(retention_ms)}"
 
 
 def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:

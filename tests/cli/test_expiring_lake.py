@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands.expiring import Asked, expiring_groups, expiring_offsets
 from kgroups_spark.durations import parse_duration
 from kgroups_spark.reading import reader as reading
 from kgroups_spark.tables.schemas import arrow_schema
@@ -86,8 +85,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         counts.append(table.num_rows)
         return made(table)
 
-    for module in ("reading.reader", "commands.expiring"):
-        monkeypatch.setattr(f"kgroups_spark.{module}.to_rows", counting)
+    monkeypatch.setattr(reading, "to_rows", counting)
     yield counts
 
 
@@ -114,9 +112,8 @@ def test_the_engine_chooses_the_rows_that_the_rules_choose(
     assert [row["expires_at"] for row in printed] == sorted(row["expires_at"] for row in printed)
     assert f" {'would' if '--if-empty' in options else 'will'} expire" in err
     assert (" by 20" in err) is ("--within" in options)
-    if "--retention" not in options:
-        # The ledger's row, and no more rows than are printed; for a group, one row for each of its reasons.
-        assert sum(loaded) <= 1 + len(printed) * (1 if "--offsets" in options else 2)
+    # The ledger's row, and no more rows than are printed.
+    assert sum(loaded) <= 1 + len(printed)
 
 
 def named(rows: list[Row], names: list[str]) -> list[Row]:
@@ -127,11 +124,32 @@ def in_python(options: list[str], current: dict[str, list[Row]]) -> list[Row]:
     """The expected rows, chosen in Python from all rows."""
     asked = "--retention" in options
     rows = decided(current, parse_duration(options[options.index("--retention") + 1]) if asked else R)
-    until_ms = None
+    if "--if-empty" in options:
+        rows = list(map(as_if_empty, rows))
+    until = to_datetime(LAST_MS)
     if "--within" in options:
-        until_ms = NOW + parse_duration(options[options.index("--within") + 1])
-    offsets = expiring_offsets(rows, Asked(NOW, until_ms=until_ms, if_empty="--if-empty" in options))
-    return offsets if "--offsets" in options else expiring_groups(offsets)
+        until = to_datetime(NOW + parse_duration(options[options.index("--within") + 1]))
+    rows = [row for row in rows if row["expires_at"] is not None and row["expires_at"] <= until]
+    return rows if "--offsets" in options else by_group(rows)
+
+
+def as_if_empty(row: Row) -> Row:
+    moment = row["expires_at_if_empty"]
+    if moment in (None, row["expires_at"]):
+        return row
+    if moment <= to_datetime(NOW):
+        return row | {"expires_at": moment, "decision": "expire", "reason": "retention_passed"}
+    return row | {"expires_at": moment, "decision": "keep", "reason": "within_retention"}
+
+
+def by_group(rows: list[Row]) -> list[Row]:
+    groups: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["offsets_partition"], row["group_id"]), []).append(row)
+    return [
+        min(its, key=lambda row: (row["expires_at"], row["reason"])) | {"offset_count": len(its)}
+        for its in groups.values()
+    ]
 
 
 @pytest.mark.parametrize("options", ["", "--retention 8d"])

@@ -26,23 +26,18 @@ AUDIT = {
 STABLE = {"group_id": "orders", "group_type": "consumer", "state": "Stable", "is_misplaced": False}
 EMPTY = {"group_id": "exports", "group_type": "classic", "state": "Empty", "is_misplaced": False}
 EXPIRES = EMPTY | {
-    "offsets_partition": 0,
-    "topic": "searches",
-    "partition": 1,
-    "retention_ms": 604_800_000,
-    "decision": "keep",
+    "offsets": 1,
     "reason": "within_retention",
     "base": "current_state_timestamp",
     "base_timestamp": AS_OF - 144 * HOUR,
-    "expires_at": AS_OF + 24 * HOUR,
-    "expires_at_if_empty": AS_OF + 24 * HOUR,
+    "first_expires_at": AS_OF + 24 * HOUR,
+    "last_expires_at": AS_OF + 24 * HOUR,
 }
-KEPT = EXPIRES | STABLE | {"reason": "subscribed", "expires_at": None, "expires_at_if_empty": AS_OF + 168 * HOUR}
 
 
 def overview(**facts):
-    known = {"audit": AUDIT, "groups": [STABLE, EMPTY], "expiry": [EXPIRES, KEPT], "pending": []}
-    known |= {"moves": [], "findings": []}
+    known = {"audit": AUDIT, "groups": [STABLE, EMPTY], "expiring": [EXPIRES], "offset_count": 2, "pending": []}
+    known |= {"more_if_empty": 1, "last_if_empty": AS_OF + 168 * HOUR, "moves": [], "findings": []}
     return Overview(oldest_log_timestamp=AS_OF - 504 * HOUR, **known | facts)
 
 
@@ -156,14 +151,14 @@ def test_offsets_in_open_transactions_are_a_table():
 
 
 def test_only_the_first_rows_of_a_long_list_are_shown():
-    expiry = [EXPIRES | {"group_id": f"group-{number}"} for number in range(11)]
-    assert "  and 3 more" in screen(expiry=expiry)
+    expiring = [EXPIRES | {"group_id": f"group-{number}"} for number in range(11)]
+    assert "  and 3 more" in screen(expiring=expiring)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_a_narrow_screen_shows_every_name_and_time_in_full(width):
     name = "a-name-of-some-length" * 2
-    lines = screen(width=width, expiry=[EXPIRES | {"group_id": name}], moves=[MOVE | {"group_id": name}])
+    lines = screen(width=width, expiring=[EXPIRES | {"group_id": name}], moves=[MOVE | {"group_id": name}])
     start = lines.index("Committed offsets that expire next, if things stay as they are")
     shown = lines[start : lines.index("No offset is pending in an open transaction")]
     text = "\n".join(shown)
@@ -216,7 +211,7 @@ def test_colour_is_off_where_it_is_not_wanted(variable, value, monkeypatch):
     ids=["explicit", "empty", "unsubscribed"],
 )
 def test_the_reason_is_reported_in_words(row, words):
-    assert why(EXPIRES | row) == words
+    assert why(EXPIRES | row, 604_800_000) == words
 
 
 def test_suggested_commands_name_a_program_that_the_shell_finds(tmp_path, monkeypatch):

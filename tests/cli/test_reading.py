@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -18,7 +17,6 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.reading import by_duckdb as by_duckdb
 from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.open_lake import open_lake
@@ -330,27 +328,6 @@ def test_commands_answer_without_java_and_without_loading_spark(location: str, c
     loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
     assert {"pyarrow", "kgroups_spark"} <= loaded
     assert not loaded & {"pyspark", "py4j"}
-
-
-def test_expiring_decides_again_for_another_retention(location: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Expiry is decided again from the current tables. Here the table of decisions says that every offset waits."""
-    assert main(["expiring", "--lake", location, "--offsets", "--format", "json"]) == 0
-    usual = {slot_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert main(["expiring", "--lake", location, "--offsets", "--format", "json", "--retention", "36500d"]) == 0
-    late = {slot_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    tables = tables_of("kip848-4.3")
-    decided = CleanUp(0, 3_153_600_000_000, "4.3", 1).of_offsets(tables)
-    waits = decided.filter(decided["expires_at"].is_valid()).to_pylist()
-    assert late.keys() == {slot_of(row) for row in waits} < usual.keys()
-    assert len(usual) == tables["committed_offsets"].num_rows
-    for slot, after in late.items():
-        assert (usual[slot]["retention_ms"], after["retention_ms"]) == (604_800_000, 3_153_600_000_000)
-        times = [datetime.fromisoformat(after[name]) for name in ("base_timestamp", "expires_at")]
-        assert times[1] - times[0] == timedelta(days=36_500)
-
-
-def slot_of(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("offsets_partition", "group_id", "topic", "partition"))
 
 
 def test_every_table_and_view_can_be_queried_alone(location: str, chosen: Chosen) -> None:

@@ -247,7 +247,9 @@ def test_tables_and_describe_list_tables_views_functions_and_columns(lake: str, 
         assert [row["column"] for row in columns] == [row["column_name"] for row in described] != []
         assert all(row["type"] and row["what"] for row in columns)
     assert main(["sql", "--lake", lake, ".describe expiring"]) == 0
-    assert capsys.readouterr().err.startswith("expiring(until := NULL, retention := NULL): Committed offsets")
+    assert capsys.readouterr().err.startswith(
+        "expiring(until := NULL, retention := NULL, if_empty := NULL): Committed offsets"
+    )
     assert main(["sql", "--lake", lake, r"\d offset_histri"]) == 2
     assert "no table, view or function offset_histri; did you mean offset_history" in capsys.readouterr().err
     for command in (".describe", "\\d ;"):

@@ -159,10 +159,22 @@ COLUMNS = (
 TIMES = ("as_of", "base_timestamp", "expires_at", "expires_at_if_empty")
 
 
-def expected(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[tuple[Any, ...]]:
+def expected(
+    tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int, *, if_empty: bool = False
+) -> list[tuple[Any, ...]]:
     names = COLUMNS.split(", ")
-    rows = [row for row in judged(tables, release, retention_ms) if row["expires_at"] is not None]
+    rows = judged(tables, release, retention_ms)
+    rows = [row for row in (map(as_if_empty, rows) if if_empty else rows) if row["expires_at"] is not None]
     return sorted((tuple(row[name] for name in [*names, *TIMES]) for row in rows), key=repr)
+
+
+def as_if_empty(row: dict[str, Any]) -> dict[str, Any]:
+    moment = row["expires_at_if_empty"]
+    if moment in (None, row["expires_at"]):
+        return row
+    if moment <= micros(NOW):
+        return row | {"expires_at": moment, "decision": "expire", "reason": "retention_passed"}
+    return row | {"expires_at": moment, "decision": "keep", "reason": "within_retention"}
 
 
 def said(views: Any, call: str) -> list[tuple[Any, ...]]:
@@ -179,6 +191,9 @@ def test_expiring_offsets_for_any_retention_agree_with_the_rules(release: str) -
     assert said(views, "") == expected(tables, release, R)
     for days in (1, 3, 30):
         assert said(views, f"retention := INTERVAL {days} DAY") == expected(tables, release, days * DAY)
+        emptied = expected(tables, release, days * DAY, if_empty=True)
+        assert said(views, f"retention := INTERVAL {days} DAY, if_empty := true") == emptied
+    assert said(views, "if_empty := true") == expected(tables, release, R, if_empty=True)
     soon = NOW + 2 * DAY
     until = [row for row in expected(tables, release, 3 * DAY) if row[-2] <= soon * 1000]
     assert until
@@ -204,6 +219,8 @@ def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
     assert said(views, f"TIMESTAMP '{soon}', INTERVAL '3' DAY") == until
     assert said(views, "retention => INTERVAL '3' DAY") == expected(tables, "4.3.1", 3 * DAY)
     assert said(views, "") == expected(tables, "4.3.1", R)
+    emptied = expected(tables, "4.3.1", 3 * DAY, if_empty=True)
+    assert said(views, "NULL, INTERVAL '259200.000' SECOND, True") == emptied
 
 
 def test_the_partition_count_of_many_groups_needs_little_memory() -> None:
