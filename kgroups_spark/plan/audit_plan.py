@@ -176,7 +176,7 @@ def _without_first_segments(plans: Sequence[PartitionPlan]) -> list[str]:
     if not late:
         return []
     return [
-        f"the first offsets of partition {number_ranges(late)} were gone before they were read: a compacted log keeps "
+        f"the first offsets of {named_partitions(late)} were gone before they were read: a compacted log keeps "
         "its first segment, so segments are missing, or the topic's cleanup.policy has delete; groups and offsets that "
         "were only there are missing"
     ]
