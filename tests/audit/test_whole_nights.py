@@ -116,7 +116,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_a_shortfall(
     files = {"__consumer_offsets-0/00000000000000000000.log": batch(0, [(b"k", b"v")]) + batch(7, [(b"k", b"v")])}
     (summary,) = audit(files).nights
     assert summary.shortfall == short
-    assert [line for line in summary.lines() if "faster than it could be read" in line] == list(
+    assert [line for line in summary.lines() if "faster than the audit could read" in line] == list(
         map("  {}".format, unsettled_note(short.unsettled))
     )
 
