@@ -20,7 +20,7 @@ from tests.chosen import some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
-from tests.expiry.twin_cases import generated, twin_rows
+from tests.expiry.twin_cases import as_if_empty, generated, twin_rows
 
 Row = dict[str, Any]
 
@@ -125,21 +125,12 @@ def in_python(options: list[str], current: dict[str, list[Row]]) -> list[Row]:
     asked = "--retention" in options
     rows = decided(current, parse_duration(options[options.index("--retention") + 1]) if asked else R)
     if "--if-empty" in options:
-        rows = list(map(as_if_empty, rows))
+        rows = [as_if_empty(row, to_datetime(NOW)) for row in rows]
     until = to_datetime(LAST_MS)
     if "--within" in options:
         until = to_datetime(NOW + parse_duration(options[options.index("--within") + 1]))
     rows = [row for row in rows if row["expires_at"] is not None and row["expires_at"] <= until]
     return rows if "--offsets" in options else by_group(rows)
-
-
-def as_if_empty(row: Row) -> Row:
-    moment = row["expires_at_if_empty"]
-    if moment in (None, row["expires_at"]):
-        return row
-    if moment <= to_datetime(NOW):
-        return row | {"expires_at": moment, "decision": "expire", "reason": "retention_passed"}
-    return row | {"expires_at": moment, "decision": "keep", "reason": "within_retention"}
 
 
 def by_group(rows: list[Row]) -> list[Row]:

@@ -166,3 +166,12 @@ def in_order(rows):
         rows,
         key=lambda row: tuple(str(row.get(name)) for name in ("offsets_partition", "group_id", "topic", "partition")),
     )
+
+
+def as_if_empty(row, now):
+    """The decision of a row as if the last member of its group had left `now`, in whatever form its times are."""
+    moment = row["expires_at_if_empty"]
+    if moment in (None, row["expires_at"]):
+        return row
+    decision, reason = ("expire", "retention_passed") if moment <= now else ("keep", "within_retention")
+    return row | {"expires_at": moment, "decision": decision, "reason": reason}

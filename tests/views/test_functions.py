@@ -14,7 +14,7 @@ from kgroups_spark.messages.group_partition import java_hash, offsets_partition
 from tests.chosen import one_of
 from tests.expiry import twin
 from tests.expiry.cases import DAY, NOW, R
-from tests.expiry.twin_cases import generated
+from tests.expiry.twin_cases import as_if_empty, generated
 from tests.expiry.versions import parsed
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
@@ -164,17 +164,10 @@ def expected(
 ) -> list[tuple[Any, ...]]:
     names = COLUMNS.split(", ")
     rows = judged(tables, release, retention_ms)
-    rows = [row for row in (map(as_if_empty, rows) if if_empty else rows) if row["expires_at"] is not None]
+    if if_empty:
+        rows = [as_if_empty(row, micros(NOW)) for row in rows]
+    rows = [row for row in rows if row["expires_at"] is not None]
     return sorted((tuple(row[name] for name in [*names, *TIMES]) for row in rows), key=repr)
-
-
-def as_if_empty(row: dict[str, Any]) -> dict[str, Any]:
-    moment = row["expires_at_if_empty"]
-    if moment in (None, row["expires_at"]):
-        return row
-    if moment <= micros(NOW):
-        return row | {"expires_at": moment, "decision": "expire", "reason": "retention_passed"}
-    return row | {"expires_at": moment, "decision": "keep", "reason": "within_retention"}
 
 
 def said(views: Any, call: str) -> list[tuple[Any, ...]]:
