@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.terminal.options import text_value
 
@@ -145,5 +145,5 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
             raise KgroupsError(f"no topic {topic!r} {where}{nearest}")
     for topic, partitions in topics:
         if missing := sorted(set(partitions) - found[topic]):
-            there = f"found partitions {number_ranges(sorted(found[topic]))}"
+            there = f"found {named_partitions(sorted(found[topic]))}"
             raise KgroupsError(f"no partition {missing[0]} of topic {topic!r} {where}; {there}")
