@@ -90,7 +90,11 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         counts.update(each.record_counts)
     missing, gone = _missing(work, result)
     short = _shortfall(work, result, missing)
-    all_notes = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
+    all_notes = [
+        *work.plan.losses,
+        *work.plan.notes,
+        *correction_notes(work.lake, work.audit_id, work.plan, result.progress),
+    ]
     all_notes += [*notes, *_without_segments(short.empty)]
     all_notes += [*gone_before_we_came(work, partitions), *_missing_notes(work, result, missing, gone)]
     all_notes += _held_back(result.progress)

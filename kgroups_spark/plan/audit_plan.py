@@ -87,6 +87,25 @@ class AuditPlan:
     def read_again(self) -> list[PartitionPlan]:
         return [p for p in self.partitions if p.read_again]
 
+    @property
+    def losses(self) -> list[str]:
+        """Notes on offsets that were gone before they were read."""
+        lost = [p for p in self.partitions if p.lost_from is not None]
+        notes = [
+            f"offsets {p.lost_from} to {p.log_start_offset - 1} of partition {p.offsets_partition} were gone before "
+            f"they were read: the log starts at {p.log_start_offset} now"
+            for p in lost
+            if p.lost_from
+        ]
+        # The cleaner merges segments into the first one, which keeps its name.
+        if of_first_segment := [p.offsets_partition for p in lost if p.lost_from == 0]:
+            notes.append(
+                f"the first offsets of {named_partitions(of_first_segment)} were gone before they were read: a "
+                "compacted log keeps its first segment, so segments are missing, or the topic's cleanup.policy has "
+                "delete; groups and offsets that were only there are missing"
+            )
+        return notes
+
     def require_readable(self) -> AuditPlan:
         """The plan. Raises KgroupsError if no partition can be read now."""
         if self.given_up and not self.partitions:
@@ -156,30 +175,10 @@ def plan_audit(
         except NotReadable as err:
             not_readable[log.partition] = str(err)
     cluster_id = next(iter(cluster_ids), lakes_cluster or None)
-    notes = [
-        f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they "
-        f"were read: the log starts at {p.log_start_offset} now"
-        for p in plans
-        if p.lost_from is not None
-    ]
-    notes += _without_first_segments(plans)
-    notes += [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
+    notes = [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
     notes += [_left(number, why) for number, why in not_readable.items()]
     return AuditPlan(plans, cluster_id, notes, tuple(not_readable))
-
-
-def _without_first_segments(plans: Sequence[PartitionPlan]) -> list[str]:
-    """A note on logs that are read for the first time and do not start at offset 0. The cleaner merges segments into
-    the first one, which keeps its name."""
-    late = [p.offsets_partition for p in plans if p.before is None and p.log_start_offset > 0]
-    if not late:
-        return []
-    return [
-        f"the first offsets of {named_partitions(late)} were gone before they were read: a compacted log keeps "
-        "its first segment, so segments are missing, or the topic's cleanup.policy has delete; groups and offsets that "
-        "were only there are missing"
-    ]
 
 
 def _left(number: int, why: str) -> str:
@@ -196,9 +195,7 @@ class _Options:
 
 def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options: _Options) -> PartitionPlan:
     if before is None:
-        start = log.log_start_offset
-        whole = _new_range(log, start)
-        return PartitionPlan(log, start, start, whole and replace(whole, begins_log=True))
+        return _plan_new(log)
     if not log.is_there:
         _require_same_topic(log, before)
         _require_nothing_was_read(log, before)
@@ -235,6 +232,16 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
     )
 
 
+def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
+    """The plan of a log of which the lake has nothing."""
+    start = log.log_start_offset
+    whole = _new_range(log, start)
+    lost_from, lost_to = (0, start) if start > 0 else (None, None)
+    return PartitionPlan(
+        log, start, start, whole and replace(whole, begins_log=True), lost_from=lost_from, lost_to=lost_to, cut=cut
+    )
+
+
 def _repairable(
     wrong: CutBack, log: PartitionLog, before: PartitionProgress, readings: KnownReadings | None
 ) -> CutBack:
@@ -252,10 +259,9 @@ def _repairable(
 def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
     """A log that was cut back is read whole again, because the cleaner may already have removed the tombstones and
     markers of its new end."""
-    log_start = log.log_start_offset
     if cut.before is None:
-        whole = _new_range(log, log_start)
-        return PartitionPlan(log, log_start, log_start, whole and replace(whole, begins_log=True), cut=cut)
+        return _plan_new(log, cut)
+    log_start = log.log_start_offset
     start = max(cut.from_offset, log_start)
     new, reread = _new_range(log, start), _reread(log, log_start, start)
     return PartitionPlan(log, log_start, start, new, reread, before=cut.before, read_again=True, cut=cut)

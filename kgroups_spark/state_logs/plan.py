@@ -72,9 +72,10 @@ class StatePlan:
         return [found[place] for place in sorted(found)]
 
     def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
-        notes = [
-            f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_reported(topic, note)
-        ]
+        notes = []
+        for topic, plan in self.plans.items():
+            losses = [] if _is_deleted_from(topic) else plan.losses
+            notes += [f"{topic}: {note}" for note in (*losses, *plan.notes)]
         for read in reads:
             notes += [f"{read.topic}: {note}" for note in not_corrected_notes(read.progress)]
             lost = [each for each in read.progress if each.given_up]
@@ -147,10 +148,6 @@ def _is_deleted_from(topic: str) -> bool:
 def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
     """The entry without lost offsets: DeleteRecords removes only records that newer snapshots replace."""
     return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
-
-
-def _is_reported(topic: str, note: str) -> bool:
-    return not (_is_deleted_from(topic) and "were gone before they were read" in note)
 
 
 def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | None:

@@ -195,7 +195,7 @@ def test_offsets_that_were_gone_before_they_were_read_are_reported(log: Path) ->
     plan = lake.audit()
     (partition,) = plan.partitions
     assert (partition.lost_from, partition.lost_to, partition.start_offset) == (3, 7, 7)
-    (note,) = plan.notes
+    (note,) = plan.losses
     assert "offsets 3 to 6 of partition 0 were gone" in note
     assert (lake.records, lake.next_offset) == (4, 8)
 
@@ -203,12 +203,14 @@ def test_offsets_that_were_gone_before_they_were_read_are_reported(log: Path) ->
 def test_a_first_audit_reports_a_log_that_lacks_its_first_segment(log: Path) -> None:
     write(log, 0, b"")
     write(log, 3, batch(3, commits(3)))
-    assert Lake(log.parent).audit().notes == []
+    assert Lake(log.parent).audit().losses == []
     (log / f"{0:020d}.log").unlink()
     lake = Lake(log.parent)
-    (note,) = lake.audit().notes
+    plan = lake.audit()
+    assert [(p.lost_from, p.lost_to) for p in plan.partitions] == [(0, 3)]
+    (note,) = plan.losses
     assert note.startswith("the first offsets of partition 0 were gone before they were read: a compacted log keeps ")
-    assert lake.audit().notes == []
+    assert lake.audit().losses == []
 
 
 def test_a_compacted_gap_inside_the_log_is_no_loss(log: Path) -> None:
