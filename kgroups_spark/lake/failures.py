@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
 from kgroups_spark.errors import KgroupsError
@@ -35,10 +35,15 @@ def machine_failures_reported(what_failed: str) -> Iterator[None]:
         if isinstance(error, PythonException) and not (_reported_by_task(str(error)) or MACHINES_FAULTS.search(reason)):
             raise
         raise KgroupsError(f"{what_failed}: {reason}") from error
-    except (Py4JNetworkError, ConnectionError) as error:
+    except (Py4JError, ConnectionError) as error:
+        if JAVAS_TRACE in str(error):
+            raise
         raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
 
 
+# In py4j's error if Java answered: it has no such method. Without an answer py4j raises Py4JNetworkError, or, if the
+# connection broke while it waited, Py4JError.
+JAVAS_TRACE = ". Trace:\n"
 # Java's messages for a socket or a process with a vanished other side, such as a killed worker.
 BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
 # Python's and Arrow's errors that a disk, a network or a lack of memory causes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError, get_return_value
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -22,12 +22,25 @@ def failing(error):
         raise error
 
 
+HAS_ENDED = r"^the audit failed: Spark's JVM has ended \([^\n]+\)$"
+
+
 @pytest.mark.parametrize(
     "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
 )
 def test_a_jvm_that_has_ended_is_reported_in_one_line(error):
-    with pytest.raises(KgroupsError, match=r"^the audit failed: Spark's JVM has ended \([^\n]+\)$"):
+    with pytest.raises(KgroupsError, match=HAS_ENDED):
         failing(error)
+
+
+def test_a_jvm_that_ends_before_it_answers_is_reported_in_one_line():
+    with pytest.raises(KgroupsError, match=HAS_ENDED), machine_failures_reported("the audit failed"):
+        get_return_value("x", None, "None", "org.apache.hadoop.fs.Path")
+
+
+def test_a_method_that_java_does_not_have_keeps_its_stack():
+    with pytest.raises(Py4JError, match="Trace"), machine_failures_reported("the audit failed"):
+        get_return_value("xspy4j.Py4JException: Method path([]) does not exist", None, "o1", "path")
 
 
 @pytest.mark.parametrize(
