@@ -130,8 +130,8 @@ def test_the_first_audit_killed_before_any_commit_leaves_no_trace(session, night
     lake = tmp_path / "lake"
     Lake.create(session, str(lake))
     killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(session, lake, nights.first)))
-    for point, copy in killed.lakes.items():
-        assert not any(current_tables(session, copy).values()), point
+    for point in chosen.some(killed.lakes, 5):
+        assert not any(current_tables(session, killed.lakes[point]).values()), point
     for point in chosen.some(killed.lakes, 1):
         copy = killed.copied(point, tmp_path)
         clear(session, copy)
