@@ -13,27 +13,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from types import ModuleType
 
-from kgroups_spark.commands import (
-    audit,
-    audits,
-    compare,
-    completion,
-    demo,
-    describe,
-    dump,
-    expiring,
-    export_offsets,
-    findings,
-    groups,
-    history,
-    maintain,
-    pending,
-    rebuild,
-    report,
-    sql,
-)
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible, is_interruption
 from kgroups_spark.nearest import did_you_mean
@@ -41,24 +23,25 @@ from kgroups_spark.terminal.options import OptionParser, add_lake_option
 from kgroups_spark.terminal.output import drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.version import __version__
 
-COMMANDS = (
-    demo,
-    audit,
-    audits,
-    expiring,
-    groups,
-    describe,
-    history,
-    pending,
-    findings,
-    export_offsets,
-    compare,
-    report,
-    sql,
-    maintain,
-    rebuild,
-    dump,
-    completion,
+# In the order of the help.
+NAMES = (
+    "demo",
+    "audit",
+    "audits",
+    "expiring",
+    "groups",
+    "describe",
+    "history",
+    "pending",
+    "findings",
+    "export-offsets",
+    "compare",
+    "report",
+    "sql",
+    "maintain",
+    "rebuild",
+    "dump",
+    "completion",
 )
 
 DONE, FAILED = 0, 1
@@ -157,7 +140,7 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
         _require_known("kgroups", argv[2:], ())
         argv = [*argv[1:], "--help"]
     # After the name of a command, no other one's options matter.
-    parser = command_line(script, [command for command in COMMANDS if argv[0] == command.NAME] or COMMANDS)
+    parser = command_line(script, argv[:1] if argv[0] in NAMES else NAMES)
     if argv[0].startswith("-"):
         # argparse would take the value of an unknown option before the command for the command.
         _require_known("kgroups", argv[:1], parser.option_strings())
@@ -166,14 +149,19 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
     return arguments
 
 
-def command_line(script: str | None = None, commands: Sequence[ModuleType] = COMMANDS) -> OptionParser:
+def command_named(name: str) -> ModuleType:
+    """The command's module. It is imported only now: all of them take twice as long as one."""
+    return import_module(f"kgroups_spark.commands.{name.replace('-', '_')}")
+
+
+def command_line(script: str | None = None, names: Sequence[str] = NAMES) -> OptionParser:
     """The parser of these commands. `script`: what the user typed instead of `kgroups` and a command."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
     subparsers.type = str  # all words of the command, which its own parser reads
-    for command in commands:
+    for command in map(command_named, names):
         subparser = subparsers.add_parser(
             command.NAME,
             prog=script or f"kgroups {command.NAME}",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import COMMANDS, main
+from kgroups_spark.cli import NAMES, main
 from kgroups_spark.commands.completion import SHELLS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.cli.written_lake import ledger, write_lake
@@ -93,7 +93,7 @@ def test_bash_completes_every_command(folder: Path) -> None:
     with (folder / "completion.bash").open("w") as script:
         subprocess.run([folder / "bin" / "kgroups", "completion", "bash"], stdout=script, check=True)
     found = offered(folder, "")
-    assert {command.NAME for command in COMMANDS} <= set(found)
+    assert set(NAMES) <= set(found)
 
 
 def test_bash_completes_group_names_and_executes_none(folder: Path, lake: str) -> None:
