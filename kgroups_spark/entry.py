@@ -27,6 +27,8 @@ def entry_point() -> None:
     open_closed_streams()
     use_utf_8()
     with interruptible():
+        # NumPy's library for linear algebra, which nothing here uses, would start a thread a core when it is loaded.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             leave_pandas_out()
             from kgroups_spark import cli

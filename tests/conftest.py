@@ -56,6 +56,9 @@ PROCESSES = (
 )
 
 
+# As entry.py, for the processes that tests start without it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # In tests, a bug that an audit would survive is an error.
 attempts.SURVIVED = ()
 
