@@ -78,15 +78,16 @@ class DuckDbLake:
         older = _table(location, OLDER_CHECKPOINTS, storage_options) if layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         there = {name: table for name, table in {**others, OLDER_CHECKPOINTS: older}.items() if table is not None}
-        newest = {}
-        written_by = max((newest_audit(table.transaction_version) for table in there.values()), default=0)
+        newest = {name: newest_audit(table.transaction_version) for name, table in there.items()}
+        written_by = max(newest.values(), default=0)
         # An audit may have claimed its number since the ledger was opened.
         now = _table(location, "audits", storage_options) if written_by > self.audit_id else None
         if now is not None and claim_lost(written_by, now.transaction_version(LEDGER_APP_ID)):
             raise ledger_lost(location, written_by, self.audit_id)
         for name, table in there.items():
             _require_readable(table, name)
-            newest[name] = _go_back_to(table, self.audit_id)
+            if newest[name] > self.audit_id:
+                newest[name] = _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
         self._older_checkpoints = older
         self._lost = lost_versions(added, self.audit_id, newest, lambda name: not there[name].file_uris())
