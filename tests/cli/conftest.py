@@ -6,10 +6,11 @@ import json
 import os
 import shlex
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands import describe, expiring, export_offsets, groups, history
@@ -17,25 +18,19 @@ from kgroups_spark.views import duckdb_views
 from tests.cli.group_questions import Said
 from tests.cli.story_reader import ArrowReader, story
 
-open_table = duckdb_views._table
-# By the files of its log: the table, and its version when it was opened, for a reader may have gone back.
-opened: dict[tuple[str, frozenset[tuple[str, int, int, int]]], tuple[DeltaTable, int]] = {}
+DuckDbLake = duckdb_views.DuckDbLake
 
 
-def table_opened_once(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
-    """As duckdb_views._table, but a table is opened once as long as its log stays as it is: a command opens all 29 of
-    a lake, and most lakes are read by many commands."""
-    log = f"{location.rstrip('/')}/{name}/_delta_log"
-    try:
-        files = frozenset((at.name, *stat_of(at.stat())) for at in os.scandir(log))
-    except OSError:
-        return open_table(location, name, storage_options)
-    table, version = opened.get((log, files), (None, -1))
-    if table is None or table.version() != version:
-        table = open_table(location, name, storage_options)
-        if table is not None:
-            opened[log, files] = table, table.version()
-    return table
+def lake_opened_once(location: str) -> DuckDbLake:
+    """As DuckDbLake, but a lake is opened once as long as its tables' logs stay as they are: a command opens 29 tables,
+    and a database in which it makes views, and most lakes are read by many commands."""
+    files = Path(location).glob("*/_delta_log/*")
+    return lake_with(location, frozenset((str(at), *stat_of(at.stat())) for at in files))
+
+
+@lru_cache(maxsize=8)
+def lake_with(location: str, _: frozenset[tuple[str, int, int, int]]) -> DuckDbLake:
+    return DuckDbLake(location)
 
 
 def stat_of(stat: os.stat_result) -> tuple[int, int, int]:
@@ -44,8 +39,8 @@ def stat_of(stat: os.stat_result) -> tuple[int, int, int]:
 
 
 @pytest.fixture(autouse=True)
-def tables_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb_views, "_table", table_opened_once)
+def lakes_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb_views, "DuckDbLake", lake_opened_once)
 
 
 @pytest.fixture
