@@ -183,9 +183,9 @@ def test_a_query_in_c_is_interrupted() -> None:
 
 
 def test_uninterruptible_work_in_c_ends_at_the_second_signal() -> None:
-    process = start(
-        command("import hashlib; print('ready', flush=True); hashlib.pbkdf2_hmac('md5', b'', b'', 2**31 - 1)")
-    )
+    """The thread waits for a lock that it has itself."""
+    work = "lock = ctypes.CDLL(None).pthread_mutex_lock; lock(mutex); print('ready', flush=True); lock(mutex)"
+    process = start(command(f"import ctypes; mutex = ctypes.create_string_buffer(64); {work}"))
     time.sleep(0.5)  # until it is in C; before, one signal would do
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
