@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.written_lake import ledger, write_lake
+
 JOB = Path(__file__).parent.parent.parent / "jobs" / "nightly_audit.py"
 LAKE = Path(__file__).parent.parent / "data" / "lakes" / "layout-6.zip"
 
@@ -76,7 +78,8 @@ def test_an_unusable_output_file_is_refused_before_the_lake_is_opened(output, ca
     assert capsys.readouterr().err.startswith(f"kgroups: --output {output}: ")
 
 
-def test_the_report_is_a_job_too(lake, tmp_path, capsys):
+def test_the_report_is_a_job_too(tmp_path, capsys):
+    lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
     assert job("report")(["--lake", lake, "--output", str(tmp_path)]) == 2
     assert "is a folder; name a file in it" in capsys.readouterr().err
     output = tmp_path / "report.html"
