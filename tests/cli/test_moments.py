@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from argparse import Namespace
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -42,8 +42,11 @@ def audits(*, missing: int, source: str = "segments", as_of: datetime = TIMES[-1
     return ledger({**common, "partitions": [read]}, {**common, "audit_id": 2, "partitions": [again]})
 
 
-def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> str:
-    return write_lake(folder / "lake", {**TABLES, "audits": audits(missing=missing, source=source, as_of=as_of)})
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """Two lakes by their number of missing offsets."""
+    folder = tmp_path_factory.mktemp("lakes")
+    return {n: write_lake(folder / str(n), {**TABLES, "audits": audits(missing=n)}) for n in (0, 5)}
 
 
 def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
@@ -71,21 +74,18 @@ def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
     ],
 )
 def test_missing_offsets_are_looked_up_in_only_as_many_audits_as_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missed_by: tuple[int, ...], behind_h: int, looks: list[int]
+    missed_by: tuple[int, ...], behind_h: int, looks: list[int]
 ) -> None:
     nights = (of_night(number, missing=number in missed_by, behind_h=behind_h) for number in range(1, 41))
-    rows = ledger(*nights)
-    reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", {"audits": rows}), command="groups"))
-    asked, inlined = [], known_history.inlined
+    audits, asked = in_duckdb({"audits": ledger(*nights)}), []
 
-    def counting(query: str, parameters: Mapping[str, int]) -> str:
+    def row(query: str, **parameters: int) -> dict[str, Any]:
         asked.append(parameters["first"])
-        return inlined(query, parameters)
+        return rows_of(audits, known_history.inlined(query, parameters))[0]
 
-    monkeypatch.setattr(known_history, "inlined", counting)
-    times = known_times(reader)
-    assert times.incomplete_to == (TIMES[0] + timedelta(hours=missed_by[0] - behind_h) if missed_by else None)
-    assert times.ends == TIMES[0] + timedelta(hours=40 + max(0, -behind_h))
+    newest, incomplete_to = known_history.spans(row, 40)
+    assert incomplete_to == (TIMES[0] + timedelta(hours=missed_by[0] - behind_h) if missed_by else None)
+    assert newest == TIMES[0] + timedelta(hours=40 + max(0, -behind_h))
     assert asked == looks
 
 
@@ -94,8 +94,7 @@ def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
     return capsys.readouterr()
 
 
-def test_a_moment_before_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
-    location = lake(tmp_path, missing=0)
+def test_a_moment_before_the_history_is_not_known(lakes: dict[int, str], capsys: Captured) -> None:
     first = format_time_for_people(min(time for time in TIMES_OF_ALL if time is not None))
     why = f"2020-01-01 00:00:00 UTC is before the history of this lake, which begins at {first} UTC: nothing is known"
     for command in (
@@ -104,12 +103,12 @@ def test_a_moment_before_the_history_is_not_known(tmp_path: Path, capsys: Captur
         "export-offsets --all-groups --as-of",
         f"history --group {GROUP} --until",
     ):
-        out, text = said(capsys, *command.split(), "2020-01-01", "--lake", location, code=1)
+        out, text = said(capsys, *command.split(), "2020-01-01", "--lake", lakes[0], code=1)
         assert out == "" and text.startswith(f"kgroups: {why}"), command
 
 
-def test_a_moment_after_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
-    location = lake(tmp_path, missing=0)
+def test_a_moment_after_the_history_is_not_known(lakes: dict[int, str], capsys: Captured) -> None:
+    location = lakes[0]
     why = "2030-01-01 00:00:00 UTC is after the history of this lake, which ends at "
     _, text = said(capsys, "groups", "--lake", location, "--as-of", "2030-01-01")
     assert "the log up to 2030" not in text and "groups (the log up to 20" in text and why in text
@@ -121,7 +120,8 @@ def test_a_moment_after_the_history_is_not_known(tmp_path: Path, capsys: Capture
 
 def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Captured) -> None:
     later = TIMES[-1] + timedelta(hours=1)
-    location = lake(tmp_path, missing=0, source="kafka", as_of=later)
+    tables = {**TABLES, "audits": audits(missing=0, source="kafka", as_of=later)}
+    location = write_lake(tmp_path / "lake", tables)
     _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(later))
     assert "is after the history" not in text
     _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(later + timedelta(seconds=1)))
@@ -130,10 +130,10 @@ def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Capt
 
 @pytest.mark.parametrize("missing", [0, 5])
 def test_missing_offsets_are_noted_for_an_earlier_moment(
-    tmp_path: Path, capsys: Captured, missing: int, chosen: Chosen
+    lakes: dict[int, str], capsys: Captured, missing: int, chosen: Chosen
 ) -> None:
     """Records that were only read again are not missing."""
-    location, moment = lake(tmp_path, missing=missing), format_time(MIDDLE)
+    location, moment = lakes[missing], format_time(MIDDLE)
     note = "offsets are missing in the log up to "
     commands = (
         ["groups"], ["describe", "--all-groups"], ["export-offsets", "--group", GROUP],
@@ -210,49 +210,57 @@ def commits_at(*times: datetime | None) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize(
-    ("times", "begins"),
-    [
-        ([OLD, *TIMES], TIMES[0]),
-        ([*TIMES, OLD, None], TIMES[0]),
-        ([OLD, OLD + timedelta(days=40), *TIMES], TIMES[0]),
-        ([OLD, TIMES[0]], OLD),
-        ([OLD], OLD),
-        ([OLD, OLD, *TIMES], TIMES[0]),
-        ([OLD, OLD + timedelta(milliseconds=1), *TIMES], OLD),
-        ([OLD, OLD + timedelta(days=30), *TIMES], OLD),
-        ([OLD, OLD + timedelta(days=30, milliseconds=1), *TIMES], TIMES[0]),
-        ([None], None),
-        ([], None),
-    ],
-)
-def test_one_broken_old_time_does_not_begin_the_history(
-    tmp_path: Path, times: list[datetime | None], begins: datetime | None
-) -> None:
+OLD_TIMES = [
+    ([OLD, *TIMES], TIMES[0]),
+    ([*TIMES, OLD, None], TIMES[0]),
+    ([OLD, OLD + timedelta(days=40), *TIMES], TIMES[0]),
+    ([OLD, TIMES[0]], OLD),
+    ([OLD], OLD),
+    ([OLD, OLD, *TIMES], TIMES[0]),
+    ([OLD, OLD + timedelta(milliseconds=1), *TIMES], OLD),
+    ([OLD, OLD + timedelta(days=30), *TIMES], OLD),
+    ([OLD, OLD + timedelta(days=30, milliseconds=1), *TIMES], TIMES[0]),
+    ([None], None),
+    ([], None),
+]
+
+
+@pytest.mark.parametrize(("times", "begins"), OLD_TIMES)
+def test_one_broken_old_time_does_not_begin_the_history(times: list[datetime | None], begins: datetime | None) -> None:
+    """By the query, with and without the statistics of a file for each time; and by the twin."""
+    history = in_duckdb({"offset_commits": commits_at(*times), "audits": audits(missing=0)})
+
+    def row(query: str) -> dict[str, Any]:
+        return rows_of(history, query)[0]
+
+    bounds = [each for each in times if each is not None]
+    assert known_history.begins(row) == known_history.begins(row, bounds) == begins
+    assert row("SELECT begins FROM known_history") == {"begins": begins}
+
+
+@pytest.mark.parametrize(("times", "begins"), [OLD_TIMES[0], OLD_TIMES[1], *OLD_TIMES[-2:]])
+def test_a_reader_finds_that_time(tmp_path: Path, times: list[datetime | None], begins: datetime | None) -> None:
     tables = {"offset_commits": commits_at(*times), "audits": audits(missing=0)}
-    location = write_lake(tmp_path / "lake", tables)
-    reader = open_lake(Namespace(lake=location, command="groups"))
+    reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", tables), command="groups"))
     assert known_times(reader).begins == begins
-    assert rows_of(in_duckdb(tables), "SELECT begins FROM known_history") == [{"begins": begins}]
 
 
 def test_file_statistics_alone_show_where_a_sound_history_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lakes: dict[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    location = lake(tmp_path, missing=0)
     monkeypatch.setattr(known_history, "_BEGINS", "this query fails")
-    assert known_times(open_lake(Namespace(lake=location, command="groups"))).begins is not None
+    assert known_times(open_lake(Namespace(lake=lakes[0], command="groups"))).begins is not None
 
 
 @pytest.mark.parametrize("known", AT)
 def test_an_answer_as_of_a_moment_says_whether_history_covers_it(
-    tmp_path: Path, capsys: Captured, known: str, chosen: Chosen
+    lakes: dict[int, str], capsys: Captured, known: str, chosen: Chosen
 ) -> None:
     """In SQL each row says so, and a function where there is no row; in JSON of commands each row says so."""
     names = chosen.some(("groups", "group_members", "committed_offsets", "pending_offsets"), 2)
     commands = chosen.some((["groups"], ["describe", "--all-groups"], ["describe", "--all-groups", "--state"]), 1)
     capsys.readouterr()
-    location, moment = lake(tmp_path, missing=5), format_time(AT[known])
+    location, moment = lakes[5], format_time(AT[known])
     reader = open_lake(Namespace(lake=location, command="sql"))
     assert reader.sql(f"SELECT known_as_of('{moment}') AS known, known_as_of(NULL) AS now") == [
         {"known": known, "now": "complete"}
