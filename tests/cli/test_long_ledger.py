@@ -32,7 +32,7 @@ def audit(number: int, **reported: object) -> dict[str, object]:
     """A finished audit that read ten records of each of eight partitions."""
     at = AS_OF - timedelta(days=LONG - number)
     span = {"start_offset": 0, "end_offset": 10**6, "records": 10, "bytes": 990, "newest_log_timestamp": at}
-    read = [partition_read(p, **span) for p in range(50)]
+    read = [partition_read(p, **span) for p in range(8)]
     row: dict[str, object] = {"audit_id": number, "started_at": at, "finished_at": at, "as_of": at, "partitions": read}
     return row | {"rows_added": {"findings": 0}, "quarantined": {}, "notes": [f"note {number}"]} | reported
 
@@ -56,7 +56,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
     older = ledger(*(audit(number) for number in range(1, LONG - 1)))
     # The last one found offsets missing, as one of a compacted log does.
     span = {"start_offset": 10**6, "end_offset": 2 * 10**6, "records": 10, "bytes": 990, "newest_log_timestamp": AS_OF}
-    compacted = [partition_read(p, **span) for p in range(50)]
+    compacted = [partition_read(p, **span) for p in range(8)]
     running = {"audit_id": LONG + 1, "status": "running", "as_of": None}
     newest = ledger(audit(LONG - 1), audit(LONG, partitions=compacted), running)
     return lake_of(tmp_path_factory.mktemp("lakes") / "lake", older, newest)
