@@ -15,7 +15,7 @@ from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.schema import uuid_text
-from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
 from kgroups_spark.times import format_time
 
 Line = dict[str, Any]
@@ -35,9 +35,10 @@ class RecordLines:
 
     def of_records(self, records: RecordColumns) -> Iterator[Line]:
         """A line for each record, in log order."""
-        decoded = self._decoded(records)
-        for row in range(len(records)):
-            yield self._place | _record_facts(records, row) | decoded[row]
+        decoded, facts = self._decoded(records), _batch_facts(records.batches)
+        places = zip(records.offset.tolist(), records.timestamp.tolist(), records.batch.tolist(), strict=True)
+        for row, (offset, timestamp, batch) in enumerate(places):
+            yield self._place | {"offset": offset, "timestamp": _time(timestamp)} | facts[batch] | decoded[row]
 
     def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
         """The line of bytes that cannot be read."""
@@ -124,21 +125,31 @@ def _undecodable(records: RecordColumns, row: int, outcome: Undecodable) -> Line
     }
 
 
-def _record_facts(records: RecordColumns, row: int) -> Line:
-    """A record's position and the fields of its batch; Kafka's -1 for none is null."""
-    batch = int(records.batch[row])
-    batches = records.batches
-    return {
-        "offset": int(records.offset[row]),
-        "timestamp": _time(int(records.timestamp[row])),
-        "timestamp_type": "LogAppendTime" if batches.timestamp_type[batch] else "CreateTime",
-        "batch_base_offset": int(batches.base_offset[batch]),
-        "batch_magic": int(batches.magic[batch]),
-        "leader_epoch": _known(int(batches.leader_epoch[batch])),
-        "producer_id": _known(int(batches.producer_id[batch])),
-        "producer_epoch": _known(int(batches.producer_epoch[batch])),
-        "is_transactional": bool(batches.is_transactional[batch]),
-    }
+def _batch_facts(batches: BatchColumns) -> list[Line]:
+    """The fields of each batch that its records have; Kafka's -1 for none is null."""
+    columns = (
+        batches.timestamp_type,
+        batches.base_offset,
+        batches.magic,
+        batches.leader_epoch,
+        batches.producer_id,
+        batches.producer_epoch,
+        batches.is_transactional,
+    )
+    return [
+        {
+            "timestamp_type": "LogAppendTime" if timestamp_type else "CreateTime",
+            "batch_base_offset": base_offset,
+            "batch_magic": magic,
+            "leader_epoch": _known(leader_epoch),
+            "producer_id": _known(producer_id),
+            "producer_epoch": _known(producer_epoch),
+            "is_transactional": is_transactional,
+        }
+        for timestamp_type, base_offset, magic, leader_epoch, producer_id, producer_epoch, is_transactional in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
 
 
 def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None) -> Line:
