@@ -32,14 +32,26 @@ GROUP = "search-11b239"
 EXAMPLES = [text for text in blocks("docs/python.md", "python") if ">>> " in text]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with a `lake` of two nights and `segments` of one partition."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a `lake` of two nights and `segments` of one partition."""
+    folder = tmp_path_factory.mktemp("made")
     with zipfile.ZipFile(DATA / "lakes" / "layout-6.zip") as archive:
-        archive.extractall(tmp_path)
-    (tmp_path / "segments").symlink_to(DATA / "segments" / "classic-4.3")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        archive.extractall(folder)
+    (folder / "segments").symlink_to(DATA / "segments" / "classic-4.3")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That folder, as the working directory."""
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def lake(made: Path) -> LakeByDuckDb:
+    return kgroups_spark.open_lake(made / "lake")
 
 
 def run_examples(text: str, names: dict[str, object], where: str) -> None:
@@ -91,8 +103,8 @@ def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
     [kgroups_spark, Lake.sql, Lake.table, Lake.ask, kgroups_spark.open_lake],
     ids=lambda each: each.__name__,
 )
-def test_examples_in_docstrings_run_as_shown(folder: Path, documented: object) -> None:
-    names = {"GROUP": GROUP, "lake": kgroups_spark.open_lake("./lake"), "open_lake": kgroups_spark.open_lake}
+def test_examples_in_docstrings_run_as_shown(folder: Path, lake: LakeByDuckDb, documented: object) -> None:
+    names = {"GROUP": GROUP, "lake": lake, "open_lake": kgroups_spark.open_lake}
     run_examples(documented.__doc__ or "", names, str(documented))
 
 
@@ -146,8 +158,7 @@ def test_both_engines_answer_the_same(spark, folder: Path) -> None:  # type: ign
     assert by_spark.rows(query, type="classic") == answers[0].to_pylist()
 
 
-def test_every_question_can_be_asked(folder: Path) -> None:
-    lake = kgroups_spark.open_lake("./lake")
+def test_every_question_can_be_asked(lake: LakeByDuckDb) -> None:
     assert set(GROUP_NAMES) < set(kgroups_spark.QUESTIONS)
     as_of = lake.last_audit["as_of"]
     for question in kgroups_spark.QUESTIONS:
@@ -156,8 +167,7 @@ def test_every_question_can_be_asked(folder: Path) -> None:
         assert isinstance(lake.ask(question, **about, **span), list)
 
 
-def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Path) -> None:
-    lake: LakeByDuckDb = kgroups_spark.open_lake("./lake")
+def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Path, lake: LakeByDuckDb) -> None:
     assert set(TABLES) - set(lake.tables) == {name for name, table in TABLES.items() if table.kind == "internal"}
     with pytest.raises(UsageError, match="no table or view comitted_offsets; did you mean committed_offsets"):
         lake.table("comitted_offsets")
@@ -174,8 +184,7 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
         lake.sql("DROP TABLE groups")
 
 
-def test_a_missing_or_unexpected_parameter_is_refused(folder: Path) -> None:
-    lake = kgroups_spark.open_lake("./lake")
+def test_a_missing_or_unexpected_parameter_is_refused(lake: LakeByDuckDb) -> None:
     for parameters, message in (
         ({}, "question states needs group_id"),
         ({"group_id": GROUP, "since": 1}, "question states has no parameter since; it takes group_id"),

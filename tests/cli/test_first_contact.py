@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kgroups_spark.cli import main
@@ -17,14 +15,20 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_lake(tmp_path_factory.mktemp("story"), tables)
 
 
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> str:
+    row = {"status": "running", "finished_at": None}
+    return write_lake(tmp_path_factory.mktemp("unfinished") / "lake", {"audits": ledger(row)})
+
+
 @pytest.mark.parametrize("command", ["groups", "describe --all-groups", "history --all-groups", "expiring", "pending"])
 @pytest.mark.parametrize("form", ["table", "csv"])
 def test_before_an_audit_has_finished_nothing_is_printed(
-    command: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, form: str, unfinished: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake = write_lake(tmp_path / "lake", {"audits": ledger({"status": "running", "finished_at": None})})
-    assert main([*command.split(), "--lake", lake, "--format", form]) == 1
-    assert capsys.readouterr() == ("", f"kgroups: the lake at {lake} has no finished audit: run kgroups audit first\n")
+    assert main([*command.split(), "--lake", unfinished, "--format", form]) == 1
+    said = f"kgroups: the lake at {unfinished} has no finished audit: run kgroups audit first\n"
+    assert capsys.readouterr() == ("", said)
 
 
 @pytest.mark.parametrize(
