@@ -98,9 +98,30 @@ def test_bash_completes_every_command(folder: Path) -> None:
 
 def test_bash_completes_group_names_and_executes_none(folder: Path, lake: str) -> None:
     assert offered(folder, "describe", "--lake", lake, "--group", "bi") == ["billing", "billing.eu"]
-    assert offered(folder, "describe", "--group", "or", lake=lake) == ["orders"]
-    assert offered(folder, "describe", "--group", "or", lake="./nowhere") == []
     assert not (folder / "hacked").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "lake_of_environment", "names"),
+    [
+        ("kgroups describe --lake=./nowhere --group or", "{lake}", []),
+        ("kgroups describe --lake {lake} --group or", "./nowhere", ["billing", "billing.eu", "orders"]),
+        ("kgroups describe --group 'or", "{lake}", ["billing", "billing.eu", "orders"]),
+        ("kgroups describe --group or", "./nowhere", []),
+    ],
+)
+def test_names_are_those_of_the_lake_in_the_line_or_else_of_the_default_one(
+    line: str,
+    lake_of_environment: str,
+    names: list[str],
+    lake: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line.replace("{lake}", lake))
+    monkeypatch.setenv("KGROUPS_LAKE", lake_of_environment.replace("{lake}", lake))
+    assert main(["completion", "--group-names"]) == 0
+    assert capsys.readouterr().out.split() == names
 
 
 def test_shells_that_do_not_show_the_line_offer_names_of_the_default_lake(
