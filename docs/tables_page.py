@@ -89,7 +89,9 @@ def _table(table: Table) -> str:
 
 
 def _view(name: str, lake: duckdb.DuckDBPyConnection) -> str:
-    types = {field.name: type_name(field.type) for field in lake.sql(f"SELECT * FROM {name}").to_arrow_table().schema}
+    types = {
+        field.name: type_name(field.type) for field in lake.sql(f"SELECT * FROM {name} LIMIT 0").to_arrow_table().schema
+    }
     columns = ((column, types[column], reported.comment) for column, reported in definition(name).columns.items())
     return f"{_heading(name)}\n{definition(name).comment}.\n\n{_columns(columns)}"
 
