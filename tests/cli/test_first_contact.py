@@ -62,16 +62,6 @@ def test_an_unknown_partition_lists_the_existing_ones(
     assert err.endswith("; found partitions 0-5\n")
 
 
-def test_an_unknown_table_points_to_the_list_of_tables(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sql", "SELECT * FROM gruops", "--lake", lake]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("kgroups: Catalog Error: Table with name gruops does not exist!\n")
-    assert err.endswith(
-        "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one\n"
-    )
-
-
 def test_reading_without_any_engine_suggests_the_smaller_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

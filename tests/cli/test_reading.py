@@ -284,11 +284,8 @@ def test_a_file_uri_names_a_folder(location: str) -> None:
 
 
 def test_refused_queries_say_why_and_suggest_names(location: str) -> None:
-    reader = opened(location)
-    with pytest.raises(SqlError, match='group_member_historie does not exist!\nDid you mean "group_member_history"'):
-        reader.sql("SELECT * FROM group_member_historie")
     with pytest.raises(SqlError, match='"grup_id" not found in FROM clause!\nCandidate bindings: "group_id"'):
-        reader.sql("SELECT grup_id FROM groups")
+        opened(location).sql("SELECT grup_id FROM groups")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +311,7 @@ def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, 
     assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
 
 
-@pytest.mark.parametrize("command", ["groups", *one_of("audits", "pending", "expiring", "groups --as-of 2026-11-21")])
+@pytest.mark.parametrize("command", one_of("groups", "audits", "pending", "expiring", "groups --as-of 2026-11-21"))
 def test_commands_answer_without_java_and_without_loading_spark(location: str, command: str) -> None:
     # As the process of a command ends: pyarrow's threads may abort one that waits for them.
     ends = "print(*sys.modules, flush=True); os._exit(code)"
