@@ -29,12 +29,17 @@ PAIRS = [
 
 @pytest.mark.parametrize("pair", one_of(*PAIRS), ids=" ".join)
 def test_differences_are_those_of_kafkas_own_classes(pair):
+    """In both directions the same."""
     a, b = pair
     said_by_b = {(log, answer["partition"]): answer for log, answer in answers(b)}
     wrong, seen = [], 0
     for log, answer in answers(a):
         number = answer["partition"]
-        ours = {place(each) for each in differences(loaded(log, number, a), loaded(log, number, b))}
+        one, other = loaded(log, number, a), loaded(log, number, b)
+        found = set(differences(one, other))
+        back = {each._replace(value_a=each.value_b, value_b=each.value_a) for each in differences(other, one)}
+        assert found == back
+        ours = set(map(place, found))
         said = expected(answer, said_by_b[log, number], release(a), release(b))
         seen += len(said)
         wrong += [(log, number, each) for each in ours ^ said]
@@ -46,6 +51,7 @@ def test_every_kind_of_difference_is_among_them():
     kinds = {
         (each.difference, each.what)
         for log, answer in answers("4.3.1")
+        if log.startswith("adversarial-loadable-")
         for b in ("3.9.2", "4.0.0")
         for each in differences(loaded(log, answer["partition"], "4.3.1"), loaded(log, answer["partition"], b))
     }
@@ -72,22 +78,12 @@ def test_releases_with_the_same_rules_have_no_differences(pair):
             assert list(differences(one, other)) == []
 
 
-@pytest.mark.parametrize("pair", one_of(*PAIRS), ids=" ".join)
-def test_differences_are_symmetric(pair):
-    a, b = pair
-    for log, partitions in logs().items():
-        for number in partitions:
-            one, other = loaded(log, number, a), loaded(log, number, b)
-            back = {each._replace(value_a=each.value_b, value_b=each.value_a) for each in differences(other, one)}
-            assert set(differences(one, other)) == back
-
-
 def test_a_partition_that_one_release_cannot_load_differs_only_in_its_load_and_groups():
     found = 0
     for log, answer in answers("4.0.0"):
-        four, newest = loaded(log, answer["partition"], "4.0.0"), loaded(log, answer["partition"], "4.3.1")
-        if fails(answer) and not newest.fails:
+        if fails(answer) and not (newest := loaded(log, answer["partition"], "4.3.1")).fails:
             found += 1
+            four = loaded(log, answer["partition"], "4.0.0")
             first, *groups = differences(newest, four)
             assert (first.difference, first.value_a) == ("load", "loads")
             assert first.value_b.startswith(f"fails at log offset {four.failures.first.log_offset}: fails")
