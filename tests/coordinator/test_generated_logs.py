@@ -12,14 +12,14 @@ import random
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from tests.chosen import some_of
+from tests.chosen import one_of
 from tests.coordinator.generated_logs import JAVA, UNLOADED_AT_THE_END, answers, logs
 from tests.coordinator.oracle_answers import differences, replay_all
 from tests.coordinator.replay_row import ReplayRow
 from tests.twin.shard import Shard
 
 
-@pytest.mark.parametrize("version", some_of(2, *JAVA))
+@pytest.mark.parametrize("version", one_of(*JAVA))
 def test_java_coordinators_have_the_same_state_after_the_same_failures(version):
     found = []
     for log, answer in answers(version):
@@ -44,7 +44,7 @@ def test_the_scala_loader_has_the_same_state_or_fails_on_the_same_logs():
     assert loaded > 50
 
 
-@pytest.mark.parametrize("version", some_of(2, *JAVA, "3.9"))
+@pytest.mark.parametrize("version", one_of(*JAVA, "3.9"))
 def test_a_replay_from_a_saved_state_equals_an_uninterrupted_one(version):
     for seed, (log, partitions) in enumerate(logs().items()):
         for partition, rows in partitions.items():
