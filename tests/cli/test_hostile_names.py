@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import shlex
 import subprocess
@@ -67,11 +68,11 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("form", ["table", "json"])
-@pytest.mark.parametrize("command", some_of(4, *COMMANDS))
+@pytest.mark.parametrize("command_and_form", some_of(4, *itertools.product(COMMANDS, ("table", "json"))), ids=" ".join)
 def test_no_command_prints_control_characters(
-    command: str, form: str, lake: str, capsys: pytest.CaptureFixture[str]
+    command_and_form: tuple[str, str], lake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command, form = command_and_form
     code = main([*shlex.split(command), "--lake", lake, "--format", form])
     out, err = capsys.readouterr()
     assert code == 0, err

@@ -139,7 +139,7 @@ def test_missing_offsets_are_noted_for_an_earlier_moment(
         ["groups"], ["describe", "--all-groups"], ["export-offsets", "--group", GROUP],
         ["sql", f"SELECT count(*) FROM groups_as_of('{moment}')"],
     )  # fmt: skip
-    for command in chosen.some(commands, 2):
+    for command in chosen.some(commands, 1):
         asked = [] if command[0] == "sql" else ["--as-of", moment]
         _, text = said(capsys, *command, "--lake", location, *asked)
         assert (note in text) == bool(missing), command
