@@ -353,9 +353,9 @@ def test_a_pipe_into_head_exits_0():
 
 
 def test_a_process_has_the_same_exit_code_and_streams():
-    done = run_python("-m", "kgroups_spark", "expirng")
+    done = run_python("-m", "kgroups_spark", "dump")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("kgroups: unknown command expirng; did you mean expiring?")
+    assert done.stderr.startswith("kgroups: the following arguments are required: FILE|DIR")
 
 
 @pytest.mark.parametrize(
