@@ -55,9 +55,9 @@ def lake_of(path: Path, groups: int) -> str:
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
-    """With one group, with 100, with 200."""
+    """With one group, with 200, with 400."""
     folder = tmp_path_factory.mktemp("lakes")
-    one, few, many = (lake_of(folder / str(count), count) for count in (1, 100, 200))
+    one, few, many = (lake_of(folder / str(count), count) for count in (1, 200, 400))
     return one, few, many
 
 
@@ -116,10 +116,10 @@ def test_groups_are_read_some_offsets_partitions_at_a_time(
         return found
 
     monkeypatch.setattr(DuckDbReader, "arrow", counted)
-    monkeypatch.setattr(group_description, "AT_ONCE", 60)
+    monkeypatch.setattr(group_description, "AT_ONCE", 200)
     assert described(lakes[1], capsys, *words) == at_once
     if "--state" not in words:
-        assert max(answers) <= 60 < len(at_once)
+        assert max(answers) <= 200 < len(at_once)
 
 
 def test_an_offset_has_its_owner_its_expiry_and_its_pending_offsets(
