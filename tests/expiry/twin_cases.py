@@ -9,7 +9,7 @@ from tests.expiry.frames import AUDIT_ID
 from tests.expiry.versions import parsed
 
 TOPICS = ["a", "b", "c", "Ünï.code"]
-GROUPS_PER_RELEASE = 1500
+GROUPS_PER_RELEASE = 700
 # So many that in most of them no share group has offsets.
 PARTITIONS = 300
 CLASSIC_STATES = ["Empty", "Empty", "Stable", "Stable", "PreparingRebalance", "CompletingRebalance", "Dead"]
