@@ -11,6 +11,7 @@ holds something.
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ FURTHEST_MS = 9_223_372_036_854_775  # what a TIMESTAMP holds, on either side
 COMMON_NOW = 1_700_000_000_000
 
 
+@cache
 def recorded(name):
     with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
