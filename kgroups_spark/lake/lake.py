@@ -188,8 +188,10 @@ class Lake:
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
         left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
         with self._damage_reported(name):
-            dataset = dataset_of(name, self._path(name), paths)
-            return left_out.rows_left(name, dataset, columns, conditions)
+            return left_out.rows_left(name, self._dataset(name, paths), columns, conditions)
+
+    def _dataset(self, name: str, paths: Sequence[str]) -> pa.dataset.Dataset:
+        return dataset_of(name, self._path(name), paths)
 
     def ledgers_end(self, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger's rows of the last finished audit and of later ones; all rows if none has finished.

@@ -314,12 +314,31 @@ class FakeSpark:
         return SimpleNamespace(collect=lambda: [(changed,)])
 
 
+@dataclass(frozen=True)
+class _File:
+    """A file of a table, which never changes. A copy has the same rows."""
+
+    folder: Path = field(compare=False)
+    name: str
+    size: int
+    written_ns: int
+
+    @classmethod
+    def at(cls, folder: Path, name: str) -> _File:
+        stat = (folder / name).stat()
+        return cls(folder, name, stat.st_size, stat.st_mtime_ns)
+
+
 @lru_cache(maxsize=1024)
-def _rows_of_file(name: str, table_uri: str, path: str) -> pa.Table:
+def _rows_of_file(name: str, file: _File) -> pa.Table:
     # The files have few rows, and a dataset would take twice the time.
-    rows = pyarrow.parquet.ParquetFile(folder_of(table_uri) / path).read(use_threads=False)
-    rows = rows.select(arrow_schema(name).names)
-    return rows if rows.schema.equals(arrow_schema(name)) else rows.cast(arrow_schema(name))
+    rows = pyarrow.parquet.ParquetFile(file.folder / file.name).read(use_threads=False)
+    wanted = arrow_schema(name)
+    lacking = [field for field in wanted if field.name not in rows.column_names]  # in a lake of an older layout
+    for each in lacking:
+        rows = rows.append_column(each, pa.nulls(len(rows), each.type))
+    rows = rows.select(wanted.names)
+    return rows if rows.schema.equals(wanted) else rows.cast(wanted)
 
 
 class InMemory:
@@ -345,14 +364,21 @@ def _mask(rows: pa.Table, condition: pc.Expression) -> pa.ChunkedArray:
 
 
 @lru_cache(maxsize=256)
-def _rows_of_files(name: str, table_uri: str, paths: tuple[str, ...]) -> InMemory:
-    rows = [_rows_of_file(name, table_uri, path) for path in paths]
+def _rows_of_files(name: str, files: tuple[_File, ...]) -> InMemory:
+    rows = [_rows_of_file(name, file) for file in files]
     return InMemory(pa.concat_tables(rows).combine_chunks() if rows else arrow_schema(name).empty_table())
 
 
-def _remembered(name: str, table_uri: str, paths: Sequence[str]) -> InMemory:
-    """As dataset_of, but each file is opened once: files never change, and the ledger's are read all the time."""
-    return _rows_of_files(name, table_uri, tuple(paths))
+_dataset = Lake._dataset
+
+
+def remembered(lake: Lake, name: str, paths: Sequence[str]) -> Any:
+    """As Lake._dataset, but each file is opened once: files never change, and the ledger's are read all the time."""
+    folder = folder_of(lake._path(name))
+    try:
+        return _rows_of_files(name, tuple(_File.at(folder, path) for path in paths))
+    except (OSError, pa.ArrowInvalid):
+        return _dataset(lake, name, paths)  # which says what is wrong with the file
 
 
 @contextmanager
@@ -364,7 +390,7 @@ def opened_once() -> Iterator[None]:
         return [call() for call in calls]
 
     with (
-        mock.patch("kgroups_spark.lake.lake.dataset_of", _remembered),
+        mock.patch.object(Lake, "_dataset", remembered),
         mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
         mock.patch("kgroups_spark.lake.unfinished.in_parallel", one_by_one),
         mock.patch("kgroups_spark.lake.parts_writer.COMPRESSION", "none"),

@@ -34,7 +34,16 @@ from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.store import Store, TableFile
 from kgroups_spark.runner import LINES, Line, Runner, SparkRunner, lines_in
-from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version, folder_of, opened_once
+from tests.protocol.fake_delta import (
+    FakeKernel,
+    FakeSpark,
+    FakeStore,
+    FakeTable,
+    Version,
+    folder_of,
+    opened_once,
+    remembered,
+)
 
 # Each task writes its own files, which is most of the cost of a small audit.
 SLOTS = 1
@@ -81,7 +90,9 @@ class Loop:
     is_here: bool = True
 
     def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
-        return [line for rows in given for batch in task(iter(rows.to_batches())) for line in lines_in(_pairs(batch))]
+        with mock.patch("kgroups_spark.lake.parts_writer.COMPRESSION", "none"):
+            made = [batch for rows in given for batch in task(iter(rows.to_batches()))]
+        return [line for batch in made for line in lines_in(_pairs(batch))]
 
     @contextmanager
     def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
@@ -283,8 +294,13 @@ def without_a_jvm() -> Iterator[None]:
     def runner_of(spark: Any) -> Runner:
         return Loop(spark.slots) if isinstance(spark, LocalSpark) else SparkRunner(spark)
 
+    def dataset_of(lake: Any, name: str, paths: Sequence[str]) -> Any:
+        return (remembered if isinstance(lake.spark, LocalSpark) else dataset)(lake, name, paths)
+
+    dataset = Lake._dataset
     with (
         mock.patch("kgroups_spark.lake.lake.Kernel", store_of),
+        mock.patch.object(Lake, "_dataset", dataset_of),
         mock.patch("kgroups_spark.lake.lake.SparkRunner", runner_of),
         mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):
