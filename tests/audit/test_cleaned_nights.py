@@ -1,4 +1,4 @@
-"""Ten nights over a log that grows, rolls and is cleaned in between equal one audit of everything written."""
+"""Nights over a log that grows, rolls and is cleaned in between equal one audit of everything written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tests.nights.cleaned_nights import Nights, random_night
 from tests.nights.nights_here import Audited, How, audit, how_of
 from tests.nights.reported_tables import CURRENT, Reported
 
-NIGHTS = 10
 RELEASES = ("4.3", "4.0.0", "3.9")
 
 
@@ -31,11 +30,11 @@ def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[t
         yield seed, name, of_one_leader(found[name])
 
 
-def nights_of(log: GrowingLog, seed: int, how: How, clean_share: float, *, before: bool) -> Nights:
-    """Ten nights; the cleaner runs in some of them, before or after the audit has read the log."""
+def nights_of(log: GrowingLog, seed: int, how: How, clean_share: float, chosen: Chosen, *, before: bool) -> Nights:
+    """Four nights, in a soak ten; the cleaner runs in some of them, before or after the audit has read the log."""
     rng, nights = np.random.default_rng(seed), Nights(how)
-    for night in range(NIGHTS):
-        random_night(log, rng, NIGHTS - night)
+    for left in range(10 if chosen.every else 4, 0, -1):
+        random_night(log, rng, left)
         if before and rng.random() < clean_share:
             log.clean()
         nights.audit(log.files)
@@ -74,7 +73,7 @@ def test_cleaning_records_after_they_were_read_changes_nothing(release: str, cho
     for number in chosen.some(range(len(logs)), 1):
         seed, name, files = logs[number]
         log = GrowingLog(files)
-        nights = nights_of(log, seed, how_of(release), 0.6, before=False)
+        nights = nights_of(log, seed, how_of(release), 0.6, chosen, before=False)
         whole = written(files)
         assert without_places(nights.audited) == without_places(audit(whole, how_of(release))), (
             name,
@@ -92,7 +91,7 @@ def test_records_cleaned_before_they_were_read_leave_the_same_current_tables(rel
     logs = list(some_logs(release, ("wellformed", "compacted"), 5))
     for number in chosen.some(range(len(logs)), 1):
         seed, name, files = logs[number]
-        nights = nights_of(GrowingLog(files), seed, how_of(release), 0.9, before=True)
+        nights = nights_of(GrowingLog(files), seed, how_of(release), 0.9, chosen, before=True)
         whole = audit(written(files), how_of(release))
         assert now(nights.audited) == now(whole), (name, seed)
         assert_holds_all_it_saw(nights)

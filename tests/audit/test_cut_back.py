@@ -25,8 +25,6 @@ from tests.nights.forgetful_nights import (
 from tests.nights.nights_here import how_of
 from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS, Reported
 
-NIGHTS = 8
-
 
 def now(audited: Reported) -> dict[str, Any]:
     """Everything that a reader sees, but for events, which end with an audit."""
@@ -54,7 +52,7 @@ def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release: 
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
         nights = Nights(how_of(release), TOPIC_ID)
-        for night in range(NIGHTS):
+        for night in range(8 if chosen.every else 4):
             random_night(log, rng, cut=night > 0 and rng.random() < 0.5)
             audited_anyway(nights, log.files, reported)
             assert now(nights.audited) == now(log_as_it_is(log.files, nights))
@@ -71,7 +69,7 @@ def test_a_lake_of_a_log_cleaned_before_and_after_the_cut_equals_a_new_lake(rele
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
         nights = Nights(how_of(release), TOPIC_ID)
-        for _ in range(NIGHTS):
+        for _ in range(8 if chosen.every else 4):
             is_cut = bool(nights.audited.nights) and rng.random() < 0.5
             random_night(log, rng, cut=is_cut)
             files = clean(log.files, drop_tombstones=bool(rng.random() < 0.5)) if rng.random() < 0.7 else log.files
