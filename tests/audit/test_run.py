@@ -234,11 +234,10 @@ def test_another_release_rebuilds_the_state_from_history(spark, corpora, tmp_pat
     assert rebuilt != contents(tmp_path / "java", names)
 
 
-def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, tmp_path):
-    shutil.copytree(log, tmp_path / "log")
-    audit(session, tmp_path / "lake", tmp_path / "log")
+def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "lake")
     before = contents(tmp_path / "lake")
-    summary = audit(session, tmp_path / "lake", tmp_path / "log", full=True)
+    summary = audit(session, tmp_path / "lake", log, full=True)
     read = sum(p.records for p in summary.audit.partitions)
     assert read == sum(p.records_reread for p in summary.audit.partitions) > 0
     said = list(summary.lines())
@@ -260,8 +259,8 @@ def test_partitions_that_are_not_given_keep_their_state(session, log, whole, tmp
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "noise"])
 def test_damage_ends_in_quarantine_and_the_rest_is_read(session, log, tmp_path, damage):
-    shutil.copytree(log, tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-1" / "00000000000000000000.log"
+    shutil.copytree(log / segment.parent.name, segment.parent)
     data = bytearray(segment.read_bytes())
     if damage == "flipped":
         data[3000] ^= 1
