@@ -6,6 +6,7 @@ import io
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay import offset_rows as tables
+from tests.chosen import Chosen
 from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.replay_row import ReplayRow
@@ -19,12 +20,14 @@ Json = dict
 def test_offsets_equal_those_of_kafkas_classes(chosen):
     """79 partitions of generated logs, adversarial ones among them."""
     for version in chosen.some([*JAVA, "3.9.2"], 1):
-        compare(version)
+        compare(version, chosen)
 
 
-def compare(version: str) -> None:
+def compare(version: str, chosen: Chosen) -> None:
     rules, compared = release(version), 0
-    for log, answer in answers(version):
+    of_version = answers(version)
+    for number in chosen.some(range(len(of_version)), 25):
+        log, answer = of_version[number]
         if rules.coordinator == "scala" and answer["failed"]:
             continue
         rows = usable(logs()[log][answer["partition"]])
@@ -36,7 +39,7 @@ def compare(version: str) -> None:
             (row["producer_id"], *_ours(row)) for row in pending
         }, log
         compared += len(committed)
-    assert compared > 1000
+    assert compared > (1000 if chosen.every else 0)
 
 
 def test_columns_and_objects_agree_on_recorded_logs(chosen):

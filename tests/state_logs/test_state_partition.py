@@ -52,7 +52,7 @@ def test_nights_cut_anywhere_give_the_rows_of_one_audit(recording, topic, chosen
         for cut in chosen.some(ends[:-1], 1):
             two = audited(topic, partition, log[:cut], log)
             assert (two.now(), two.history(), two.state) == (whole.now(), whole.history(), whole.state), cut
-        every = audited(topic, partition, *(log[:end] for end in chosen.some(ends, 8, always=ends[-1:])))
+        every = audited(topic, partition, *(log[:end] for end in chosen.some(ends, 4, always=ends[-1:])))
         assert (every.now(), every.history(), every.state) == (whole.now(), whole.history(), whole.state)
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_log_that_is_read_again_changes_nothing():
 
 
 def test_a_cleaned_log_that_is_read_again_gives_its_own_ids_and_later_nights_and_rebuilds_keep_them(chosen):
-    for seed in chosen.some(range(100), 15):
+    for seed in chosen.some(range(100), 5):
         rng, version = random.Random(seed), "0.11" if seed % 3 else "4.4"  # 0.11 fails at values of version 1
         new = [(n, name, value) for n, (name, _, value) in enumerate(transactions.history(seed))]
         nights, log = StateNights(TRANSACTION, version), []
