@@ -62,7 +62,7 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
     rng = random.Random(seed)
     monkeypatch.setattr(keep, "ROWS_PER_TASK", rng.choice([1, 40, 1 << 20]))
     monkeypatch.setattr(local, "slots", 3)
-    tables, of = random_tables(rng, 6), {partition: rng.randint(20, 80) for partition in range(5)}
+    tables, of = random_tables(rng, 3), {partition: rng.randint(20, 80) for partition in range(2)}
     of_states = {(TOPIC, partition): rng.randint(0, 60) for partition in range(3)}
     whole = as_tables(tables) | {
         "transaction_state_records": rows_of("transaction_state_records", *state_records(rng)),
@@ -90,7 +90,7 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
 
 def test_packed_rows_are_reduced_as_files_are(local, tmp_path) -> None:
     rng = random.Random(7)
-    tables, of = random_tables(rng, 6), {partition: rng.randint(20, 80) for partition in range(5)}
+    tables, of = random_tables(rng, 3), {partition: rng.randint(20, 80) for partition in range(2)}
     lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
     names = BY_SHARD["offsets_partition"]
     shards = packed_shards(lake, names, "offsets_partition", 3)
