@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -19,15 +20,22 @@ from tests.nights.nights_here import Audited, how_of
 from tests.protocol.local_spark import in_memory
 
 
-def nights_and(change: Callable[[Audited], None] | None = None) -> Audited:
-    """Three nights, of which the second reads the log again; the lake is changed before the last one."""
-    first, second, third = three_nights()
+@cache
+def two_nights() -> Audited:
+    """The second reads the log again."""
+    first, second, _ = three_nights()
     nights = Nights(how_of())
     nights.audit(first)
     nights.audit(second, delete_retention_ms=1)
+    return nights.audited
+
+
+def nights_and(change: Callable[[Audited], None] | None = None) -> Audited:
+    """A third night after these two; the lake is changed before it."""
+    nights = Nights(how_of(), audited=Audited(two_nights()))
     if change is not None:
         change(nights.audited)
-    nights.audit(third)
+    nights.audit(three_nights()[-1])
     return nights.audited
 
 
