@@ -35,7 +35,8 @@ def night(number: int) -> dict[str, object]:
 
 
 def answers(lake: str) -> list[object]:
-    return [DuckDbLake(lake).query(query).to_pylist() for query in ASKED]
+    opened = DuckDbLake(lake)
+    return [opened.query(query).to_pylist() for query in ASKED]
 
 
 def numbers(lake: str, query: str) -> list[int]:
