@@ -40,7 +40,7 @@ DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0
 def assert_cut_anywhere(chosen: Chosen, rows: Sequence[ReplayRow], rules: Release, ranges=ALL_SLOTS) -> None:
     """Two replays, of the log's head and of its tail, together equal one replay of the whole log."""
     whole = replayed(rows, rules)
-    for cut in chosen.some(range(len(rows) + 1), 8):
+    for cut in chosen.some(range(len(rows) + 1), 5):
         head = replayed(rows[:cut], rules, ranges=ranges)
         tail = replayed(rows[cut:], rules, saved_and_read(head.state), ranges)
         assert state_rows(tail.state) == state_rows(whole.state), cut

@@ -94,7 +94,7 @@ def assert_same(ours: dict[str, list[Row]], theirs: dict[str, list[Row]]) -> Non
 
 def test_columns_and_groups_equal_objects(chosen):
     for version in chosen.some(RELEASES, 2):
-        for _ in range(60 if chosen.every else 12):
+        for _ in range(60 if chosen.every else 6):
             seed = chosen.random.randrange(1 << 32)
             log, borders = random_log(seed), chosen.one(BORDERS)
             try:
