@@ -103,7 +103,7 @@ def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[st
 @pytest.mark.parametrize("version", one_of("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2"))
 def test_tables_agree_with_kafkas_own_classes(version: str, chosen: Chosen) -> None:
     found, logs = [], read_zip(LOGS)
-    for log in chosen.some(logs, len(logs) // 12):
+    for log in chosen.some(logs, len(logs) // 24):
         files = logs[log]
         audited = audit(files, How(version))
         assert audited.record_count() == audited.records_read()
