@@ -21,8 +21,9 @@ from kgroups_spark.views.record_views import RECORD_VIEWS
 
 Rows = list[dict[str, Any]]
 KNOWN_HISTORY = (Path(__file__).parents[1] / "twin" / "known_history.sql").read_text()
-# Tables of a few rows: a second thread costs more than it does.
+# Tables of a few rows: a second thread and the search for the best order of joins cost more than they save.
 ONE_THREAD = {"threads": 1}
+FOR_FEW_ROWS = {**ONE_THREAD, "disabled_optimizers": "join_order"}
 # Those of record types are many, are on one table alone, and have tests of their own.
 WITHOUT_RECORD_VIEWS = tuple(name for name in VIEWS if name not in RECORD_VIEWS)
 
@@ -49,7 +50,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     path = Path(folder.name) / "views.duckdb"
     with duckdb.connect(path, config=ONE_THREAD) as connection:
         _make_views(connection)
-    return duckdb.connect(path, read_only=True, config=ONE_THREAD)
+    return duckdb.connect(path, read_only=True, config=FOR_FEW_ROWS)
 
 
 def comments(name: str) -> dict[str, str]:
