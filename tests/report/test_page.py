@@ -16,7 +16,7 @@ import pytest
 from kgroups_spark.report import figures
 from kgroups_spark.report import headlines as facts
 from kgroups_spark.report.figures import Column, Section, shown, table
-from kgroups_spark.report.page import report_page
+from kgroups_spark.report.page import html, report_page
 from kgroups_spark.report.queries import NAMES, Ask, query
 from kgroups_spark.report.sections import QUESTIONS
 from kgroups_spark.report.sections.expiring import expiring_section
@@ -238,7 +238,7 @@ def filled(table: str, row: Row) -> Row:
 
 
 def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:
-    reader = Reader(page_of(tables(audits=[audit_row(audit_id=12)]), "/srv/lake"))
+    reader = titled(audit_id=12)
     assert reader.of("title") == ["/srv/lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
     assert reader.of("h1") == ["/srv/lake"]
 
@@ -262,13 +262,18 @@ def test_the_log_begins_with_its_first_record_and_not_with_the_hour_of_it() -> N
 
 
 def test_the_title_is_the_cluster_where_it_is_known() -> None:
-    lake = tables(audits=[audit_row(cluster_id="kQ3X_-7bTfG")])
-    assert Reader(page_of(lake, "/srv/lake")).of("h1") == ["Kafka cluster kQ3X_-7bTfG"]
-    with asked(lake) as ask:
-        named = Reader(report_page(ask, "/srv/lake", title="orders, Frankfurt"))
+    assert titled(cluster_id="kQ3X_-7bTfG").of("h1") == ["Kafka cluster kQ3X_-7bTfG"]
+    named = titled("orders, Frankfurt", cluster_id="kQ3X_-7bTfG")
     assert named.of("h1") == ["orders, Frankfurt"]
     assert named.of("title")[0].startswith("orders, Frankfurt: audit 1, as of ")
     assert "lake /srv/lake" in named.of("span")
+
+
+def titled(title: str | None = None, **facts: Any) -> Reader:
+    """The page of a lake without groups of which these facts are reported."""
+    with asked(tables()) as ask:
+        answers = {name: ask(query(name)) for name in NAMES}
+    return Reader(html(answers | {"lake": [answers["lake"][0] | facts]}, "/srv/lake", title))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +290,7 @@ def test_a_retention_of_many_months_has_a_plot_without_bars() -> None:
     """No offset expires within the 30 days that the plot shows."""
     late = {"expires_at": AS_OF + 89 * DAY, "expires_at_if_empty": AS_OF + 89 * DAY, "retention_ms": 90 * 86_400_000}
     said = said_in(expiring_section, groups=[group_row()], offset_expiry=[expiry_row(**late)])
-    assert said[0].endswith("06:30 UTC, 0 offsets of 0 groups expire within 30 days.")
+    assert any(each.endswith("06:30 UTC, 0 offsets of 0 groups expire within 30 days.") for each in said)
 
 
 def test_the_plot_of_the_days_to_come_ends_with_the_year_9999() -> None:
@@ -520,7 +525,6 @@ def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group() -> None
 
 def test_a_lake_of_one_group() -> None:
     reader = read(
-        audits=[audit_row([partition_read(end_offset=2, records=2, bytes=100)])],
         groups=[group_row("only")],
         offset_expiry=[expiry_row("only")],
     )
