@@ -39,8 +39,8 @@ class ArrowTables:
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         table = self.tables[name]
-        for condition in conditions:
-            table = table.filter(expression_of([condition]))
+        if conditions and len(table):
+            table = table.filter(expression_of(conditions))
         return table.select(columns)
 
 

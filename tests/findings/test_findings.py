@@ -23,7 +23,7 @@ from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.log_files import borders
 from tests.nights.nights_here import How, audit, audit_nights
-from tests.nights.story import story_by_objects
+from tests.nights.story import story
 from tests.twin.object_nights import by_objects
 
 
@@ -88,13 +88,14 @@ def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: st
 
 
 def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not_become_empty() -> None:
-    found = findings(story_by_objects())
-    assert [(each.finding, each.group_id, each.producer_id, each.offsets_partition) for each in found] == [
+    found = story().found()
+    columns = ("finding", "group_id", "producer_id", "offsets_partition")
+    assert [tuple(each[name] for name in columns) for each in found] == [
         ("hanging_transaction", "payments-ledger", 4010, 7),
         ("lost_when_emptied", "audit-archiver", None, 2),
     ]
-    assert "kafka-transactions.sh --bootstrap-server HOST:PORT abort" in found[0].detail
-    assert "--partition 7 --start-offset 2123" in found[0].detail
+    assert "kafka-transactions.sh --bootstrap-server HOST:PORT abort" in found[0]["detail"]
+    assert "--partition 7 --start-offset 2123" in found[0]["detail"]
 
 
 ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not None}

@@ -14,8 +14,8 @@ from kgroups_spark.findings.finders import BY_GROUP, FINDERS
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
 from tests.findings.found import all_findings, evidence_of
+from tests.logs.corpora import ANSWERS, files_of
 from tests.nights.nights_here import How
-from tests.nights.story import story_by_objects
 from tests.twin.object_nights import by_objects
 
 
@@ -36,23 +36,25 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def shop() -> Evidence:
-    """The shipped segments: eight offsets partitions."""
-    return evidence_of(story_by_objects())
+def recorded() -> Evidence:
+    """A broker's log with members in several offsets partitions."""
+    answers = ANSWERS["expiry-4.3-after"]
+    audited = by_objects(files_of("expiry-4.3-after"), How(answers["release"]))
+    return evidence_of(audited, retention_ms=answers["retention_ms"])
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("rows", [1, 3])
 def test_lots_find_what_the_whole_finds_and_never_load_all_members(
-    rows: int, shop: Evidence, monkeypatch: pytest.MonkeyPatch
+    rows: int, recorded: Evidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = all_findings(shop)
+    whole = all_findings(recorded)
     assert {each.finding for each in whole} >= {"lost_when_emptied"}
-    of_partition = shop.tables.rows("group_members", ["offsets_partition"])["offsets_partition"].value_counts()
+    of_partition = recorded.tables.rows("group_members", ["offsets_partition"])["offsets_partition"].value_counts()
     largest = max(each["counts"] for each in of_partition.to_pylist())
-    watched = Watched(shop.tables)
+    watched = Watched(recorded.tables)
     monkeypatch.setattr(lots, "ROWS_AT_ONCE", rows)
-    assert all_findings(replace(shop, tables=watched)) == whole
-    assert watched.most <= max(rows, largest) < len(shop.members)
+    assert all_findings(replace(recorded, tables=watched)) == whole
+    assert watched.most <= max(rows, largest) < len(recorded.members)
     assert len(watched.partitions) > 1
 
 

@@ -15,7 +15,7 @@ from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.tables.rows import LAST_MS
+from kgroups_spark.tables.rows import LAST_MS, no_rows
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.logs.log_files import Border, Cuts, Files, segments_of
 from tests.nights.reported_tables import stored_as
@@ -66,6 +66,8 @@ def plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     """Rows in exactly the table's schema, with nulls only in nullable columns."""
     table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
     assert table.column_names == arrow_schema(stored_as(name)).names, name
+    if not len(table):
+        return no_rows(arrow_schema(stored_as(name)))
     table = table.unify_dictionaries().cast(arrow_schema(stored_as(name)))
     for column in table.schema:
         assert column.nullable or not table.column(column.name).null_count, f"{name}.{column.name} has nulls"

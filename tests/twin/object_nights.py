@@ -13,6 +13,7 @@ from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.topic_names import Sighting, TopicNames
 from kgroups_spark.replay.replay_shard import AuditSpans, Night
+from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.logs.log_files import Files
 from tests.nights.decoded import decode, plain
@@ -33,7 +34,7 @@ class ObjectTables(Reported):
         self._tables, self.progress = tables, progress
 
     def table(self, name: str) -> pa.Table:
-        return pa.concat_tables([arrow_schema(stored_as(name)).empty_table(), *self._tables.get(name, ())])
+        return pa.concat_tables([no_rows(arrow_schema(stored_as(name))), *self._tables.get(name, ())])
 
     def record_counts(self) -> Counter[tuple[int, int | None]]:
         return sum((each.record_counts for each in self.progress), Counter())
