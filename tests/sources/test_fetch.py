@@ -16,7 +16,7 @@ from kgroups_spark.cluster.live_log import PieceOpener
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
-from tests.chosen import examples
+from tests.chosen import Chosen, examples
 from tests.records.build import batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
 from tests.sources.fetched_logs import LOG, log_of, open_log, read, records
@@ -47,8 +47,8 @@ def test_keep_first_adds_the_batch_that_holds_the_start() -> None:
     assert fetched(FakeCluster(LOG), 10, 14, keep_first=True) == LOG[3]
 
 
-def test_answers_may_end_at_any_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    for border in range(1, len(b"".join(LOG)) + 1):
+def test_answers_may_end_at_any_byte(monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
+    for border in chosen.some(range(1, len(b"".join(LOG)) + 1), 40, always=(1, len(LOG[0]), len(b"".join(LOG)))):
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", border)
         assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG), border
         assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4]), border
@@ -322,9 +322,9 @@ def test_a_fetched_log_cannot_seek() -> None:
 
 
 def test_the_limit_is_shared_among_fetchers(fake_time: FakeTime) -> None:
-    log = log_of(*((i, i) for i in range(1000)))
+    log = log_of(*((i, i) for i in range(300)))
     size = len(b"".join(log))
-    limited = open_log(FakeCluster(log), 0, 1000, fetchers=4, max_bytes_per_second=4000)
+    limited = open_log(FakeCluster(log), 0, 300, fetchers=4, max_bytes_per_second=4000)
     assert read(limited) == b"".join(log)
     # The last answer need not be waited for.
     assert size / 1000 - 64 <= fake_time.now - 1000 <= size / 1000
@@ -376,9 +376,10 @@ class TestDamage:
         return damaged[:at] + bytes([damaged[at] ^ 0x55]) + damaged[at + 1 :]
 
     @pytest.mark.parametrize("size", [1, 200, 1 << 20])
-    def test_of_a_batch_in_the_middle(self, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_a_batch_in_the_middle(self, size: int, monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
         monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
-        for at in range(len(LOG[2])):
+        # The header up to the checksum is what fetching reads.
+        for at in chosen.some(range(len(LOG[2])), 10, always=range(21)):
             log = [*LOG[:2], self.flipped(LOG[2], at), *LOG[3:]]
             cluster = self.damaged(log)
             assert fetched(cluster, 0, 15) == b"".join(log), at
