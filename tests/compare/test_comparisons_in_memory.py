@@ -9,7 +9,7 @@ from kgroups_spark.compare.differences import GROUP, GROUP_EXPIRY, OFFSET_EXPIRY
 from kgroups_spark.compare.rules import EXPIRY_RULES
 from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
-from tests.logs.log_files import Files, read_zip
+from tests.logs.log_files import Files, read_zip, segments_of
 from tests.nights.nights_here import audit
 from tests.protocol.local_spark import in_memory
 from tests.recorded_logs import CORPORA
@@ -17,6 +17,12 @@ from tests.records.build import batch
 
 DAY_MS = 86_400_000
 SEGMENT = "__consumer_offsets-0/00000000000000000000.log"
+
+
+def partition_of(corpus: str, number: int) -> Files:
+    """One offsets partition of a recording."""
+    files = read_zip(CORPORA)[corpus]
+    return {path: files[path] for path in segments_of(files)[number]}
 
 
 def compared(files: Files, a: str, b: str, *, retention_ms: tuple[int, int] = (DAY_MS, DAY_MS)) -> Comparison:
@@ -52,18 +58,18 @@ def test_groups_of_a_partition_that_does_not_load_are_counted_as_the_other_relea
 
 def test_the_cause_of_another_expiry_is_the_rule_that_alone_makes_it() -> None:
     """2.0 and 3.9 differ in three rules; offsets whose time is a millisecond later show one of them."""
-    found = compared(read_zip(CORPORA)["legacy-1.1"], "2.0", "3.9")
+    found = compared(partition_of("legacy-1.1", 0), "2.0", "3.9")
     assert whys(found, OFFSET_EXPIRY) == {
         ("expires_at", EXPIRY_RULES[name]) for name in ("depends_on_group", "is_strict")
     }
 
 
 def test_rules_that_only_together_make_another_expiry_are_all_its_cause() -> None:
-    found = compared(read_zip(CORPORA)["legacy-2.8-old-format"], "2.0", "3.9", retention_ms=(DAY_MS, 7 * DAY_MS))
+    found = compared(partition_of("legacy-2.8-old-format", 1), "2.0", "3.9", retention_ms=(DAY_MS, 7 * DAY_MS))
     assert ("expires_at", f"{EXPIRY_RULES['is_strict']}; retention is 1d and 7d") in whys(found, OFFSET_EXPIRY)
 
 
 def test_a_rule_that_counts_once_the_offsets_are_gone_is_a_cause() -> None:
     """The group has offsets by both, so the reason of both is `offsets_left`, but one never deletes it."""
-    found = compared(read_zip(CORPORA)["scala-3.9-reloaded"], "3.2", "3.7-java")
+    found = compared(partition_of("scala-3.9-reloaded", 3), "3.2", "3.7-java")
     assert ("deletes_at", EXPIRY_RULES["open_transaction"]) in whys(found, GROUP_EXPIRY)

@@ -20,16 +20,28 @@ JAVA = ("4.4.0", "4.3.1", "4.2.1", "4.1.2", "4.0.2", "4.0.0")
 UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everything is in the cache (Scala)
 
 
-@cache
 def logs() -> dict[str, dict[int, list[ReplayRow]]]:
     """Rows by log and partition."""
     found: dict[str, dict[int, list[ReplayRow]]] = {}
+    for log, partition in sorted(_segments()):
+        found.setdefault(log, {})[partition] = rows_of(log, partition)
+    return found
+
+
+@cache
+def rows_of(log: str, partition: int) -> list[ReplayRow]:
+    """The rows of a partition of a log."""
     with zipfile.ZipFile(LOGS) as archive:
-        names = [name.split("/") for name in archive.namelist() if name.startswith("logs/")]
-        for log, folder in sorted({(name[1], name[2]) for name in names}):
-            segments = sorted("/".join(name) for name in names if name[1:3] == [log, folder])
-            rows = list(replay_rows(io.BytesIO(archive.read(segment)) for segment in segments))
-            found.setdefault(log, {})[int(folder.rsplit("-", 1)[1])] = rows
+        return list(replay_rows(io.BytesIO(archive.read(segment)) for segment in _segments()[log, partition]))
+
+
+@cache
+def _segments() -> dict[tuple[str, int], list[str]]:
+    found: dict[tuple[str, int], list[str]] = {}
+    with zipfile.ZipFile(LOGS) as archive:
+        for name in sorted(name for name in archive.namelist() if name.startswith("logs/")):
+            _, log, folder, _ = name.split("/")
+            found.setdefault((log, int(folder.rsplit("-", 1)[1])), []).append(name)
     return found
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from kgroups_spark.compare.differences import Difference, Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import release
-from tests.coordinator.generated_logs import logs
+from tests.coordinator.generated_logs import rows_of
 from tests.coordinator.oracle_answers import replay_all
 from tests.coordinator.oracle_differences import Place
 from tests.twin.saved_shards import state_of
@@ -16,7 +16,7 @@ from tests.twin.shard import Shard
 @cache
 def loaded_shard(log: str, partition: int, version: str) -> tuple[Shard, LoadFailures]:
     shard, failures = Shard(release(version), partition), LoadFailures()
-    for log_offset in replay_all(shard, logs()[log][partition]):
+    for log_offset in replay_all(shard, rows_of(log, partition)):
         failures.failed(LoadFailure(log_offset, "fails"))
     return shard, failures
 
