@@ -39,7 +39,7 @@ RECORDED = {
 }
 GENERATED = ("wellformed-1001", "wellformed-2001", "compacted-3001", "adversarial-loadable-5001")
 DENSE = tuple(f"dense-{seed}" for seed in range(6))
-SOME_LOGS = [*some_of(1, *RECORDED), *some_of(1, *GENERATED), *some_of(1, *DENSE)]
+SOME_LOGS = [*some_of(1, *RECORDED, *GENERATED), *some_of(1, *DENSE)]
 # 2040, and the first year that no TIMESTAMP is printed of.
 AHEAD = (2_208_988_800_000, 253_402_300_800_000)
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.lake.ledger import PartitionProgress
+from kgroups_spark.tables.schemas import arrow_schema
 from tests.logs.corpora import ANSWERS, audited
 from tests.nights.nights_here import Audited
 from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS
@@ -32,47 +34,60 @@ def audited_log(name: str) -> Audited:
 @cache
 def tables_of(name: str) -> dict[str, pa.Table]:
     """The tables of one log, of one audit."""
-    return {table: _table(table, rows) for table, rows in _rows(audited_log(name), 0).items()}
+    return _tables([name], 0)
 
 
 @cache
 def tables_of_all() -> dict[str, pa.Table]:
     """The tables of all logs in one lake; only which release's rules were used differs."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for name in LOGS:
-        for table, its in _rows(audited_log(name), FIRST_PARTITION[name]).items():
-            rows.setdefault(table, []).extend(its)
-    rows["audits"] = [_ledger([p for row in rows["audits"] for p in row["partitions"]])]
-    return {table: _table(table, its) for table, its in rows.items()}
+    return _tables(LOGS, 1)
 
 
-def _rows(result: Audited, first_partition: int) -> dict[str, list[dict[str, Any]]]:
-    rows = {name: result.rows(name) for name in (*CURRENT, *RECORD_TABLES, *VERSIONS, "group_traffic")}
-    for row in (row for its in rows.values() for row in its):
-        row["offsets_partition"] += first_partition
-    rows["topics"] = result.rows("topics")
-    read = [
-        {
-            "offsets_partition": each.offsets_partition + first_partition,
-            "start_offset": 0,
-            "log_start_offset": 0,
-            "end_offset": each.end_offset,
-            "records": each.records,
-            "records_reread": 0,
-            "bytes": each.bytes,
-        }
-        for each in result.nights[-1].audit.partitions or ()
-    ]
-    rows["audits"] = [_ledger(read)]
+def _tables(logs: Sequence[str], apart: int) -> dict[str, pa.Table]:
+    """`apart`: 1 if the partitions of each log have numbers of their own, else 0."""
+    shifts = {log: apart * FIRST_PARTITION[log] for log in logs}
+    names = (*CURRENT, *RECORD_TABLES, *VERSIONS, "group_traffic", "topics")
+    tables = {
+        name: pa.concat_tables([_shifted(audited_log(log).table(name), by) for log, by in shifts.items()])
+        for name in names
+    }
+    ledger = _ledger(
+        [_read(each, by) for log, by in shifts.items() for each in audited_log(log).newest.partitions or ()]
+    )
+    return tables | {"audits": pa.Table.from_pylist([ledger], schema=arrow_schema("audits"))}
+
+
+def _shifted(rows: pa.Table, by: int) -> pa.Table:
+    """The rows, of other partitions, as of audit 1."""
+    changed = {"audit_id": pa.repeat(1, len(rows))}
+    if "offsets_partition" in rows.column_names:
+        changed["offsets_partition"] = pc.add(rows["offsets_partition"], by)
+    for name, values in changed.items():
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), values.cast(rows.schema.field(at).type))
     return rows
 
 
+def _read(part: PartitionProgress, by: int) -> dict[str, Any]:
+    return {
+        "offsets_partition": part.offsets_partition + by,
+        "start_offset": 0,
+        "log_start_offset": 0,
+        "end_offset": part.end_offset,
+        "records": part.records,
+        "records_reread": 0,
+        "bytes": part.bytes,
+    }
+
+
 def _ledger(partitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    required = {"status": "finished", "owner": "", "started_at": EPOCH, "lake_version": 1, "software_version": ""}
+    required = {
+        "audit_id": 1,
+        "status": "finished",
+        "owner": "",
+        "started_at": EPOCH,
+        "lake_version": 1,
+        "software_version": "",
+    }
     required |= {"newest_log_timestamp": EPOCH + timedelta(days=365_000)}
     return required | {"partitions": list(partitions)}
-
-
-def _table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    assert name in TABLES
-    return pa.Table.from_pylist([{**row, "audit_id": 1} for row in rows], schema=arrow_schema(name))

@@ -13,6 +13,7 @@ from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import Record, at, marker, pending, tombstone, value
+from tests.views.recorded import tables_of
 from tests.views.replayed_logs import Effect, Owner, plain
 
 every_log = pytest.mark.parametrize("name", SOME_LOGS)
@@ -99,7 +100,8 @@ def test_the_owner_is_the_member_that_the_partition_was_assigned_to_then(name: s
 
 
 def test_many_commits_of_a_log_have_an_owner_and_many_have_none() -> None:
-    counts = Counter(row["owner_member_id"] is not None for row in history(history_log("mixed-upgrade")))
+    views = in_duckdb(tables_of("mixed-upgrade"))
+    counts = Counter(row["owner_member_id"] is not None for row in rows_of(views, "SELECT * FROM offset_history"))
     assert min(counts[True], counts[False]) > 50
 
 

