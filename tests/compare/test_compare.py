@@ -17,18 +17,19 @@ from kgroups_spark.compare.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import seed
-from tests.coordinator.generated_logs import LOGS, answers
+from tests.coordinator.generated_logs import LOGS, answers, segments
 from tests.coordinator.loaded_shards import loaded_shard, place
 from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
 from tests.twin.shard import Shard
 
-# No two of them have an offsets partition in common. Each of RICH has differences of every kind that is looked for,
-# FAILS has partitions that one release alone loads.
-RICH = ("adversarial-4002", "adversarial-4004", "adversarial-loadable-5006")
-FAILS = "adversarial-4007"
-ALL = (*RICH, FAILS, "compacted-3005")
+# Logs without an offsets partition in common, and partitions of them with differences of most kinds. FAILS is one that
+# one release alone loads.
+RICH = (("adversarial-4002", 15), ("adversarial-4004", 4), ("adversarial-loadable-5006", 29))
+FAILS = ("adversarial-4007", 23)
+ALL = tuple(each for each in segments() if each[0] in {*dict(RICH), FAILS[0], "compacted-3005"})
 DAY_MS = 86_400_000
+Shards = tuple[tuple[str, int], ...]
 AS_OF_MS = 1_700_500_000_000
 A, B = "4.3.1", "3.9.2"
 VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
@@ -37,23 +38,21 @@ VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
 @pytest.fixture(
     scope="module",
     params=[(random.Random(seed()).choice(RICH), FAILS), pytest.param(ALL, marks=pytest.mark.soak)],
-    ids=" ".join,
+    ids=["two", "all"],
 )
-def logs(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Two logs; in a soak all of them."""
+def shards(request: pytest.FixtureRequest) -> Shards:
+    """Partitions of logs: two; in a soak all."""
     return request.param
 
 
 @pytest.fixture(scope="module")
-def lake(session: Any, logs: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(session: Any, shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("compared")
     with zipfile.ZipFile(LOGS) as archive:
-        for name in archive.namelist():
-            _, log, *rest = name.split("/")
-            if log in logs and rest:
-                path = folder.joinpath("segments", *rest)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(archive.read(name))
+        for name in (name for each in shards for name in segments()[each]):
+            path = folder.joinpath("segments", *name.split("/")[2:])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(name))
     run_audit(session, AuditOptions(lake=str(folder / "lake"), segments=[str(folder / "segments")]))
     return Lake.open(session, str(folder / "lake"))
 
@@ -67,12 +66,12 @@ def compared(lake: Lake, a: str, b: str, **more: Any) -> Comparison:
     return compare(lake, Side(a, DAY_MS), Side(b, DAY_MS), AS_OF_MS, progress=lambda _: None, **more)
 
 
-def answered(version: str, logs: tuple[str, ...]) -> dict[int, Any]:
-    return {answer["partition"]: answer for log, answer in answers(version) if log in logs}
+def answered(version: str, shards: Shards) -> dict[int, Any]:
+    return {number: answer for log, answer in answers(version) if (log, number := answer["partition"]) in shards}
 
 
-def test_differences_equal_those_of_kafkas_own_classes(found: Comparison, logs: tuple[str, ...]) -> None:
-    of_a, of_b = answered(A, logs), answered(B, logs)
+def test_differences_equal_those_of_kafkas_own_classes(found: Comparison, shards: Shards) -> None:
+    of_a, of_b = answered(A, shards), answered(B, shards)
     said = {(number, *each) for number in of_a for each in expected(of_a[number], of_b[number], release(A), release(B))}
     ours = {
         (each.offsets_partition, *place(each))
@@ -93,8 +92,8 @@ def test_every_difference_has_a_reason(found: Comparison) -> None:
     assert any("(T28)" in why for why in whys)
 
 
-def test_decisions_of_expiry_equal_those_of_the_twin(found: Comparison, logs: tuple[str, ...]) -> None:
-    judged = [judgements(version, logs) for version in (A, B)]
+def test_decisions_of_expiry_equal_those_of_the_twin(found: Comparison, shards: Shards) -> None:
+    judged = [judgements(version, shards) for version in (A, B)]
     both = judged[0].keys() & judged[1].keys()
     said = {place: tuple(each[place] for each in judged) for place in both if judged[0][place] != judged[1][place]}
     ours = {
@@ -108,13 +107,13 @@ def test_decisions_of_expiry_equal_those_of_the_twin(found: Comparison, logs: tu
     assert decided == {place for place, each in ours.items() if each.what == "decision"}
 
 
-def judgements(version: str, logs: tuple[str, ...]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+def judgements(version: str, shards: Shards) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Decision, and time, of every offset in partitions that both releases load."""
     judged = {}
-    failing = {n for each in (A, B) for n, answer in answered(each, logs).items() if fails(answer)}
+    failing = {n for each in (A, B) for n, answer in answered(each, shards).items() if fails(answer)}
     for log, answer in answers(version):
         number = answer["partition"]
-        if log not in logs or number in failing:
+        if (log, number) not in shards or number in failing:
             continue
         tables = ms_rows(loaded_shard(log, number, version)[0])
         for row in tables.pop("committed_offsets"):

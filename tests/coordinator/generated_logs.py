@@ -23,7 +23,7 @@ UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everyth
 def logs() -> dict[str, dict[int, list[ReplayRow]]]:
     """Rows by log and partition."""
     found: dict[str, dict[int, list[ReplayRow]]] = {}
-    for log, partition in sorted(_segments()):
+    for log, partition in sorted(segments()):
         found.setdefault(log, {})[partition] = rows_of(log, partition)
     return found
 
@@ -32,11 +32,12 @@ def logs() -> dict[str, dict[int, list[ReplayRow]]]:
 def rows_of(log: str, partition: int) -> list[ReplayRow]:
     """The rows of a partition of a log."""
     with zipfile.ZipFile(LOGS) as archive:
-        return list(replay_rows(io.BytesIO(archive.read(segment)) for segment in _segments()[log, partition]))
+        return list(replay_rows(io.BytesIO(archive.read(segment)) for segment in segments()[log, partition]))
 
 
 @cache
-def _segments() -> dict[tuple[str, int], list[str]]:
+def segments() -> dict[tuple[str, int], list[str]]:
+    """Names in the archive by log and partition."""
     found: dict[tuple[str, int], list[str]] = {}
     with zipfile.ZipFile(LOGS) as archive:
         for name in sorted(name for name in archive.namelist() if name.startswith("logs/")):
