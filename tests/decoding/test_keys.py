@@ -108,7 +108,7 @@ def test_keys_hold_for_partitions_that_are_read_again(monkeypatch: pytest.Monkey
         for left in range(5, 0, -1):
             forgetful_night(log, left)
             nights.audit(log.files, full=left % 2 == 1)
-            require_keys(nights.audited)
+        require_keys(nights.audited)
         assert max(numbers) > 0, seed
         require_keys(nights.audited.rebuilt(nights.how))
 

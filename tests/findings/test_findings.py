@@ -101,7 +101,7 @@ def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not
 ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not None}
 
 
-@pytest.mark.parametrize("name", some_of(5, *ODD))
+@pytest.mark.parametrize("name", some_of(3, *ODD))
 def test_ranges_do_not_matter(name: str) -> None:
     """Tables that count the records of a night belong to the night; where its ranges are cut changes nothing."""
     files, how = ODD[name].log.files, How(**ODD[name].how)

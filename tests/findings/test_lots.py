@@ -59,7 +59,7 @@ def test_lots_find_what_the_whole_finds_and_never_load_all_members(
 
 
 def test_every_case_is_found_in_its_lot(monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
-    numbers = chosen.some(range(len(CASES)), 10)
+    numbers = chosen.some(range(len(CASES)), 5)
     evidence = [evidence_of(by_objects(CASES[number].log.files, How())) for number in numbers]
     whole = [all_findings(each) for each in evidence]
     monkeypatch.setattr(lots, "ROWS_AT_ONCE", 0)

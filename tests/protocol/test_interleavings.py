@@ -24,6 +24,7 @@ from kgroups_spark.lake.ledger import Ledger, _arrow
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import one_of
 from tests.protocol.fake_delta import FakeStore, Logs, Version, _file, fake_lake, in_this_process
 from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
 from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
@@ -109,7 +110,7 @@ def steps_of(trial: Trial, night: Callable[..., int]) -> int:
     return turns.steps["alone"]
 
 
-@pytest.mark.parametrize("name", list(NIGHTS))
+@pytest.mark.parametrize("name", one_of(*NIGHTS))
 def test_a_run_that_wakes_after_another_took_over_and_finished_changes_nothing(trials, chosen, name):
     steps = {killed: steps_of(trials(killed=killed), NIGHTS[name]) for killed in chosen.some(NIGHTS, 1)}
     stalls = [(killed, at) for killed, count in steps.items() for at in range(1, count)]
@@ -134,7 +135,7 @@ def _takes_over(trial: Trial, left: dict[str, int], lake: Lake) -> int:
     return done
 
 
-@pytest.mark.parametrize("name", list(NIGHTS))
+@pytest.mark.parametrize("name", one_of(*NIGHTS))
 def test_two_runs_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name):
     """The one stalls, the other takes over and stalls in its turn, the first one goes on."""
     cases = [(killed, first, second) for killed in NIGHTS for first in range(0, 99, 3) for second in range(0, 99, 3)]

@@ -523,16 +523,6 @@ def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group() -> None
     assert "SQL: Committed offsets and owners" in page and "SQL: Events, the newest first" in page
 
 
-def test_a_lake_of_one_group() -> None:
-    reader = read(
-        groups=[group_row("only")],
-        offset_expiry=[expiry_row("only")],
-    )
-    assert "1 group when the log ended." in reader.of("p")
-    assert headlines(reader) == ["1 group loses 1 offset within 7 days: only."]
-    assert reader.of("td").count("only") == 2  # of what expires, and of all groups
-
-
 def test_names_from_the_log_are_text_wherever_they_appear() -> None:
     page = hostile_page()
     plain, hostile = read(), Reader(page)

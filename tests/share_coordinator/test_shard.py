@@ -17,6 +17,7 @@ from kgroups_spark.share_coordinator.listed import listed_share_partitions, list
 from kgroups_spark.share_coordinator.rows import EVENTS, ShareEvent
 from kgroups_spark.share_coordinator.rules import share_rules
 from kgroups_spark.share_coordinator.shard import ShareCoordinatorShard
+from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
 from tests.share_coordinator.twin import Twin
@@ -74,7 +75,7 @@ def test_after_every_record_the_state_is_that_of_kafkas_own_class(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(8, *range(40)))
 def test_the_twin_agrees_offset_by_offset(seed, version):
     shard, twin = shard_of(version), Twin()
     for offset, record in enumerate(history(seed)):
@@ -95,7 +96,7 @@ def test_the_twin_agrees_offset_by_offset(seed, version):
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.1", "4.2", "4.3", "4.4"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some_of(3, *range(10)))
 def test_a_history_cut_anywhere_gives_the_whole(seed, version):
     log = history(seed, tidy=seed % 2 == 0)
     whole = shard_of(version, reporting=True)

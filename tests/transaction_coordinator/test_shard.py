@@ -21,6 +21,7 @@ from kgroups_spark.transaction_coordinator.shard import (
     TransactionCoordinatorShard,
     expires_at,
 )
+from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded
 from tests.transaction_coordinator.histories import history, key_bytes, value, value_bytes
 from tests.transaction_coordinator.transaction_logs import WITH_TRANSACTIONS, rows_of
@@ -85,7 +86,7 @@ def test_before_3_4_1_version_1_and_unknown_types_end_the_load():
 
 
 @pytest.mark.parametrize("version", ["2.8", "3.9", "4.0", "4.4"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some_of(3, *range(10)))
 def test_a_history_cut_anywhere_gives_the_whole(seed, version):
     whole, cut, events = shard_of(version, reporting=True), shard_of(version, reporting=True), []
     for offset, (transactional_id, _, data) in enumerate(history(seed, 60)):

@@ -36,7 +36,7 @@ COLUMNS = {
     "group_members": MemberRow._fields[:-2],
 }
 # At most so many moments of a log are checked.
-MOMENTS = 40
+MOMENTS = 20
 
 
 def as_of_all(log: HistoryLog, name: str, moments: list[int]) -> dict[int, set[tuple[Any, ...]]]:

@@ -221,9 +221,11 @@ DONE = {
 }
 
 
-@pytest.mark.parametrize(("log", "group_id"), DONE)
-def test_causes_agree_with_the_scripts_of_the_recordings(log: str, group_id: str) -> None:
-    assert causes(log, group_id) == DONE[log, group_id]
+@pytest.mark.parametrize("recording", one_of(*{log: None for log, _ in DONE}))
+def test_causes_agree_with_the_scripts_of_the_recordings(recording: str) -> None:
+    for log, group_id in DONE:
+        if log == recording:
+            assert causes(log, group_id) == DONE[log, group_id], group_id
 
 
 def test_a_rebalance_that_waits_for_a_member_is_still_running() -> None:

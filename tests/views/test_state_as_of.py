@@ -122,7 +122,7 @@ def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(log):
     records = {partition: list(state_records(topic, log)) for partition, log in logs.items()}
     times = {log_time for some in records.values() for log_time, _ in some} - {None}
     moments = sorted(times | {min(times) - 1})
-    moments = moments[:: -(-len(moments) // 40)]
+    moments = moments[:: -(-len(moments) // 20)]
     for table in OF_LOG[topic]:
         said, reported = as_of_all(views, table, moments), 0
         for moment in moments:
