@@ -6,6 +6,7 @@ import gzip
 import struct
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 import lz4.frame
 import pyarrow as pa
@@ -15,6 +16,7 @@ from crc32c import crc32c
 KeyValue = tuple[bytes | None, bytes | None]
 
 
+@lru_cache(1 << 16)
 def varint(number: int) -> bytes:
     number = number << 1 if number >= 0 else (-number << 1) - 1
     if number < 128:

@@ -41,6 +41,14 @@ def in_duckdb(tables: Mapping[str, pa.Table], *, alone: bool = False) -> duckdb.
     return connection
 
 
+def with_known_history(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+    """The same, with the row of known_history as a constant, as readers have it: functions as of a moment read it each
+    time."""
+    connection = in_duckdb(tables)
+    connection.register(known_history.NAME, answer_of(connection, KNOWN_HISTORY))
+    return connection
+
+
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """The empty tables, views and functions, which no test changes. Making them, each of which DuckDB binds, takes a

@@ -19,7 +19,7 @@ from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import Audited, How, audit_nights
 from tests.recorded_logs import CORPORA
-from tests.views.arrow_tables import in_duckdb
+from tests.views.arrow_tables import with_known_history
 from tests.views.replayed_logs import ReplayedLog
 
 NIGHTS, RANGES = 2, 3
@@ -68,7 +68,7 @@ class HistoryLog:
 
     @cached_property
     def views(self) -> duckdb.DuckDBPyConnection:
-        return in_duckdb(self.tables)
+        return with_known_history(self.tables)
 
 
 @cache

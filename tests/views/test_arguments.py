@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import FUNCTIONS, VIEWS, known_history, view_sql
+from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.chosen import Chosen, some_of
 from tests.cli.written_lake import ledger, waiting
 from tests.lake.table_rows import rows_of as table_rows
-from tests.views.arrow_tables import KNOWN_HISTORY, InSpark, answer_of, in_duckdb
+from tests.views.arrow_tables import InSpark, with_known_history
 from tests.views.recorded import tables_of
 
 CASES = {
@@ -89,10 +89,7 @@ def moments() -> list[datetime]:
 def lake(moments: list[datetime]) -> duckdb.DuckDBPyConnection:
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger(STATE_LOGS), "offset_expiry": waiting(tables["committed_offsets"])}
-    views = in_duckdb(tables | more | state_logs(moments))
-    # Readers have this view with its row as a constant.
-    views.register(known_history.NAME, answer_of(views, KNOWN_HISTORY))
-    return views
+    return with_known_history(tables | more | state_logs(moments))
 
 
 def state_logs(moments: list[datetime]) -> dict[str, pa.Table]:

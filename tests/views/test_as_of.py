@@ -22,7 +22,7 @@ from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import How
 from tests.twin.shard_rows import CommittedRow, PendingRow
-from tests.views.arrow_tables import in_duckdb, rows_of
+from tests.views.arrow_tables import rows_of, with_known_history
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import at
 from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain
@@ -75,7 +75,7 @@ def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone(chosen: C
             forgetful_night(log, left)
             nights.audit(log.files, full=left % 2 == 1)
         tables = nights.audited.tables()
-        views = in_duckdb(tables)
+        views = with_known_history(tables)
         for name, columns in COLUMNS.items():
             query = f"SELECT {', '.join(columns)} FROM {name}"
             assert rows_of(views, f"{query}_as_of(NULL)") == rows_of(views, query), (seed, name)
@@ -119,7 +119,7 @@ def known_as_of(views: Any, moment: datetime) -> str:
 
 
 def test_moments_in_reduced_history_are_refused() -> None:
-    views = in_duckdb(two_partitions(reason="keep", log_offset=5))
+    views = with_known_history(two_partitions(reason="keep", log_offset=5))
     reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
         with pytest.raises(duckdb.Error, match=reduced):
@@ -135,7 +135,7 @@ def test_moments_in_reduced_history_are_refused() -> None:
 def test_a_correction_counts_from_the_offset_up_to_which_the_log_had_been_read() -> None:
     """The payload names the records that the group still has: none."""
     gone = {"reason": "reread", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
-    views = in_duckdb(two_partitions(**gone, log_offset=5))
+    views = with_known_history(two_partitions(**gone, log_offset=5))
     seen = {moment: committed_as_of(views, at(moment), "offsets_partition = 0") for moment in range(7)}
     # As of 4 the log ends before the record at 5, which is where it had been read to.
     assert seen == {0: [(0, 0)], 1: [(0, 1)], 2: [(0, 2)], 3: [(0, 3)], 4: [], 5: [(0, 5)], 6: [(0, 6)]}
@@ -170,7 +170,7 @@ def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> Non
         "topics": table_rows("topics", *seen),
         "group_member_versions": table_rows("group_member_versions", *rows),
     }
-    views = in_duckdb(tables)
+    views = with_known_history(tables)
     found = rows_of(views, "SELECT member_id, assigned_partitions FROM group_members_as_of(NULL)")
     assert {row["member_id"]: [tuple(held.values()) for held in row["assigned_partitions"]] for row in found} == {
         "classic": topics.of_names(by_name),

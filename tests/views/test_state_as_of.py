@@ -26,7 +26,7 @@ from tests.recorded_state_logs import segments
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
 from tests.transaction_coordinator import histories as transactions
-from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
+from tests.views.arrow_tables import InSpark, rows_of, with_known_history
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
 PARTITION = 1
@@ -118,17 +118,16 @@ def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(log):
     topic, name = log
     logs = logs_of(topic, name)
     nights = [audited(topic, partition, log) for partition, log in logs.items()]
-    views = in_duckdb(lake_of(*nights))
+    views = with_known_history(lake_of(*nights))
     records = {partition: list(state_records(topic, log)) for partition, log in logs.items()}
     times = {log_time for some in records.values() for log_time, _ in some} - {None}
     moments = sorted(times | {min(times) - 1})
     moments = moments[:: -(-len(moments) // 20)]
+    then = {moment: [replayed(topic, number, some, moment) for number, some in records.items()] for moment in moments}
     for table in OF_LOG[topic]:
         said, reported = as_of_all(views, table, moments), 0
         for moment in moments:
-            expected = [
-                row for partition, some in records.items() for row in replayed(topic, partition, some, moment)[table]
-            ]
+            expected = [row for tables in then[moment] for row in tables[table]]
             assert in_order(said[moment]) == in_order(expected), (table, moment)
             reported += len(expected)
         assert reported > 20
@@ -152,7 +151,7 @@ def test_entries_that_the_log_had_lost_when_it_was_read_again_are_gone():
     left += batch(40, [(shares.key_bytes(records[0]), b"")], base_timestamp=9_000_002)
     left += batch(41, [(shares.key_bytes(later), shares.value_bytes(later))], base_timestamp=9_000_005)
     nights.audit(left)
-    views = in_duckdb(lake_of(nights))
+    views = with_known_history(lake_of(nights))
     for name in OF_LOG[SHARE]:
         assert in_order(rows_of(views, f"SELECT * FROM {name}_as_of(NULL)")) == in_order(nights.tables[name])
     seen = {
@@ -175,7 +174,7 @@ def test_the_entries_of_a_log_that_begins_after_the_records_read_are_gone_from_t
     nights.audit(snapshots(0, 1, *shares.KEYS))
     for second, keys in ((2, shares.KEYS[:2]), (3, shares.KEYS[:1])):
         nights.audit(snapshots(10 * second, second, *keys), starts_again=True)
-    views = in_duckdb(lake_of(nights))
+    views = with_known_history(lake_of(nights))
     moments = {moment: as_of(views, "share_partitions", 1000 * moment) for moment in (1, 2, 3)}
     assert {moment: [row["start_offset"] for row in rows] for moment, rows in moments.items()} == {
         1: [1, 1, 1],
@@ -210,7 +209,7 @@ def test_listings_of_the_group_coordinator_complete_share_partitions():
         "share_group_state_records": table_rows("share_group_state_records", snapshot | {"value": value}),
         "topics": table_rows("topics", {"topic_id": "A", "topic": "the name of now"}),
     }
-    views = in_duckdb(tables)
+    views = with_known_history(tables)
     reported = {
         moment: [
             (row["partition"], row["init_state"], row["start_offset"], row["topic"])
@@ -238,7 +237,7 @@ def test_the_listing_of_a_group_that_was_no_share_group_later_does_not_count(lat
         "group_records": table_rows("group_records", listed, other),
         "group_versions": table_rows("group_versions", end, elsewhere),
     }
-    views = in_duckdb(tables)
+    views = with_known_history(tables)
     assert [len(as_of(views, "share_partitions", 1000 * moment)) for moment in (4, 5, 6)] == [1, 1, 0]
 
 
@@ -250,7 +249,7 @@ def test_batches_from_the_lowest_offset_to_the_greatest_are_combined():
     records += [shares.Record(1, *shares.KEYS[0], shares.update([each])) for each in batches]
     log = with_times(1, [(shares.key_bytes(one), shares.value_bytes(one)) for one in records])
     nights = audited(SHARE, PARTITION, log)
-    found = rows_of(in_duckdb(lake_of(nights)), "SELECT * FROM share_batches_as_of(NULL)")
+    found = rows_of(with_known_history(lake_of(nights)), "SELECT * FROM share_batches_as_of(NULL)")
     assert in_order(found) == in_order(nights.tables["share_batches"])
     assert sorted((row["first_offset"], row["last_offset"]) for row in found) == [(lowest, -6), (-5, greatest - 1)]
 
@@ -275,7 +274,7 @@ def test_state_known_as_of_a_moment_has_a_row_for_each_log(records, damage):
         "share_group_state_records": table_rows("share_group_state_records", *rows),
         "state_quarantine": table_rows("state_quarantine", *damage),
     }
-    views = in_duckdb(tables)
+    views = with_known_history(tables)
 
     def known(second):
         return [
@@ -301,11 +300,11 @@ def test_share_partitions_are_known_as_far_as_both_logs_are(records, known):
         "share_group_state_records": table_rows("share_group_state_records", key | {"value": value}),
         "group_records": table_rows("group_records", *lists),
     }
-    views, moment = in_duckdb(tables), "make_timestamptz(20000000)"
+    views, moment = with_known_history(tables), "make_timestamptz(20000000)"
     assert [row["known"] for row in as_of(views, "share_partitions", 20_000)] == [known]
     assert rows_of(views, f"SELECT known_as_of({moment}) AS known") == [{"known": known}]
     kept = table_rows("checkpoints", {"offsets_partition": 1, "reason": "keep", "log_offset": 2})
-    reduced = in_duckdb(tables | {"checkpoints": kept})
+    reduced = with_known_history(tables | {"checkpoints": kept})
     with pytest.raises(duckdb.Error, match=r"offsets partition 1 below log offset 2 .* ask for a later time"):
         as_of(reduced, "share_partitions", 20_000)
     assert rows_of(reduced, f"SELECT known_as_of({moment}) AS known") == [{"known": "reduced"}]
@@ -321,7 +320,7 @@ def test_both_engines_agree(spark, chosen):
         "group_records": table_rows("group_records", listed),
         "offset_commits": table_rows("offset_commits", pending),
     }
-    by_duckdb, by_spark = in_duckdb(tables), InSpark(spark, tables)
+    by_duckdb, by_spark = with_known_history(tables), InSpark(spark, tables)
     moments = ("make_timestamptz(1000060000)", "make_timestamptz(1000120000)", "NULL")
     names = [*(f"{name}_as_of" for name in NOW), "share_records_as_of", "state_log_ends_as_of", "state_known_as_of"]
     for name in chosen.some([*names, "pending_offsets_as_of"], 1):

@@ -14,8 +14,8 @@ from kgroups_spark.decoding.log_times import believed_until_ms
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import Chosen, one_of
 from tests.lake.table_rows import rows_of as table_rows
-from tests.nights.nights_here import How, audit
-from tests.views.arrow_tables import in_duckdb, rows_of
+from tests.nights.nights_here import Audited, How, audit
+from tests.views.arrow_tables import in_duckdb, rows_of, with_known_history
 from tests.views.history_logs import AHEAD, READS_ALL, ahead_log
 from tests.views.replayed_logs import STATES
 
@@ -26,14 +26,17 @@ AS_WRITTEN = ("log_timestamp", "state_since", "open_since")
 
 
 @cache
+def audited_log(seed: int, time: int) -> Audited:
+    return audit(ahead_log(seed, time), How(READS_ALL, clock_ms=to_epoch_ms(STARTED)))
+
+
 def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDBPyConnection:
     """The views of a log in which some batches have this time."""
-    files = ahead_log(seed, time)
-    audited = audit(files, How(READS_ALL, clock_ms=to_epoch_ms(STARTED)))
+    audited = audited_log(seed, time)
     finished = {"audit_id": 1, "status": "finished", "started_at": started_at}
     finished["newest_log_timestamp"] = audited.nights[-1].audit.newest_log_timestamp
     tables = {**audited.tables(), "audits": table_rows("audits", finished)}
-    return in_duckdb(tables)
+    return with_known_history(tables)
 
 
 def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
