@@ -15,14 +15,16 @@ import pytest
 
 from kgroups_spark.report import figures
 from kgroups_spark.report import headlines as facts
-from kgroups_spark.report.figures import Column, Section, shown, table
+from kgroups_spark.report.figures import Column, Plot, Section, Table, shown, table
 from kgroups_spark.report.page import html, report_page
 from kgroups_spark.report.queries import NAMES, Ask, query
 from kgroups_spark.report.sections import QUESTIONS
 from kgroups_spark.report.sections.expiring import expiring_section
 from kgroups_spark.report.sections.findings import findings_section
+from kgroups_spark.report.sections.rebalances import rebalances_section
+from kgroups_spark.report.sections.share_groups import share_groups_section
 from kgroups_spark.report.sections.shared import Answers, day_of, last_days_plot
-from kgroups_spark.report.sections.transactions import transactions_section
+from kgroups_spark.report.sections.transactions import transactional_ids_section, transactions_section
 from tests.chosen import one_of
 from tests.lake.table_rows import rows_of
 from tests.report.hostile_lakes import hostile_lake
@@ -115,6 +117,14 @@ def headlines(reader: Reader) -> list[str]:
     return [text for tag, text in reader.texts if tag == "a"][: -reader.elements.count("section")]
 
 
+def section_of(part: Callable[[Answers], Section], **rows: Any) -> tuple[Section, list[str]]:
+    """One section, and the cells of its tables."""
+    with asked(tables(**{name: [filled(name, row) for row in its] for name, its in rows.items()})) as ask:
+        found = part(AskedOnce(ask))
+    shown = [each for each in found.figures if isinstance(each, Table)]
+    return found, [cell for each in shown for row in each.texts for cell in row]
+
+
 def said_in(part: Callable[[Answers], Section], **rows: Any) -> Sequence[str]:
     """The headlines and the sentences of one section: a page of all of them takes ten times as long."""
     with asked(tables(**rows)) as ask:
@@ -156,10 +166,6 @@ def test_findings_are_those_of_the_last_audit_that_looked() -> None:
     assert "No audit has looked for findings yet; the next one will." in never
 
 
-def cells(reader: Reader) -> list[str]:
-    return reader.of("td")
-
-
 def test_transactions_have_their_names() -> None:
     """The open ones with their own timeout, those that the coordinator aborted in the last 30 days, all by state."""
     began = {"start_timestamp": AS_OF - DAY, "last_update_timestamp": AS_OF - DAY, "timeout_ms": 60_000}
@@ -182,10 +188,9 @@ def test_transactions_have_their_names() -> None:
         event | {"event": "share_offset_reset", "group_id": "g"},
     ]
     made = {"transactional_ids": [opened, two_phase, ended], "state_events": events, "pending_offsets": [pending]}
-    reader = read(**{name: [filled(name, row) for row in rows] for name, rows in made.items()})
+    section, reported = section_of(transactional_ids_section, **made)
     said = "The transaction coordinator has 3 transactional ids; 2 have an open transaction."
-    assert any(text.startswith(f"{said} It aborted 2 transactions by itself") for text in reader.of("p"))
-    reported = cells(reader)
+    assert any(text.startswith(f"{said} It aborted 2 transactions by itself") for text in section.sentences)
     of_pay_1 = reported.index("pay-1")
     row = ["pay-1", "4010", "Ongoing", "2026-11-15 06:30:00", "1d", "1m", "2", "1", "1"]
     assert reported[of_pay_1 : of_pay_1 + len(row)] == row
@@ -212,16 +217,12 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
     seen = {"topic": "jobs", "status": "ok", "seen_at": AS_OF}
     ends = [seen | {"partition": p, "log_end_offset": end} for p, end in ((0, 40), (1, 90), (2, 1_010))]
     made = {"share_partitions": partitions, "share_batches": batches, "topic_offsets": ends}
-    reader = read(**{name: [filled(name, row) for row in rows] for name, rows in made.items()})
-    assert (
-        "1 share group with 3 share partitions. 1,027 records of 2 partitions are still to be processed."
-        in reader.of("p")
-    )
-    assert (
+    section, reported = section_of(share_groups_section, **made)
+    assert list(section.sentences) == [
+        "1 share group with 3 share partitions. 1,027 records of 2 partitions are still to be processed.",
         "2 records can be delivered once more at most. If that fails they are archived, and no consumer receives them "
-        "again." in (reader.of("p"))
-    )
-    reported = cells(reader)
+        "again.",
+    ]
     assert reported[reported.index("s") :][:7] == ["s", "jobs", "0", "12", "13", "4", "1"]
     listed = [reported[at : at + 7] for at in range(reported.index("s") + 7, len(reported)) if reported[at] == "s"]
     assert listed == [
@@ -479,27 +480,22 @@ def test_rebalances_are_counted_by_day_and_the_slowest_members_are_named() -> No
         member | {"log_offset": 0, "log_timestamp": moments[0], "member_epoch": 0, "member_state": "STABLE"},
         member | {"log_offset": 2, "log_timestamp": moments[1], "member_epoch": 1, "member_state": "STABLE"},
     ]
-    traffic = filled("group_traffic", {"group_id": "g", "hour": AS_OF - 9 * DAY})
+    traffic = {"group_id": "g", "hour": AS_OF - 9 * DAY}
     record = {"offsets_partition": 0, "group_id": "g", "record_type": 3}
     times = [AS_OF - 9 * DAY, moments[0]]
-    page = page_of(
-        tables(
-            groups=[group_row("g", group_type="consumer")],
-            group_versions=[filled("group_versions", row) for row in versions],
-            group_member_versions=[filled("group_member_versions", row) for row in members],
-            group_records=[
-                filled("group_records", record | {"log_offset": offset, "log_timestamp": at})
-                for offset, at in enumerate(times)
-            ],
-            group_traffic=[traffic],
-        )
+    section, reported = section_of(
+        rebalances_section,
+        groups=[group_row("g", group_type="consumer")],
+        group_versions=versions,
+        group_member_versions=members,
+        group_records=[record | {"log_offset": offset, "log_timestamp": at} for offset, at in enumerate(times)],
+        group_traffic=[traffic],
     )
-    reader = Reader(page)
-    assert any(text.startswith("1 rebalance in the 30 days before the audit. ") for text in reader.of("p"))
-    reported = cells(reader)
+    assert section.sentences[0].startswith("1 rebalance in the 30 days before the audit. ")
     slowest = ["g", "client-7", "m-1", "1", "7.5", "2026-11-14 06:30:07"]
     assert any(reported[at : at + 6] == slowest for at in range(len(reported)))
-    assert 'aria-label="14 Nov 2026: 1 rebalance, ' in page
+    [plot] = [each for each in section.figures if isinstance(each, Plot)]
+    assert 'aria-label="14 Nov 2026: 1 rebalance, ' in plot.svg
 
 
 def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:
