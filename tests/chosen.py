@@ -34,7 +34,8 @@ def seed() -> int:
 def some_of(count: int, *cases: Any) -> list[Any]:
     """The cases as parameters. `make test` runs `count` of them, chosen by the seed; the others are part of the
     soak."""
-    taken = random.Random(f"{seed()} {cases}").sample(range(len(cases)), count)
+    named = [getattr(case, "__name__", case) for case in cases]  # a function's repr has its address
+    taken = random.Random(f"{seed()} {named}").sample(range(len(cases)), count)
     return [case if n in taken else pytest.param(case, marks=pytest.mark.soak) for n, case in enumerate(cases)]
 
 
