@@ -80,7 +80,17 @@ class SparkRunner:
 
 def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
     """The rows of all tables, each with the number of its table (`task`) and its number there (`row`)."""
-    return spark.createDataFrame(pa.concat_tables(map(_numbered, given, range(len(given)))))
+    return frame_of(spark, pa.concat_tables(map(_numbered, given, range(len(given)))))
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """The rows as a frame. `schema`: Spark's, if Arrow's has not all of it.
+
+    Spark 4.2 loses all rows after an empty chunk of a column, without an error: a table of several chunks becomes one
+    of one chunk.
+    """
+    whole = rows.combine_chunks()
+    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 
 
 def lines_of(rows: DataFrame, task: Task) -> list[Line]:

@@ -25,6 +25,7 @@ from kgroups_spark.lake.lost_versions import claim_lost
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.lake.store import AlreadyWritten, TableFile, TableLog
+from kgroups_spark.runner import frame_of
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -253,7 +254,7 @@ class Ledger:
         newest = self.lake.table("audits").last_transaction(app_id)
         if newest is not None and newest >= version:
             raise AlreadyWritten(f"{app_id} {newest}")
-        rows = self.lake.spark.createDataFrame(added, TABLES["audits"].schema)
+        rows = frame_of(self.lake.spark, added, TABLES["audits"].schema)
         options = {"txnAppId": app_id, "txnVersion": str(version)}
         self.lake.place.append("audits", rows, options)
 

@@ -23,6 +23,7 @@ from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.saved_states import is_of_night, may_be_of
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
 from kgroups_spark.lake.writer_choice import WriterName
+from kgroups_spark.runner import frame_of
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 
@@ -50,7 +51,7 @@ class LakeWriter:
             part = self.part_writer(table).write(rows)
             self.append_parts(table, [part] if part else [])
         elif rows.num_rows:
-            self.append(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
+            self.append(table, frame_of(self.lake.spark, rows, TABLES[table].schema))
 
     def replace_table(self, table: str, rows: pa.Table) -> None:
         """Replaces the table's rows by rows that the driver has in memory; an empty table and no rows: no commit."""
@@ -58,7 +59,7 @@ class LakeWriter:
             part = self.part_writer(table).write(rows)
             self.replace_parts(table, [part] if part else [])
         elif rows.num_rows or self.lake.table(table).files():
-            self.replace(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
+            self.replace(table, frame_of(self.lake.spark, rows, TABLES[table].schema))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
         """Replaces the table's rows by those of a frame, by Spark, in one commit. Rows of `keep_audit` stay, and so do

@@ -34,7 +34,7 @@ from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.offsets.numbers import Flags
-from kgroups_spark.runner import Line
+from kgroups_spark.runner import Line, frame_of
 from kgroups_spark.runner import numbers as task_numbers
 from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
 from kgroups_spark.tables.conditions import Condition
@@ -274,7 +274,7 @@ class Reduction:
     def _commit_ledger(self, writer: LakeWriter, left: pa.Table) -> None:
         newest, name = self.old.newest, "audits"
         if not self.by_parts:
-            rows = self.lake.spark.createDataFrame(left, TABLES[name].schema)
+            rows = frame_of(self.lake.spark, left, TABLES[name].schema)
             writer.replace_others(name, rows, f"audit_id <= {newest}")
             return
         files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]

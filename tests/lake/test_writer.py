@@ -80,6 +80,14 @@ def test_spark_and_other_engines_read_the_appended_rows(lake, name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
+def test_no_row_is_lost_after_an_empty_chunk(lake, name):
+    rows = [rows_of("topics", *({"topic": topic} for topic in topics)) for topics in ("a", "", "bc")]
+    writer(lake, 1, name).append_table("topics", pa.concat_tables(rows))
+    writer(lake, 1, name).replace_table("groups", pa.concat_tables([rows_of("groups"), rows_of("groups", {})]))
+    assert (texts(lake, "topics", "topic"), lake.rows("groups").num_rows) == (["a", "b", "c"], 1)
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake, name):
     nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
     replace_all(writer(lake, 1, name), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))

@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroups_spark.runner import frame_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import FUNCTIONS, VIEWS, Dialect, comments_sql, known_history, statement, view_sql
 from kgroups_spark.views.needed import needed_for
@@ -112,7 +113,7 @@ class InSpark:
 
     def table(self, name: str) -> DataFrame:
         rows = self.tables.get(name, arrow_schema(name).empty_table())
-        return self.spark.createDataFrame(rows, TABLES[name].schema)
+        return frame_of(self.spark, rows, TABLES[name].schema)
 
     def view_sql(self, name: str) -> str:
         return sql_of(name, "spark")

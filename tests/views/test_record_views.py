@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.messages.definition import parse_definition
 from kgroups_spark.messages.record_types import RecordType
+from kgroups_spark.runner import frame_of
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
 from kgroups_spark.views.record_fields import value_fields
@@ -52,7 +53,7 @@ def by_duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture(scope="module")
 def by_spark(spark: SparkSession, table: pa.Table) -> SparkSession:
-    spark.createDataFrame(table, TABLES["group_records"].schema).createOrReplaceTempView("group_records")
+    frame_of(spark, table, TABLES["group_records"].schema).createOrReplaceTempView("group_records")
     for name in RECORD_VIEWS:
         spark.sql(view_sql(name, "spark"))
     return spark
