@@ -36,14 +36,14 @@ def machine_failures_reported(what_failed: str) -> Iterator[None]:
             raise
         raise KgroupsError(f"{what_failed}: {reason}") from error
     except (Py4JError, ConnectionError) as error:
-        if JAVAS_TRACE in str(error):
+        if type(error) is Py4JError and NO_ANSWER.fullmatch(str(error)) is None:
             raise
         raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
 
 
-# In py4j's error if Java answered: it has no such method. Without an answer py4j raises Py4JNetworkError, or, if the
-# connection broke while it waited, Py4JError.
-JAVAS_TRACE = ". Trace:\n"
+# py4j's error if the connection broke while it waited for an answer; else it raises Py4JNetworkError. If Java answers
+# that it has no such class or method, the error has other words, or a trace.
+NO_ANSWER = re.compile(r"An error occurred while calling \S+")
 # Java's messages for a socket or a process with a vanished other side, such as a killed worker.
 BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
 # Python's and Arrow's errors that a disk, a network or a lack of memory causes.

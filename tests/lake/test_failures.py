@@ -41,6 +41,8 @@ def test_a_jvm_that_ends_before_it_answers_is_reported_in_one_line():
 def test_a_method_that_java_does_not_have_keeps_its_stack():
     with pytest.raises(Py4JError, match="Trace"), machine_failures_reported("the audit failed"):
         get_return_value("xspy4j.Py4JException: Method path([]) does not exist", None, "o1", "path")
+    with pytest.raises(Py4JError, match=r"^Path\.parse does not exist in the JVM$"):
+        failing(Py4JError("Path.parse does not exist in the JVM"))
 
 
 @pytest.mark.parametrize(
