@@ -34,7 +34,6 @@ class PartitionPlan:
     new: LogRange | None
     reread: LogRange | None = None
     lost_from: int | None = None
-    lost_to: int | None = None
     before: PartitionProgress | None = None
     read_again: bool = False
     # The reason, as a sentence; None: only the user asked for it.
@@ -47,6 +46,10 @@ class PartitionPlan:
     @property
     def offsets_partition(self) -> int:
         return self.log.partition
+
+    @property
+    def lost_to(self) -> int | None:
+        return None if self.lost_from is None else self.start_offset
 
     def decided(self, progress: Sequence[RangeProgress]) -> PartitionPlan:
         """The plan after the partition was read, without `undecided`."""
@@ -213,7 +216,6 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
     log_start = log.log_start_offset
     start = max(before.end_offset, log_start)
     new = _new_range(log, start, options.known_corrupt)
-    lost = before.end_offset < log_start
     why, undecided = (None, None) if options.full else _why_read_again(log, before, options.delete_retention)
     read_again = options.full or why is not None
     reread = _reread(log, log_start, start) if read_again or undecided else None
@@ -223,8 +225,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         start,
         new,
         reread and replace(reread, only_if_missing=undecided is not None),
-        before.end_offset if lost else None,
-        log_start if lost else None,
+        before.end_offset if before.end_offset < log_start else None,
         before,
         read_again,
         why,
@@ -236,10 +237,8 @@ def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
     """The plan of a log of which the lake has nothing."""
     start = log.log_start_offset
     whole = _new_range(log, start)
-    lost_from, lost_to = (0, start) if start > 0 else (None, None)
-    return PartitionPlan(
-        log, start, start, whole and replace(whole, begins_log=True), lost_from=lost_from, lost_to=lost_to, cut=cut
-    )
+    lost_from = 0 if start > 0 else None
+    return PartitionPlan(log, start, start, whole and replace(whole, begins_log=True), lost_from=lost_from, cut=cut)
 
 
 def _repairable(
