@@ -20,7 +20,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible, is_interruption
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.terminal.options import OptionParser, add_lake_option
-from kgroups_spark.terminal.output import drop, say, say_lines, spoken_logs, wide_tables
+from kgroups_spark.terminal.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.version import __version__
 
 # In the order of the help.
@@ -87,7 +87,7 @@ def entry_point() -> None:
 def main(argv: Sequence[str], script: str | None = None) -> int:
     """Runs one command line and returns its exit code. Never raises for a user's mistake. Errors begin with
     `kgroups: `. `script`: the name of the job that is this command."""
-    with interruptible(), spoken_logs():
+    with interruptible(), buffered_stdout(), spoken_logs():
         try:
             return _done(argv, script)
         except BrokenPipeError:
@@ -194,8 +194,10 @@ def _os_error_text(error: OSError) -> str:
 
 
 def _is_stdout_full(error: OSError) -> bool:
-    """Whether stdout's disk is full. Errors of other files written here have a file name."""
-    return error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC)
+    """Whether stdout's disk or quota is full, or the file too large. Errors of other files written here have a file
+    name."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return is_full and error.filename is None and error.strerror == os.strerror(error.errno or 0)
 
 
 if __name__ == "__main__":

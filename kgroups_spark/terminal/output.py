@@ -12,6 +12,7 @@ prefix would change names and negative numbers for every other reader.
 
 import base64
 import csv
+import io
 import json
 import logging
 import os
@@ -177,6 +178,29 @@ def table_cell(value: Any) -> str | int:
     if isinstance(value, Mapping):
         return json.dumps(plain_value(value), ensure_ascii=False)
     return str(plain_value(value))
+
+
+@contextmanager
+def buffered_stdout() -> Iterator[None]:
+    """In the block, stdout has a buffer, also with PYTHONUNBUFFERED, which spark-submit and most images set. Without a
+    buffer Python drops what the system leaves of a write: on a full disk the rows would end early, without an error."""
+    unbuffered = sys.stdout
+    raw = getattr(unbuffered, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        yield
+        return
+    buffer: Any = io.BufferedWriter(raw)
+    buffered = io.TextIOWrapper(buffer, unbuffered.encoding, unbuffered.errors, line_buffering=unbuffered.isatty())
+    sys.stdout = buffered
+    try:
+        yield
+    finally:
+        sys.stdout = unbuffered
+        try:
+            buffered.flush()
+        except OSError:
+            drop(buffered)
+        buffered.detach().detach()  # stdout itself stays open
 
 
 def drop(stream: TextIO) -> None:

@@ -46,6 +46,25 @@ def test_a_full_disk_at_stdout_is_reported(lake: str, chosen: Chosen) -> None:
         assert (done.returncode, done.stderr) == (1, "kgroups: stdout: No space left on device\n")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_takes_only_the_first_bytes_is_reported(lake: str, tmp_path: Path, unbuffered: str) -> None:
+    """Without a buffer, Python itself drops the other bytes."""
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); "
+        "from kgroups_spark.entry import entry_point; entry_point()"
+    )
+    with (tmp_path / "rows.csv").open("w") as rows:
+        done = subprocess.run(
+            [sys.executable, "-c", limited, "sql", "--lake", lake, "--format", "json", "SELECT 'more' AS text"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=rows,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "kgroups: stdout: File too large\n")
+
+
 def test_rows_and_queries_are_utf_8_in_every_locale(lake: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, "--format", "csv"],
