@@ -10,7 +10,8 @@
 A broker that starts deletes the segments that a swap file covers, and the swap files from the first `.cleaned` file on:
 the other part of a segment that it was splitting (Kafka: LogLoader.scala 3.9, KAFKA-6264). This listing leaves them
 out, too. Other files (`.deleted`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`, `-future`, `-stray`)
-are not part of the log.
+are not part of the log. A compressed segment is (`<20 digits>.log.gz`, of a copy): it is refused unless the segment
+itself is there, too.
 
 A running broker's cleaner replaces, merges and deletes segments while they are read. So a listing has the identity of
 each segment's file (`FileVersion`), which is checked when a segment is opened: see `open_segment`, `settled` and
@@ -51,6 +52,7 @@ from kgroups_spark.storage.files import (
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _CLEANED_NAME = re.compile(r"(\d{20})\.log\.cleaned")
+_COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
 # The largest partition and the largest offset that Kafka can have.
 LARGEST_PARTITION, LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
@@ -259,11 +261,23 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
         for base_offset in [base for base in segments if swap.base_offset <= base < next_offset]:
             del segments[base_offset]
     segments |= {swap.base_offset: swap for swap in swaps}
+    _require_not_compressed(entries)
     bases = sorted(segments)
     return tuple(
         replace(segments[base], is_last=following is None, next_base_offset=following)
         for base, following in zip(bases, [*bases[1:], None], strict=False)
     )
+
+
+def _require_not_compressed(entries: Sequence[Entry]) -> None:
+    """Raises UnreadableSegment for a segment of which there is only a compressed copy: its records would seem to be
+    compacted away."""
+    names = {entry.name for entry in entries}
+    for entry in entries:
+        if (match := _COMPRESSED_NAME.fullmatch(entry.name)) and match[1] not in names:
+            raise UnreadableSegment(
+                f"{entry.path} is a compressed segment, and there is no {match[1]}: decompress it, or move it away"
+            )
 
 
 def _next_offset(segment: SegmentFile) -> int:

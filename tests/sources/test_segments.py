@@ -227,6 +227,19 @@ def test_a_segment_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Pa
             find_partitions([folder])
 
 
+def test_a_compressed_segment_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / f"{TOPIC}-0"
+    put(folder / log_name(0), segment(0))
+    put(folder / f"{log_name(5)}.gz", b"\x1f\x8b")
+    with pytest.raises(
+        UnreadableSegment, match=f"{log_name(5)}.gz is a compressed segment, and there is no {log_name(5)}"
+    ):
+        find_partitions([str(tmp_path)])
+    put(folder / log_name(5), segment(5))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert base_offsets(copy) == [0, 5]
+
+
 def test_a_link_to_a_segment_or_a_partition_is_followed_and_other_links_are_ignored(tmp_path: Path) -> None:
     put(tmp_path / "elsewhere" / "1", segment(0))
     put(tmp_path / "logs" / f"{TOPIC}-0" / "keep")
