@@ -38,7 +38,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
-from kgroups_spark.terminal.output_file import STDOUT, removed_if_broken, require_place
+from kgroups_spark.terminal.output_file import STDOUT, new_file, require_place
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
@@ -268,9 +268,8 @@ def _write(lines: Iterable[str], output: str | None) -> None:
         sys.stdout.flush()
         return
     try:
-        with Path(output).open("x", encoding="utf-8", newline="") as file, removed_if_broken(Path(output)):
+        with new_file(Path(output)) as file:
             file.writelines(lines)
-            file.flush()
     except FileExistsError:
         raise UsageError(f"{output} was created in the meantime: name another file, or remove it") from None
     except OSError as error:

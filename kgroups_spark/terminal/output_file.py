@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from kgroups_spark.errors import KgroupsError, UsageError
 
@@ -73,18 +75,47 @@ def _write_local(output: Path, content: bytes) -> None:
     if _is_no_plain_file(output):
         output.write_bytes(content)
         return
-    # The name cannot be guessed, and an existing file or link of that name is refused.
-    part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+    part = _part_of(output)
     file = part.open("xb")
-    with removed_if_broken(part):
+    with _removed_if_broken(part):
         with file:
             file.write(content)
         part.replace(output)
 
 
 @contextmanager
-def removed_if_broken(file: Path) -> Iterator[None]:
-    """Removes the file if the block fails: half of it would be taken for all of it."""
+def new_file(output: Path) -> Iterator[TextIO]:
+    """A file of UTF-8 text, which gets its name at the end of the block: half of it, which a killed process leaves,
+    would be taken for all of it. Raises FileExistsError if that name is taken by then, OSError."""
+    part = _part_of(output)
+    file = part.open("x", encoding="utf-8", newline="")
+    with _removed_if_broken(part):
+        with file:
+            yield file
+        _name_if_free(part, output)
+
+
+def _name_if_free(part: Path, output: Path) -> None:
+    """Names the file so, unless there is one of that name: a link is refused then, a renamed file would replace it."""
+    try:
+        os.link(part, output)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(output):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(output)) from None
+        part.rename(output)
+    else:
+        part.unlink()
+
+
+def _part_of(output: Path) -> Path:
+    """A file beside the output. The name cannot be guessed, and an existing file or link of that name is refused."""
+    return output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+
+
+@contextmanager
+def _removed_if_broken(file: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
