@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from kgroups_spark.interruption import exit_code, interruptible
+from kgroups_spark.interruption import Terminated, exit_code, interruptible
 
 
 class _NoPandas:
@@ -32,10 +32,11 @@ def entry_point() -> None:
         try:
             leave_pandas_out()
             from kgroups_spark import cli
-        except KeyboardInterrupt:
-            sys.stderr.write("kgroups: interrupted\n")
+        except KeyboardInterrupt as ended:
+            is_sigterm = isinstance(ended, Terminated)
+            sys.stderr.write(f"kgroups: {'terminated' if is_sigterm else 'interrupted'}\n")
             sys.stderr.flush()
-            os._exit(exit_code(signal.SIGINT))
+            os._exit(exit_code(signal.SIGTERM if is_sigterm else signal.SIGINT))
         cli.entry_point()
 
 

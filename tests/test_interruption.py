@@ -52,10 +52,10 @@ def command(work: str) -> str:
     return textwrap.dedent(COMMAND).replace("{work}", work)
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "said"),
-    [(signal.SIGINT, 130, "kgroups: interrupted\n"), (signal.SIGTERM, 143, "kgroups: terminated\n")],
-)
+ENDS = [(signal.SIGINT, 130, "kgroups: interrupted\n"), (signal.SIGTERM, 143, "kgroups: terminated\n")]
+
+
+@pytest.mark.parametrize(("number", "code", "said"), ENDS)
 def test_a_signal_ends_a_command_with_one_line(number: signal.Signals, code: int, said: str) -> None:
     process = start(command(WAITS))
     os.killpg(process.pid, number)
@@ -110,13 +110,17 @@ def test_a_signal_swallowed_by_a_finalizer_is_raised_again() -> None:
     assert (process.returncode, err) == (130, "kgroups: interrupted\n")
 
 
-def test_a_signal_while_the_commands_are_loaded_is_one_line() -> None:
+@pytest.mark.parametrize(("number", "code", "said"), ENDS)
+@pytest.mark.parametrize("module", ["cli", "commands"])
+def test_a_signal_while_the_commands_are_loaded_is_one_line(
+    module: str, number: signal.Signals, code: int, said: str
+) -> None:
     script = """
         import sys, time
 
         class Slow:
             def find_spec(self, name, path=None, target=None):
-                if name == "kgroups_spark.commands":
+                if name == "kgroups_spark.{module}":
                     print("ready", flush=True)
                     [time.sleep(0.1) for _ in range(6000)]
 
@@ -124,10 +128,10 @@ def test_a_signal_while_the_commands_are_loaded_is_one_line() -> None:
         from kgroups_spark.entry import entry_point
         entry_point()
     """
-    process = start(script)
-    process.send_signal(signal.SIGINT)
+    process = start(script.replace("{module}", module))
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "kgroups: interrupted\n")
+    assert (process.returncode, err) == (code, said)
 
 
 def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
