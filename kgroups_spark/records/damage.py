@@ -184,6 +184,8 @@ def find_batches(
 
 def _plausible(data: NDArray[np.uint8], low: int, high: int, above: int) -> list[int]:
     """Positions low .. high - 1 with a known magic, a possible length and an offset above `above`."""
+    if not data[low : high + 16].any():
+        return []  # in the zeros of a preallocated file each byte is a magic, and no length is possible
     at = np.flatnonzero(data[low + 16 : high + 16] <= 2) + low
     length = unaligned(data, ">i4")[at + 8]
     at = at[(length >= SMALLEST_LENGTH) & (length <= LARGEST_BATCH)]

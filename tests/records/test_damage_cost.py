@@ -127,6 +127,13 @@ def test_damage_costs_a_bounded_number_of_steps_for_each_byte(make: Callable[[in
         assert steps <= 1.5 * growth * work.get(what, 0) + (1 << 17), (what, work, more)
 
 
+def test_zeros_of_a_preallocated_file_cost_no_step_for_each_byte() -> None:
+    log = batch(0, [(b"k", b"v")]) + bytes(1 << 20)
+    with mock.patch.object(damage, "unaligned", side_effect=AssertionError):
+        reader = read_segment(io.BytesIO(log))
+        assert (len(list(reader)), reader.stopped) == (1, "zeros")
+
+
 def test_checksums_of_stretches_equal_those_of_their_bytes() -> None:
     rng = random.Random(4)
     data = bytearray(rng.randbytes(60_000))
