@@ -39,7 +39,7 @@ NUMBERS = {
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", 1),
 }
 BUFFERS = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
-# kafka-python's default socket options; buffer sizes are added to them.
+# The default socket options, which are kafka-python's, too; buffer sizes are added to them.
 SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 NEVER_MS = 2**31 - 1
 API_TIMEOUT, API_TIMEOUT_MS = "default.api.timeout.ms", 60_000  # Kafka's own default

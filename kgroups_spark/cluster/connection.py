@@ -26,6 +26,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.version import __version__
 
+from kgroups_spark.client.properties import SOCKET_OPTIONS
 from kgroups_spark.client.security.scram import require_strong
 from kgroups_spark.cluster.answers import require_no_wrong_null
 from kgroups_spark.cluster.errors import AuthenticationFailed, KafkaRefused, Throttled, WrongProtocol, error_name
@@ -38,7 +39,6 @@ SOFTWARE = "kgroups-spark-kafka-python"
 LARGEST_FRAME = 128 << 20
 LARGEST_HEADER = 64  # bytes; brokers send no tagged fields in headers
 TLS_ALERT, TLS_HANDSHAKE = 0x15, 0x16
-SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a request, unless configured otherwise
 # KIP-368: the broker cuts the connection when the session ends; a new one is made before.
 SESSION_SHARE = 0.85

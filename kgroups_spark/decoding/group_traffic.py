@@ -16,8 +16,9 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import LAST_MS, table_batch
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.times import LAST_MS
 
 HOUR_MS = 3_600_000
 NO_HOUR = np.iinfo(np.int64).min

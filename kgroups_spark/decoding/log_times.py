@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.durations import UNITS_MS, format_duration
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.tables.rows import LAST_MS
-from kgroups_spark.times import format_time_for_people
+from kgroups_spark.times import LAST_MS, format_time_for_people
 
 # The greatest difference between the clocks of the audit and a broker, and the greatest jump of a log without a second
 # batch.

@@ -18,7 +18,7 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import CHUNK_BYTES
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.sources.segment_reading import Damage
-from kgroups_spark.tables.rows import LAST_MS
+from kgroups_spark.times import LAST_MS
 
 if TYPE_CHECKING:
     from kgroups_spark.cluster.live_log import Fetcher

@@ -15,8 +15,7 @@ from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.expiry.matching import NOWHERE, Column, Flags, Rows, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import NONE, Ms, times_in
 from kgroups_spark.tables.columns import STRING
-
-GROUP = ["offsets_partition", "group_id"]
+from kgroups_spark.tables.schemas import GROUP
 
 
 @dataclass(frozen=True)

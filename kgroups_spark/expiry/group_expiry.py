@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
-from kgroups_spark.expiry.group_conditions import GROUP, in_partitions_without_clean_up
+from kgroups_spark.expiry.group_conditions import in_partitions_without_clean_up
 from kgroups_spark.expiry.matching import NOWHERE, Flags, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import NONE, Ms, epoch_ms, storable, times_in, timestamp, timestamps
 from kgroups_spark.expiry.offset_expiry import texts
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.schemas import GROUP, arrow_schema
 
 # In the order in which they are checked.
 REASONS = (

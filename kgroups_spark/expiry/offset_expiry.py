@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.expiry.group_conditions import (
-    GROUP,
     GroupConditions,
     group_conditions,
     in_partitions_without_clean_up,
@@ -31,9 +30,7 @@ from kgroups_spark.expiry.moment import (
     timestamps,
 )
 from kgroups_spark.tables.columns import STRING
-from kgroups_spark.tables.schemas import arrow_schema
-
-SLOT = [*GROUP, "topic", "partition"]
+from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
 
 # In the order in which they are checked: the first that applies is an offset's reason.
 REASONS = (

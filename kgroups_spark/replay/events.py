@@ -18,8 +18,9 @@ from kgroups_spark.offsets.moves import MOVES
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import TEXT, column, flags
 from kgroups_spark.replay.group_times import GroupFacts, GroupTimes
-from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps, table_batch
+from kgroups_spark.tables.columns import TIMESTAMP
 from kgroups_spark.tables.rows import column as array_of
+from kgroups_spark.tables.rows import constant, nearest_timestamps, table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
@@ -143,4 +144,4 @@ def _column(rows: pa.Table, wanted: pa.Field, constants: dict[str, Any]) -> pa.A
     if wanted.name not in rows.column_names:
         return constant(constants.get(wanted.name), len(rows), wanted.type)
     values = rows.column(wanted.name)
-    return nearest_timestamps(values) if wanted.type == MICROSECONDS else values.cast(wanted.type)
+    return nearest_timestamps(values) if wanted.type == TIMESTAMP else values.cast(wanted.type)

@@ -18,7 +18,8 @@ from kgroups_spark.offsets.numbers import NEITHER, Markers
 from kgroups_spark.offsets.records import column
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.transactions import Transactions
-from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps, where
+from kgroups_spark.tables.columns import TIMESTAMP
+from kgroups_spark.tables.rows import constant, nearest_timestamps, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 
@@ -78,5 +79,5 @@ def _rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, 
             columns.append(constant(constants[field.name], len(rows), field.type))
             continue
         values = more[field.name] if field.name in more else rows.column(field.name)
-        columns.append(nearest_timestamps(values) if field.type == MICROSECONDS else values.cast(field.type))
+        columns.append(nearest_timestamps(values) if field.type == TIMESTAMP else values.cast(field.type))
     return pa.table(columns, schema=arrow_schema(name))

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgroups_spark.tables.columns import TIMESTAMP
 from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.times import LAST_MS
 
 # Spark can show a TIMESTAMP of the years 1 to 9999.
-FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-
-MICROSECONDS = pa.timestamp("us", "UTC")
+FIRST_MS = -62_135_596_800_000
 
 
 def table_batch(
@@ -44,7 +44,7 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 
 def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """The values as a column of a table; times are epoch ms."""
-    if data_type == MICROSECONDS:
+    if data_type == TIMESTAMP:
         return nearest_timestamps(pa.array(values, pa.int64()))
     if pa.types.is_map(data_type):
         return pa.array([None if entries is None else list(entries.items()) for entries in values], data_type)
@@ -56,7 +56,7 @@ def nearest_timestamps(ms: pa.Array | pa.ChunkedArray) -> pa.Array:
     values = ms.fill_null(-1).to_numpy(zero_copy_only=False)
     # By numpy, because pyarrow would need eight calls, which cost more than a small shard's few values.
     micros = np.clip(values, FIRST_MS, LAST_MS) * 1000
-    return pa.array(micros.view("datetime64[us]"), MICROSECONDS, mask=values == -1)
+    return pa.array(micros.view("datetime64[us]"), TIMESTAMP, mask=values == -1)
 
 
 def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -65,7 +65,7 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
     if none is not None:
         missing |= none
     micros = np.where(missing, 0, ms) * 1000
-    return pa.array(micros, mask=missing if missing.any() else None).cast(MICROSECONDS)
+    return pa.array(micros, mask=missing if missing.any() else None).cast(TIMESTAMP)
 
 
 def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:

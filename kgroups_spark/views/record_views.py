@@ -28,12 +28,10 @@ import pyarrow as pa
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.tables.columns import PLACE_IN_LOG, comment_of
 from kgroups_spark.tables.history import GROUP_RECORDS
+from kgroups_spark.times import LAST_MS
 from kgroups_spark.views.definition import Column, Definition
 from kgroups_spark.views.dialects import literal
 from kgroups_spark.views.record_fields import JsonField, value_fields
-
-# The last millisecond of year 9999.
-NEWEST_MS = 253_402_300_799_999
 
 RELEASED = "released"
 
@@ -173,7 +171,7 @@ class _RecordView:
         if field.type == "bytes":
             return f"from_base64({at})"
         if field.type == "time":
-            return f"make_timestamptz(1000 * CASE WHEN {at} BETWEEN 1 AND {NEWEST_MS} THEN {at} END)"
+            return f"make_timestamptz(1000 * CASE WHEN {at} BETWEEN 1 AND {LAST_MS} THEN {at} END)"
         return at
 
     def _members(self, fields: Sequence[JsonField], parent: str, version: str) -> list[tuple[str, str]]:

@@ -23,9 +23,8 @@ from kgroups_spark.decoding.log_times import (
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.times import LAST_MS, to_epoch_ms
 from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.logs.log_files import borders, files_of_nights
