@@ -12,13 +12,14 @@ from typing import Any
 
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.overview import Overview, overview_lines
-from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
+from kgroups_spark.commands.pending import pending_rows
 from kgroups_spark.reading.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import query
 from kgroups_spark.terminal.options import add_lake_option, add_wide_option, lake_location
 from kgroups_spark.terminal.output import say, screen_width, show
 from kgroups_spark.terminal.style import Style
+from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
 
 NAME = "demo"
 SUMMARY = "audit the shipped segments into ./lake and show what is in them"
@@ -95,5 +96,5 @@ def _pending(reader: LakeReader) -> list[dict[str, Any]]:
         reader.rows("open_transactions"),
         reader.rows("pending_offsets"),
         as_of_ms=reader.as_of_ms,
-        max_transaction_timeout_ms=DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
+        max_transaction_timeout_ms=MAX_TRANSACTION_TIMEOUT_MS,
     )

@@ -24,6 +24,7 @@ from kgroups_spark.terminal.options import add_engine_option, add_format_option,
 from kgroups_spark.terminal.output import Column, say, say_lines, until_closed, write_rows
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, verdict
+from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
 
 NAME = "pending"
 SUMMARY = "open transactions and the offsets that are pending in them"
@@ -41,8 +42,6 @@ examples:
   kgroups pending --lake ./lake
   kgroups pending --lake ./lake --hanging --max-transaction-timeout 1h
   kgroups pending --lake ./lake --hanging --fail-if-any --format json     exit 4 if there is one"""
-
-DEFAULT_MAX_TRANSACTION_TIMEOUT_MS = 900_000  # Kafka's default of transaction.max.timeout.ms
 
 COLUMNS = (
     Column("audit_id"),
@@ -81,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-transaction-timeout",
         type=duration_value,
-        default=DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
+        default=MAX_TRANSACTION_TIMEOUT_MS,
         metavar="D",
         help="the brokers' transaction.max.timeout.ms: a younger transaction does not hang (default: 15m)",
     )

@@ -16,9 +16,8 @@ from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.findings.listings import listings, open_on_partition
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Verdict, verdict
+from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
 
-# transaction.max.timeout.ms: its default, and that of kafka-transactions find-hanging --max-transaction-timeout.
-MAX_TRANSACTION_TIMEOUT_MS = 900_000
 TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
 
 

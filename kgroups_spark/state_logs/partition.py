@@ -61,15 +61,14 @@ def read_and_replay(
     context: ReadContext,
     settings: Settings | None,
     read: StateShardRead,
-    history: Iterable[StateRecord] | None = None,
+    history: Iterable[StateRecord] | None,
 ) -> Iterator[Output]:
     """Rows of every table of the partition, read on from the saved `state`, or in a rebuild from the state after its
     `history`.
 
     Raises NotReadable: then none of these rows count. `left_as_it_was` returns the valid ones.
     """
-    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
-    shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
+    shard, log = _before(work, state, context, history), COORDINATOR_LOGS[work.topic]
     if work.starts_again is not None:
         shard.start_again(work.starts_again)
     records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
@@ -80,21 +79,18 @@ def read_and_replay(
             again.append(record)
         return shard.replay(record)
 
-    def take_again(record: StateRecord) -> None:
-        again.append(record)
-
     if work.ranges:
         reading = PartitionReading(
             work.partition, work.ranges, context, lambda r: StateRangeDecoder(log, r, context, records)
         )
         for decoder in reading.decoders():
-            yield from decoder.outputs(take_again if decoder.is_reread else take)
+            yield from decoder.outputs(again.append if decoder.is_reread else take)
             read.progress.append(decoder.progress)
     events = shard.take_events(context.audit_id)
     if events.num_rows:
         yield "state_events", events
     if any(each.number < 0 for each in read.progress) and not damaged_when_read_again(read.progress):
-        fresh = StateReplay(log, rules, work.partition, reporting=False)
+        fresh = StateReplay(log, release(context.release_version), work.partition, reporting=False)
         for record in sorted(again, key=attrgetter("log_offset")):
             fresh.replay(record)
         gone = shard.keys() - fresh.keys()
@@ -104,9 +100,13 @@ def read_and_replay(
     yield from shard.tables(context.audit_id, settings)
 
 
-def of_history(shard: StateReplay, history: Iterable[StateRecord] | None) -> StateReplay:
+def _before(
+    work: StateShardWork, state: Iterable[StateRow], context: ReadContext, history: Iterable[StateRecord] | None
+) -> StateReplay:
     """The shard after the history of its partition, without events: earlier audits have written them. None: it is the
     saved state, in which a key that was gone may be there again."""
+    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    shard = StateReplay(log, rules, work.partition, state, reporting=False)
     if history is not None:
         replay_history(shard, history, shard.gone())
     return shard.reporting()
@@ -118,11 +118,9 @@ def left_as_it_was(
     context: ReadContext,
     settings: Settings | None,
     why: str,
-    history: Iterable[StateRecord] | None = None,
+    history: Iterable[StateRecord] | None,
 ) -> tuple[list[Output], StateShardRead]:
     """The rows of a partition that could not be read to its end: those of the last audit."""
-    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
-    shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
-    first = work.ranges[0]
+    shard, first = _before(work, state, context, history), work.ranges[0]
     lost = RangeProgress(work.partition, first.number, first.start_offset, first.start_offset, given_up=why)
     return list(shard.tables(context.audit_id, settings)), StateShardRead(work.topic, [lost])

@@ -99,48 +99,45 @@ class StateReplay:
         reported = [orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS]
         self._settings = Settings(*reported[0]) if reported else Settings()
         rules = rules_of(log, of)
-        self._share: ShareCoordinatorShard | None = None
-        self._transactions: TransactionCoordinatorShard | None = None
+        self._shard: ShareCoordinatorShard | TransactionCoordinatorShard
         if isinstance(rules, ShareRules):
-            self._share = ShareCoordinatorShard.load(rules, partition, saved, reporting=reporting)
+            self._shard = ShareCoordinatorShard.load(rules, partition, saved, reporting=reporting)
         else:
-            self._transactions = TransactionCoordinatorShard.load(rules, partition, saved, reporting=reporting)
+            self._shard = TransactionCoordinatorShard.load(rules, partition, saved, reporting=reporting)
 
     def reporting(self) -> StateReplay:
         """The same shard, which records events from now on."""
-        shard = self._share or self._transactions
-        assert shard is not None
-        shard.reporting = True
+        self._shard.reporting = True
         return self
 
     def replay(self, record: StateRecord) -> str | None:
         """Replays the record. Returns the reason if a coordinator's load fails at it; then nothing has changed."""
         offset, time, record_type, key, version, value, layout = record
         try:
-            if self._share is not None:
+            if isinstance(self._shard, ShareCoordinatorShard):
                 group_id, topic_id, partition = key
-                self._share.replay(offset, time, record_type, group_id, topic_id, partition, value, layout)
-            elif self._transactions is not None:
+                self._shard.replay(offset, time, record_type, group_id, topic_id, partition, value, layout)
+            else:
                 (transactional_id,) = key
-                self._transactions.replay(offset, time, transactional_id, version, value)
+                self._shard.replay(offset, time, transactional_id, version, value)
         except ReplayFailure as failure:
             return str(failure)
         return None
 
     def keys(self) -> set[Key]:
-        if self._share is not None:
-            return {tuple(key) for key in self._share.share_partitions}
-        return {(key,) for key in self._transactions.transactional_ids} if self._transactions else set()
+        if isinstance(self._shard, ShareCoordinatorShard):
+            return {tuple(key) for key in self._shard.share_partitions}
+        return {(key,) for key in self._shard.transactional_ids}
 
     def drop(self, key: Key) -> None:
         """Removes the state of a key that the log no longer has; of all keys: ()."""
         if key == ALL_KEYS:
             for each in self.keys():
                 self.drop(each)
-        elif self._share is not None:
-            self._share.share_partitions.pop(SharePartitionKey(*key), None)
-        elif self._transactions is not None:
-            self._transactions.transactional_ids.pop(key[0], None)
+        elif isinstance(self._shard, ShareCoordinatorShard):
+            self._shard.share_partitions.pop(SharePartitionKey(*key), None)
+        else:
+            self._shard.transactional_ids.pop(key[0], None)
 
     def report_gone(self, keys: Iterable[Key], log_offset: int) -> None:
         """Records that these keys were no longer in the log below that offset."""
@@ -164,9 +161,7 @@ class StateReplay:
         return sorted((offset, tuple(key)) for offset, *key in found)
 
     def save(self) -> Iterator[StateRow]:
-        shard = self._share or self._transactions
-        assert shard is not None
-        yield from shard.save()
+        yield from self._shard.save()
         yield from self._gone
         if self._settings != Settings():
             yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings)).decode())
@@ -175,13 +170,13 @@ class StateReplay:
         """The rows of the current tables, and of the state. `settings` None: the last known ones. `share_partitions`
         lack topic and init_state, which only the group coordinator has (share_listing.py)."""
         self._settings = settings = settings or self._settings
-        if self._share is not None:
-            partitions = self._share.share_partition_rows()
+        if isinstance(self._shard, ShareCoordinatorShard):
+            partitions = self._shard.share_partition_rows()
             yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)
-            batches = self._share.share_batch_rows(settings.delivery_count_limit)
+            batches = self._shard.share_batch_rows(settings.delivery_count_limit)
             yield "share_batches", _rows("share_batches", ShareBatchRow._fields, batches, audit_id)
-        elif self._transactions is not None:
-            rows = self._transactions.transactional_id_rows(settings.transactional_id_expiration_ms)
+        else:
+            rows = self._shard.transactional_id_rows(settings.transactional_id_expiration_ms)
             columns = TransactionalIdRow._fields
             yield "transactional_ids", _rows("transactional_ids", columns, map(_as_columns, rows), audit_id)
         place = {"log": self.log.topic, "state_partition": self.partition}
@@ -189,13 +184,11 @@ class StateReplay:
 
     def take_events(self, audit_id: int) -> pa.RecordBatch:
         """Rows of state_events since the last call."""
-        shard = self._share or self._transactions
-        assert shard is not None
-        fields, no_fields = (ShareEvent._fields, _OF_TRANSACTIONS) if self._share else (_TRANSACTION_EVENT, _OF_SHARES)
-        others = dict.fromkeys(no_fields)
-        events = ([getattr(event, name) for name in fields] for event in shard.take_events())
+        is_share = self.log is SHARE_LOG
+        fields, no_fields = (ShareEvent._fields, _OF_TRANSACTIONS) if is_share else (_TRANSACTION_EVENT, _OF_SHARES)
+        events = ([getattr(event, name) for name in fields] for event in self._shard.take_events())
         place = {"log": self.log.topic, "state_partition": self.partition}
-        return _rows("state_events", fields, events, audit_id, **place, **others)
+        return _rows("state_events", fields, events, audit_id, **place, **dict.fromkeys(no_fields))
 
 
 # The columns of state_events that an event has, and those that it lacks.

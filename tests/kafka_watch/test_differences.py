@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import NEWEST
 from kgroups_spark.decoding.log_times import CHECK_MS
 from kgroups_spark.findings.records import MAX_MESSAGE_BYTES
-from kgroups_spark.findings.transactions import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.messages.definition import Definition, Field, all_definitions, parse_definition
 from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
 from tests.kafka_watch.__main__ import main, report
 from tests.kafka_watch.differences import Difference, definition_differences
 from tests.kafka_watch.published import without_comments
@@ -147,9 +146,7 @@ def test_defaults_are_those_of_the_code() -> None:
     assert int(settings["offsets.retention.check.interval.ms"]) == CHECK_MS
     assert int(settings["log.cleaner.delete.retention.ms"]) == DEFAULT_DELETE_RETENTION_MS
     assert int(settings["max.message.bytes"]) == MAX_MESSAGE_BYTES
-    assert {DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, MAX_TRANSACTION_TIMEOUT_MS} == {
-        int(settings["transaction.max.timeout.ms"])
-    }
+    assert int(settings["transaction.max.timeout.ms"]) == MAX_TRANSACTION_TIMEOUT_MS
 
 
 def test_the_report_fits_80_columns() -> None:
