@@ -22,7 +22,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import FINISHED, RUNNING
-from kgroups_spark.lake.ledger import AuditRow, Ledger, finished, last_finished
+from kgroups_spark.lake.ledger import AuditRow, Ledger, last_finished
 from kgroups_spark.lake.lost_versions import ledger_lost
 from kgroups_spark.lake.migrations import migrate
 from kgroups_spark.lake.owner import Owner, now_held, released
@@ -160,11 +160,11 @@ class Claim:
         self._require_held()
         self._seen = seen
 
-    def finish(self, **facts: object) -> AuditRow:
+    def finish(self, **facts: Any) -> AuditRow:
         """Appends the row `finished` with these facts (columns of `audits`) to the ledger, and returns it. From then on
         all rows of the audit count. Raises ClaimLost."""
         self.check()
-        row = finished(self.row, **{"finished_at": _now(), **facts})
+        row = replace(self.row, status=FINISHED, **{"finished_at": _now(), **facts})
         try:
             self.ledger.append(row)
         except AlreadyWritten as already:

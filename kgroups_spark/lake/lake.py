@@ -30,10 +30,10 @@ from kgroups_spark.lake.folder import Folder
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
 from kgroups_spark.lake.parts_reader import dataset_of
-from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.lake.store import Store, TableFile, TableLog
 from kgroups_spark.runner import Runner, SparkRunner
+from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.layout import (
     LAKE_VERSION,
@@ -262,8 +262,8 @@ class Lake:
 
     def _reaches_files(self) -> bool:
         try:
-            file_system, folder = lake_file_system(self.uri)
-            found = file_system.get_file_info(f"{folder}/audits/_delta_log")
+            storage, folder = file_system(self.uri)
+            found = storage.get_file_info(f"{folder}/audits/_delta_log")
         except (OSError, pa.ArrowException):
             return False
         return bool(found.type == pa.fs.FileType.Directory)

@@ -24,7 +24,7 @@ from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.lost_versions import claim_lost
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.lake.store import AlreadyWritten, TableFile, TableLog
+from kgroups_spark.lake.store import AlreadyWritten, TableLog
 from kgroups_spark.runner import frame_of
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.layout import LAKE_VERSION
@@ -166,7 +166,8 @@ class Ledger:
     def append(self, row: AuditRow) -> None:
         """Adds the row. Raises AlreadyWritten if the ledger already has the audit's row of that status, or a later
         row."""
-        self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(self._append, row)))
+        add = partial(self._add, row.audit_id, [row], _transaction(row))
+        self.lake.commit("audits", "append", partial(until_nobody_interferes, add))
 
     def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> list[int]:
         """Adds a row `abandoned` for each of these rows `running` whose audit has none yet. Returns the audits among
@@ -230,9 +231,6 @@ class Ledger:
             )
         return sorted(rows, key=lambda row: (row.audit_id, STATUSES.index(row.status)))
 
-    def _append(self, row: AuditRow) -> None:
-        self._add(row.audit_id, [row], _transaction(row))
-
     def _add(self, audit_id: int, rows: Sequence[AuditRow], transaction: Transaction) -> None:
         add = self._add_file if self.lake.files_in_reach else self._add_by_spark
         add(audit_id, _arrow(rows), transaction)
@@ -240,13 +238,13 @@ class Ledger:
     def _add_file(self, audit_id: int, rows: pa.Table, transaction: Transaction) -> None:
         log = self.lake.table("audits")
         small = [file for file in log.files() if file.stats.get("numRecords", 0) < FULL_FILE_ROWS]
-        remove = None
-        if len(small) >= MANY_FILES:
+        paths = {file.path for file in small} if len(small) >= MANY_FILES else set()
+        if paths:
             rows = pa.concat_tables([self.lake.rows("audits", files=small), rows]).sort_by("audit_id")
-            remove = partial(_is_one_of, {file.path for file in small})
         part = PartWriter("audits", self.lake.uri, audit_id).write(rows)
         assert part is not None
-        by, removes = f"kgroups-spark audit {audit_id}", len(small) if remove else None
+        remove = (lambda file: file.path in paths) if paths else None
+        by, removes = f"kgroups-spark audit {audit_id}", len(paths) if paths else None
         log.commit([part], by=by, transaction=transaction, remove=remove, removes=removes)
 
     def _add_by_spark(self, audit_id: int, added: pa.Table, transaction: Transaction) -> None:
@@ -269,18 +267,8 @@ def _transaction(row: AuditRow) -> Transaction:
     return LEDGER_APP_ID, 2 * row.audit_id + (row.status == FINISHED)
 
 
-def _is_one_of(paths: set[str], file: TableFile) -> bool:
-    """Whether the file's rows were read."""
-    return file.path in paths
-
-
 def last_finished(rows: list[AuditRow]) -> AuditRow | None:
     return max((row for row in rows if row.status == FINISHED), key=lambda row: row.audit_id, default=None)
-
-
-def finished(running: AuditRow, **facts: Any) -> AuditRow:
-    """The row `finished` of an audit: its row `running` with these facts."""
-    return replace(running, status=FINISHED, **facts)
 
 
 def _arrow(rows: Sequence[AuditRow]) -> pa.Table:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.dataset
 
-from kgroups_spark.lake.parts_writer import lake_file_system
+from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Text columns with values that repeat from row to row.
@@ -26,11 +26,11 @@ def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionari
     schema = _with_dictionaries(arrow_schema(name), dictionaries)
     if not paths:
         return pa.dataset.dataset(schema.empty_table())
-    file_system, folder = lake_file_system(table_uri)
+    storage, folder = file_system(table_uri)
     options = {"coerce_int96_timestamp_unit": "us", "dictionary_columns": dictionaries}  # Spark writes int96
     parquet = pa.dataset.ParquetFileFormat(read_options=options)
     in_it = [f"{folder}/{unquote(path)}" for path in paths]
-    return pa.dataset.dataset(in_it, schema=schema, filesystem=file_system, format=parquet)
+    return pa.dataset.dataset(in_it, schema=schema, filesystem=storage, format=parquet)
 
 
 def _with_dictionaries(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kgroups_spark.storage.files import file_system
@@ -99,7 +98,7 @@ class OpenPart:
         self._name = f"part-{of.audit_id:08d}-{uuid.uuid4()}.zstd.parquet"
         self._statistics = TABLES[of.table_name].statistics
         self._rows_per_group = ROWS_PER_GROUP_OF.get(of.table_name, ROWS_PER_GROUP)
-        storage, folder = lake_file_system(of.lake_uri)
+        storage, folder = file_system(of.lake_uri)
         with ExitStack() as opened:
             path = posixpath.join(folder, of.table_name, self._name)
             self._sink = opened.enter_context(storage.open_output_stream(path))
@@ -134,7 +133,7 @@ class OpenPart:
         if records == self.records:
             return self
         self._files.close()
-        storage, folder = lake_file_system(self._of.lake_uri)
+        storage, folder = file_system(self._of.lake_uri)
         dictionaries = [each.name for each in self._schema if pa.types.is_dictionary(each.type)]
         copy = OpenPart(self._of, self._schema)
         with storage.open_input_file(posixpath.join(folder, self._of.table_name, self._name)) as source:
@@ -143,11 +142,6 @@ class OpenPart:
                 if copy.records < records:
                     copy.write(file.read_row_group(number, use_threads=False))
         return copy
-
-
-def lake_file_system(lake_uri: str) -> tuple[pa.fs.FileSystem, str]:
-    """pyarrow's file system for a lake, and the lake's path in it. Hadoop's s3a and `file:/path` are understood."""
-    return file_system(lake_uri)
 
 
 def _as_table(batch: pa.Table | pa.RecordBatch) -> pa.Table:

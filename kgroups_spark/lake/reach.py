@@ -12,8 +12,8 @@ import pyarrow.fs
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.failures import reason_of
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.runner import line_batch, numbers, numbers_in
+from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.layout import WORK_FOLDER
 
 # The number of workers that are probed at once, so that one without a mount, a package or an access key is among them.
@@ -52,8 +52,8 @@ def _tasks_see(lake: Lake) -> bool:
     tasks = min(lake.runner.slots, MOST_PROBES)
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        file_system, folder = lake_file_system(uri)
-        if file_system.get_file_info(folder).type != pa.fs.FileType.Directory:
+        storage, folder = file_system(uri)
+        if storage.get_file_info(folder).type != pa.fs.FileType.Directory:
             raise FileNotFoundError(uri)
         yield line_batch([])
 
@@ -76,9 +76,9 @@ def probe(lake: Lake) -> str | None:
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers_in(batches):
-            file_system, folder = lake_file_system(uri)
-            file_system.create_dir(folder)
-            with file_system.open_output_stream(f"{folder}/{name}-{number}") as file:
+            storage, folder = file_system(uri)
+            storage.create_dir(folder)
+            with storage.open_output_stream(f"{folder}/{name}-{number}") as file:
                 file.write(name.encode())
         yield line_batch([])
 

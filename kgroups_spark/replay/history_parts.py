@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.lake.parts_reader import DICTIONARIES
-from kgroups_spark.lake.parts_writer import column_places, lake_file_system
+from kgroups_spark.lake.parts_writer import column_places
 from kgroups_spark.offsets.ranges import EVERY_SLOT, FIRST, SLOT, Border, SlotRange, ranges_of
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_tables import ROWS_AT_ONCE, StoredTable, TaskShards, has_shard
+from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.rows import no_rows, where
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
@@ -101,7 +102,7 @@ class PartFile:
     """An open file with rows of a table."""
 
     def __init__(self, table: str, uri: str) -> None:
-        storage, path = lake_file_system(uri)
+        storage, path = file_system(uri)
         self._table, self._columns = table, _COLUMNS[table]
         self._file = pq.ParquetFile(
             storage.open_input_file(path),

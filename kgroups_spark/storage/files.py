@@ -50,12 +50,11 @@ def _differ(one: object, other: object) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a folder: a file, a folder, or neither (a link whose target is gone, a pipe)."""
+    """An entry of a folder: a file, or not (a folder, a link whose target is gone, a pipe)."""
 
     name: str
     path: str  # an absolute path, or a URI like its folder's
     is_file: bool
-    is_folder: bool
     version: FileVersion | None = None  # of a file
 
     @property
@@ -187,23 +186,18 @@ def _local_entries(folder: str, inside: str) -> list[Entry]:
                 about = entry.stat()
             except FileNotFoundError:
                 if entry.is_symlink():
-                    found.append(Entry(entry.name, path, False, False))
+                    found.append(Entry(entry.name, path, False))
                 continue  # removed since the listing
             is_file = S_ISREG(about.st_mode)
             version = _local_version(about) if is_file else None
-            found.append(Entry(entry.name, path, is_file, S_ISDIR(about.st_mode), version))
+            found.append(Entry(entry.name, path, is_file, version))
     return found
 
 
 def _entry(folder: str, info: fs.FileInfo) -> Entry:
     is_file = info.type == fs.FileType.File
-    return Entry(
-        info.base_name,
-        path_in(folder, info.base_name),
-        is_file,
-        info.type == fs.FileType.Directory,
-        FileVersion(info.size or 0, info.mtime_ns) if is_file else None,
-    )
+    version = FileVersion(info.size or 0, info.mtime_ns) if is_file else None
+    return Entry(info.base_name, path_in(folder, info.base_name), is_file, version)
 
 
 def open_file(path: str) -> LocalFile | StoredFile:

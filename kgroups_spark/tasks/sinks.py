@@ -26,11 +26,12 @@ from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.parts_reader import dataset_of
-from kgroups_spark.lake.parts_writer import Part, PartWriter, lake_file_system
+from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.replay.stored_tables import shards_in_file
 from kgroups_spark.runner import Line, Runner, SparkRunner, line_batch, lines_of
+from kgroups_spark.storage.files import file_system
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.layout import WORK_FOLDER
@@ -119,14 +120,14 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
 def _work_folder(writer: LakeWriter) -> Iterator[str]:
     """A folder for parts that are never committed, deleted at the end of the block."""
     work_uri = f"{writer.lake.uri}/{WORK_FOLDER}/audit-{writer.audit_id}-{uuid.uuid4()}"
-    file_system, folder = lake_file_system(work_uri)
+    storage, folder = file_system(work_uri)
     for name in FOR_REPLAY:
-        file_system.create_dir(f"{folder}/{name}")
+        storage.create_dir(f"{folder}/{name}")
     try:
         yield work_uri
     finally:
         with suppress(FileNotFoundError):  # an audit that took over has removed it
-            file_system.delete_dir(folder)
+            storage.delete_dir(folder)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.lake.parts_writer import PartWriter, file_statistics, lake_file_system
+from kgroups_spark.lake.parts_writer import PartWriter, file_statistics
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.lake.table_rows import MOMENT, rows_of
 
@@ -147,12 +147,6 @@ def test_a_table_with_lists_and_maps_is_written_unchanged(tmp_path):
     assert part is not None
     read = pq.read_table(tmp_path / "groups" / part.path)
     assert read["resolved_regex_topics"].to_pylist() == [[("a.*", ["ab", "ac"])], None]
-
-
-@pytest.mark.parametrize("uri", ["/data/a lake", "file:/data/a lake"])
-def test_a_local_lake_is_reached_by_path_and_by_hadoops_uri(uri):
-    file_system, path = lake_file_system(uri)
-    assert (file_system.type_name, path) == ("local", "/data/a lake")
 
 
 def test_statistics_are_left_out_for_a_column_without_them(tmp_path):

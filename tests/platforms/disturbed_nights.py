@@ -28,9 +28,9 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history import stored
 from kgroups_spark.lake import reach
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.session import PER_SESSION, spark_session
+from kgroups_spark.storage.files import file_system
 from kgroups_spark.storage.s3 import Task
 from kgroups_spark.tasks import sinks
 
@@ -119,10 +119,10 @@ def choices(lake: Lake, shared: Path) -> dict[str, Any]:
     said: dict[str, Any] = {"shared": choose_writer(lake, "auto"), "viewfs": choose_writer(by_hadoop_only, "auto")}
 
     def elsewhere(uri: str) -> tuple[pa.fs.FileSystem, str]:
-        file_system, _ = lake_file_system(uri)
-        return file_system, f"{shared}/disk-of-one-node"
+        storage, _ = file_system(uri)
+        return storage, f"{shared}/disk-of-one-node"
 
-    reach.lake_file_system = elsewhere
+    reach.file_system = elsewhere
     for writer in ("auto", "parts", "spark"):
         try:
             said[f"not shared, {writer}"] = choose_writer(lake, writer)

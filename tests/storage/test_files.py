@@ -18,6 +18,12 @@ def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in files.list_folder(f"{tmp_path}/new folder/_delta_log")] == ["0.json"]
 
 
+@pytest.mark.parametrize("uri", ["/data/a lake", "file:/data/a lake"])
+def test_a_local_lake_is_reached_by_path_and_by_hadoops_uri(uri: str) -> None:
+    system, path = files.file_system(uri)
+    assert (system.type_name, path) == ("local", "/data/a lake")
+
+
 def test_a_file_given_as_a_folder_is_not_called_missing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").touch()
