@@ -73,19 +73,11 @@ class PartitionReading(Generic[Decoder]):
 
     def given_up(self, why: NotReadable) -> RangeProgress:
         """The progress for the driver if no record of this partition counts, because of `why`."""
-        first = self.ranges[0]
-        return RangeProgress(
-            self.offsets_partition,
-            first.number,
-            first.start_offset,
-            first.start_offset,
-            given_up=str(why),
-            leader_lost=isinstance(why, LeaderLost),
-        )
+        return RangeProgress.of(self.ranges[0], given_up=str(why), leader_lost=isinstance(why, LeaderLost))
 
     def _read_on(self, piece: FetchPiece, number: int, start: int) -> Iterator[Decoder]:
         for read_on in range(MOST_ROUNDS):
-            end = self.context.end_of(piece)
+            end = self.context.live.end_of(piece)
             if end <= start:
                 return
             rest = piece.after(start, end)

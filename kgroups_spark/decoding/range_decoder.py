@@ -53,13 +53,7 @@ class RangeDecoder:
         self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition)
-        self.progress = RangeProgress(
-            log_range.offsets_partition,
-            log_range.number,
-            log_range.start_offset,
-            log_range.start_offset,
-            log_times=LogTimes(context.latest_ms),
-        )
+        self.progress = RangeProgress.of(log_range, log_times=LogTimes(context.latest_ms))
         self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
 
     def outputs(self) -> Iterator[Output]:

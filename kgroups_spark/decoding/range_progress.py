@@ -14,23 +14,14 @@ from numpy.typing import NDArray
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.odd_records import Large, Off
+from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import CHUNK_BYTES
-from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.sources.segment_reading import Damage
 from kgroups_spark.times import LAST_MS
 
 if TYPE_CHECKING:
-    from kgroups_spark.cluster.live_log import Fetcher
-
-
-def no_cluster(piece: FetchPiece) -> Any:
-    """For readers of segments, which never fetch."""
-    raise AssertionError(f"{piece} without a cluster to fetch it from")
-
-
-def no_leader_lost() -> None:
-    """For readers of segments alone."""
+    from kgroups_spark.cluster.live_log import Fetcher, PieceOpener
 
 
 @dataclass(frozen=True)
@@ -42,9 +33,7 @@ class ReadContext:
     release_version: str
     open_file: Callable[[str], Any]  # a segment, as files.open_file opens one
     fetcher: Fetcher | None = None  # how to reach the cluster
-    open_fetch: Callable[[FetchPiece], Any] = no_cluster  # the fetched bytes as a binary file that is read once
-    end_of: Callable[[FetchPiece], int] = no_cluster  # the present high watermark of its partition
-    lose_patience: Callable[[], None] = no_leader_lost  # after a lost leader: wait less for other partitions
+    opener: PieceOpener | None = None  # connected to it
     chunk_bytes: int = CHUNK_BYTES
     latest_ms: int = LAST_MS  # log times after it are ahead of the audit's clock
 
@@ -54,8 +43,14 @@ class ReadContext:
         if self.fetcher is None:
             yield self
             return
-        with self.fetcher.connected() as open_fetch:
-            yield replace(self, open_fetch=open_fetch, end_of=open_fetch.end_of, lose_patience=open_fetch.lose_patience)
+        with self.fetcher.connected() as opener:
+            yield replace(self, opener=opener)
+
+    @property
+    def live(self) -> PieceOpener:
+        """The connection, for pieces that must be fetched."""
+        assert self.opener is not None, "a piece to fetch, without a cluster"
+        return self.opener
 
 
 @dataclass
@@ -85,6 +80,13 @@ class RangeProgress:
     # Why no record of this partition counts, and whether its leader was lost during the read. None: they count.
     given_up: str | None = None
     leader_lost: bool = False
+
+    @classmethod
+    def of(cls, log_range: LogRange, **known: Any) -> RangeProgress:
+        """The progress at the start of a range."""
+        return cls(
+            log_range.offsets_partition, log_range.number, log_range.start_offset, log_range.start_offset, **known
+        )
 
     @property
     def missing(self) -> int:

@@ -53,7 +53,7 @@ class RangeReader:
         progress.is_cut_short, progress.unconfirmed = reading.is_cut_short, reading.unconfirmed
 
     def _fetched(self, piece: FetchPiece) -> Iterator[Item]:
-        with self._context.open_fetch(piece) as file:
+        with self._context.live(piece) as file:
             reader = read_segment(file, from_offset=self._range.start_offset, chunk_bytes=self._context.chunk_bytes)
             for item in reader:
                 yield None, item

@@ -121,6 +121,6 @@ def left_as_it_was(
     history: Iterable[StateRecord] | None,
 ) -> tuple[list[Output], StateShardRead]:
     """The rows of a partition that could not be read to its end: those of the last audit."""
-    shard, first = _before(work, state, context, history), work.ranges[0]
-    lost = RangeProgress(work.partition, first.number, first.start_offset, first.start_offset, given_up=why)
+    shard = _before(work, state, context, history)
+    lost = RangeProgress.of(work.ranges[0], given_up=why)
     return list(shard.tables(context.audit_id, settings)), StateShardRead(work.topic, [lost])

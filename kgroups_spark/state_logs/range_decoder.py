@@ -34,13 +34,7 @@ class StateRangeDecoder:
         self, log: CoordinatorLog, log_range: LogRange, context: ReadContext, records: CoordinatorRecordDecoder
     ) -> None:
         self.is_reread = log_range.is_reread
-        self.progress = RangeProgress(
-            log_range.offsets_partition,
-            log_range.number,
-            log_range.start_offset,
-            log_range.start_offset,
-            log_times=LogTimes(context.latest_ms),
-        )
+        self.progress = RangeProgress.of(log_range, log_times=LogTimes(context.latest_ms))
         self._log = log
         self._audit_id = context.audit_id
         self._reader = RangeReader(log_range, context, log.topic, self.progress)

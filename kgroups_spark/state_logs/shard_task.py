@@ -122,7 +122,7 @@ def _read_and_replay(
             yield from _read_and_replay(left, state, records, context, settings)
             return
         if isinstance(err, LeaderLost):
-            context.lose_patience()
+            context.live.lose_patience()
         outputs, read = left_as_it_was(work, state, context, settings, str(err), records())
         yield from outputs
     yield Fact(_to_json(read))

@@ -52,7 +52,7 @@ def read_tasks(
                         yield from _read_range(decoder)
                 except NotReadable as err:
                     if isinstance(err, LeaderLost):
-                        connected.lose_patience()
+                        connected.live.lose_patience()
                     yield ShardLost()
                     yield Fact(progress_to_json(reading.given_up(err)))
 

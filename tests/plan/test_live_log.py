@@ -49,7 +49,7 @@ def planned(cluster: FakeCluster, last: AuditRow | None = None, *, full: bool = 
 def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict]], RangeProgress]:  # type: ignore[type-arg]
     """Rows by table, and what was read."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
-    context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), open_fetch=opener)
+    context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), opener=opener)
     decoder = RangeDecoder(log_range, context, GroupRecordDecoder())
     rows: dict[str, list[dict]] = {}  # type: ignore[type-arg]
     for name, table in decoder.outputs():

@@ -123,7 +123,7 @@ class Read:
 
 def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
-    context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
+    context = ReadContext(1, "4.3", open, opener=opener)
     rows: list[tuple[int, str, int]] = []
     progress: list[RangeProgress] = []
     for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
@@ -138,7 +138,7 @@ def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
 def counted(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
     """Rows of group_traffic of partition 0, added up over its ranges, and their progress."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
-    context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
+    context = ReadContext(1, "4.3", open, opener=opener)
     counts: list[pa.Table] = []
     progress: list[RangeProgress] = []
     for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
@@ -345,26 +345,26 @@ class TestLeaderLost:
             (tmp_path / name).mkdir(parents=True)
         cluster = CleanedCluster([])
         write(cluster.log, 30)
-        opener, lost = PieceOpener(cluster.as_cluster(), FetchLimits()), []
+        lost = list[int]()
         (new,) = planned(cluster).new_ranges
         (piece,) = new.pieces
         assert isinstance(piece, FetchPiece)
         ranges = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
 
-        @contextmanager
-        def opened(wanted: FetchPiece) -> Iterator[Any]:
-            with opener(replace(wanted, partition=0)) as log:
-                yield LosesItsLeader(log) if wanted.partition == 1 else log
+        class Opener(PieceOpener):
+            @contextmanager
+            def __call__(self, piece: FetchPiece) -> Iterator[Any]:
+                with super().__call__(replace(piece, partition=0)) as log:
+                    yield LosesItsLeader(log) if piece.partition == 1 else log
 
-        context = ReadContext(
-            1,
-            "4.3",
-            open,
-            open_fetch=opened,
-            end_of=lambda wanted: opener.end_of(replace(wanted, partition=0)),
-            lose_patience=lambda: lost.append(1),
-            chunk_bytes=ONE_BATCH,
-        )
+            def end_of(self, piece: FetchPiece) -> int:
+                return super().end_of(replace(piece, partition=0))
+
+            def lose_patience(self) -> None:
+                lost.append(1)
+
+        opener = Opener(cluster.as_cluster(), FetchLimits())
+        context = ReadContext(1, "4.3", open, opener=opener, chunk_bytes=ONE_BATCH)
         numbers = [pa.record_batch([pa.array([0])], ["id"])]
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
         collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
