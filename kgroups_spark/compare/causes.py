@@ -14,14 +14,13 @@ from kgroups_spark.compare.differences import (
     PENDING,
     WITHOUT_LOAD,
     Difference,
+    Place,
 )
 
 # In this order causes come first.
 KINDS = (LOAD, GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
 OTHER_GROUP = "the group is another one there (see its own row)"
 OTHER_OFFSETS = "its offsets or transactions are others there (see their own rows)"
-
-_Place = tuple[int, str | None]
 
 
 def with_causes(differences: Iterable[Difference]) -> list[Difference]:
@@ -31,17 +30,14 @@ def with_causes(differences: Iterable[Difference]) -> list[Difference]:
     group follow from the group, and so do offsets that no group can have there. Expiry follows from any other
     difference of the group, unless a rule of expiry causes it; then the group's first such row represents the others.
     """
-    first: dict[_Place, str] = {}
-    whys: dict[tuple[_Place, str], set[str | None]] = {}
+    first: dict[Place, str] = {}
+    whys: dict[tuple[Place, str], set[str | None]] = {}
     found = []
     for each in sorted(differences, key=_order):
-        place = (each.offsets_partition, each.group_id)
-        cause = _cause(
-            each, first.get(place), {kind: whys.get((place, kind), set()) for kind in (GROUP, OFFSET_EXPIRY)}
-        )
-        found.append(each._replace(follows_from=cause))
-        first.setdefault(place, each.difference)
-        whys.setdefault((place, each.difference), set()).add(each.why)
+        earlier = {kind: whys.get((each.place, kind), set()) for kind in (GROUP, OFFSET_EXPIRY)}
+        found.append(each._replace(follows_from=_cause(each, first.get(each.place), earlier)))
+        first.setdefault(each.place, each.difference)
+        whys.setdefault((each.place, each.difference), set()).add(each.why)
     return found
 
 

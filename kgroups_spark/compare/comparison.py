@@ -17,7 +17,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
-from kgroups_spark.compare.differences import COMMITTED, GROUP, MEMBER, PENDING, Difference, Loaded, differences, reason
+from kgroups_spark.compare.differences import (
+    COMMITTED,
+    GROUP,
+    MEMBER,
+    PENDING,
+    Difference,
+    Loaded,
+    Place,
+    differences,
+    reason,
+)
 from kgroups_spark.compare.rules import RULES, tried_releases
 from kgroups_spark.compare.shards import WHEN, ComparedShard, ReleaseReplay, expiry_differences
 from kgroups_spark.coordinator.releases import Release, release
@@ -160,12 +170,12 @@ class _History:
         sides = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
         return self.stored.facts(self.history.tasks, CompareTask(self.history, sides))
 
-    def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
+    def explained(self, a: Release, b: Release, places: Collection[Place]) -> Iterator[Difference]:
         """The differences of these groups (and perhaps of others), with the rules that cause them."""
-        wanted: dict[int, set[str]] = {}
-        for number, group_id in keys:
-            wanted.setdefault(number, set()).add(group_id)
-        groups = {number: frozenset(some) for number, some in wanted.items()}
+        groups = dict[int, frozenset[str]]()
+        for number, group_id in places:
+            if group_id is not None:
+                groups[number] = groups.get(number, frozenset()) | {group_id}
         slots = self.stored.lake.runner.slots
         tasks = task_shards({number: self.records[number] for number in groups}, slots)
         task = ExplainTask(replace(self.history, tasks=tasks, groups=groups), a, b)
@@ -248,25 +258,13 @@ def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
 def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
     a, b = found.a.rules, found.b.rules
     reported = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
-    unknown_types = {
-        (each.offsets_partition, each.group_id) for each in reported if each.difference == GROUP and each.why
-    }
-    open_ones = {
-        (each.offsets_partition, each.group_id)
-        for each in reported
-        if each.difference in _EXPLAINED and each.why is None and each.group_id is not None
-    } - unknown_types
+    of_group = {each.place: each.why for each in reported if each.difference == GROUP and each.why}
+    open_ones = {each.place for each in reported if each.difference in _EXPLAINED and not each.why} - of_group.keys()
     whys: dict[Difference, str] = {}
     if open_ones:
         whys = {_key(each): each.why for each in history.explained(a, b, open_ones) if each.why}
-    of_group = {
-        (each.offsets_partition, each.group_id): each.why for each in reported if each.difference == GROUP and each.why
-    }
     return [
-        each
-        if each.why
-        else each._replace(why=whys.get(_key(each)) or of_group.get((each.offsets_partition, each.group_id)))
-        for each in reported
+        each if each.why else each._replace(why=whys.get(_key(each)) or of_group.get(each.place)) for each in reported
     ]
 
 
@@ -274,19 +272,17 @@ def _expiry_differences(
     decided_otherwise: Iterable[tuple[str, dict[str, Any]]], found: Comparison
 ) -> Iterator[Difference]:
     """Offsets first: their differences explain a group's."""
-    changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
-    differing = {(each.offsets_partition, each.group_id) for each in found.differences}
+    changed_groups = {each.place for each in found.differences if each.difference == GROUP}
+    differing = {each.place for each in found.differences}
     for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
         reported = _expiry_difference(table, WHEN[table], row, changed_groups)
-        if reported.why is None and (reported.offsets_partition, reported.group_id) in differing:
+        if reported.why is None and reported.place in differing:
             reported = reported._replace(why=OTHER_OFFSETS)
-        differing.add((reported.offsets_partition, reported.group_id))
+        differing.add(reported.place)
         yield reported
 
 
-def _expiry_difference(
-    kind: str, when: str, row: dict[str, Any], changed_groups: Collection[tuple[int, str | None]]
-) -> Difference:
+def _expiry_difference(kind: str, when: str, row: dict[str, Any], changed_groups: Collection[Place]) -> Difference:
     what = "decision" if row["decision_a"] != row["decision_b"] else when
     value_a, value_b = (_expiry_text(row, what, side) for side in "ab")
     why = OTHER_GROUP if (row["offsets_partition"], row["group_id"]) in changed_groups else row["why"]

@@ -52,6 +52,8 @@ _MEMBER = [
 _OFFSET = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp")
 # An offset: its producer (null: it is committed), its slot.
 _KEY = ("producer_id", "group_id", "topic", "partition")
+# An offsets partition and a group; None: the difference is about the partition.
+Place = tuple[int, str | None]
 
 
 class Difference(NamedTuple):
@@ -71,6 +73,10 @@ class Difference(NamedTuple):
     partition: int | None = None
     why: str | None = None
     follows_from: str | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.offsets_partition, self.group_id
 
 
 class LoadFailure(NamedTuple):

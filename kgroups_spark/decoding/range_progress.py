@@ -84,9 +84,8 @@ class RangeProgress:
     @classmethod
     def of(cls, log_range: LogRange, **known: Any) -> RangeProgress:
         """The progress at the start of a range."""
-        return cls(
-            log_range.offsets_partition, log_range.number, log_range.start_offset, log_range.start_offset, **known
-        )
+        start = log_range.start_offset
+        return cls(log_range.offsets_partition, log_range.number, start, start, **known)
 
     @property
     def missing(self) -> int:
