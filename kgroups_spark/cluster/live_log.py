@@ -63,10 +63,6 @@ class LiveLog(PartitionLog):
         return f"partition {self.number} of the cluster's {self.topic.name}"
 
     @property
-    def is_there(self) -> bool:
-        return True
-
-    @property
     def log_start_offset(self) -> int:
         return self.start
 
@@ -76,10 +72,6 @@ class LiveLog(PartitionLog):
 
     def leader_epoch_after(self, offset: int) -> int:
         return self.leader_epoch
-
-    @property
-    def newest_timestamp(self) -> int | None:
-        return None
 
     def headers_at(self, base_offset: int) -> BatchColumns:
         """Fetches one batch, once."""
@@ -103,9 +95,6 @@ class LiveLog(PartitionLog):
             start = max(self.start, end - width)
             yield scan_batches(self._fetched(start, end, keep_first=start == self.start))
             end, width = start, width * 4
-
-    def missing_from(self, offset: int) -> None:
-        """None, because finding out would fetch everything twice."""
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[FetchPiece, ...]:
         return self.pieces(start_offset, self.high_watermark)

@@ -24,8 +24,3 @@ Nothing here reads a clock: `as_of` may be in the future ("if no member comes ba
 be a value that no broker has yet. A state that no record shows (a running rebalance, a session timeout not logged yet)
 is unknown.
 """
-
-from kgroups_spark.expiry.group_expiry import group_expiry
-from kgroups_spark.expiry.offset_expiry import offset_expiry
-
-__all__ = ["group_expiry", "offset_expiry"]

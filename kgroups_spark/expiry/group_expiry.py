@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
 from kgroups_spark.expiry.group_conditions import in_partitions_without_clean_up
 from kgroups_spark.expiry.matching import NOWHERE, Flags, are_among, columns_of, rows_among
-from kgroups_spark.expiry.moment import NONE, Ms, epoch_ms, storable, times_in, timestamp, timestamps
+from kgroups_spark.expiry.moment import NONE, Ms, storable, times_in, timestamp, timestamps
 from kgroups_spark.expiry.offset_expiry import texts
 from kgroups_spark.tables.schemas import GROUP, arrow_schema
 
@@ -34,7 +33,7 @@ def group_expiry(
     groups: pa.Table,
     pending_offsets: pa.Table,
     *,
-    as_of: datetime | int,
+    as_of: int,
     retention_ms: int,
     rules: ExpiryRules,
     audit_id: int,
@@ -47,7 +46,7 @@ def group_expiry(
     has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
     nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
     """
-    now_ms, rows = epoch_ms(as_of), groups.num_rows
+    rows = groups.num_rows
     offsets = _OffsetsOfGroups.of(offset_expiry, groups)
     has_members = ~_truths(pc.equal(groups["state"], "Empty"))
     is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
@@ -63,11 +62,11 @@ def group_expiry(
     # Something that does not end with time keeps the group, or one of its offsets.
     is_held_by_more = is_held | is_kept_share | is_skipped | is_described
     outlives_its_offsets = has_members | is_held_by_more | offsets.has_timeless
-    deletes_ms = np.where(offsets.last_ms == NONE, storable(now_ms), offsets.last_ms)
+    deletes_ms = np.where(offsets.last_ms == NONE, storable(as_of), offsets.last_ms)
     writes_tombstone = _truths(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
     columns = {
         "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
-        "as_of": pa.repeat(timestamp(now_ms), rows),
+        "as_of": pa.repeat(timestamp(as_of), rows),
         "retention_ms": pa.repeat(pa.scalar(retention_ms, pa.int64()), rows),
         "decision": texts(reason == NOTHING_LEFT, ("keep", "delete")),
         "reason": texts(reason, REASONS),

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.tables.columns import TIMESTAMP
-from kgroups_spark.times import LAST_MS, to_epoch_ms
+from kgroups_spark.times import LAST_MS
 
 Ms = NDArray[np.int64]
 
 NONE = np.iinfo(np.int64).min  # no time: outside the range of TIMESTAMP
-
-
-def epoch_ms(moment: datetime | int) -> int:
-    """Epoch milliseconds of a datetime with a zone; an int is returned as it is."""
-    return moment if isinstance(moment, int) else to_epoch_ms(moment)
 
 
 def times_in(column: pa.ChunkedArray) -> Ms:

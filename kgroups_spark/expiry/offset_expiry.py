@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,6 @@ from kgroups_spark.expiry.matching import NOWHERE, Flags, Rows, are_among, colum
 from kgroups_spark.expiry.moment import (
     NONE,
     Ms,
-    epoch_ms,
     first_known,
     later,
     storable,
@@ -63,7 +61,7 @@ def offset_expiry(
     group_members: pa.Table,
     pending_offsets: pa.Table,
     *,
-    as_of: datetime | int,
+    as_of: int,
     retention_ms: int,
     rules: ExpiryRules,
     audit_id: int,
@@ -72,10 +70,10 @@ def offset_expiry(
     time of expiry.
 
     The tables are the current ones, for all groups or some offsets partitions; columns that are not used may be
-    missing. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null if time alone changes nothing,
-    and is in the past if the offset is due. In a group without members expires_at_if_empty equals expires_at.
+    missing. `as_of` is epoch milliseconds. expires_at is null if time alone changes nothing, and is in the past if the
+    offset is due. In a group without members expires_at_if_empty equals expires_at.
     """
-    now_ms, rows = epoch_ms(as_of), committed_offsets.num_rows
+    rows = committed_offsets.num_rows
     group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
     conditions = group_conditions(groups, group_members, rules)
     is_pending = _is_pending(committed_offsets, pending_offsets, rules)
@@ -83,7 +81,7 @@ def offset_expiry(
     emptied_ms = conditions.emptied_ms[group]
     base_ms = first_known(expire_ms, emptied_ms, commit_ms)
     due_ms = later(first_known(expire_ms, later(base_ms, retention_ms)), 1 if rules.is_strict else 0)
-    has_given_time, is_due = expire_ms != NONE, due_ms <= now_ms
+    has_given_time, is_due = expire_ms != NONE, due_ms <= as_of
     reason = np.select(
         [
             group == NOWHERE,
@@ -102,13 +100,13 @@ def offset_expiry(
     reason = np.where(is_skipped & np.isin(reason, EXPIRES + WAITS), CLEAN_UP_FAILS, reason)
     has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
     base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
-    if_empty_ms = _due_if_empty_ms(conditions, group, expire_ms, commit_ms, due_ms, now_ms, retention_ms)
+    if_empty_ms = _due_if_empty_ms(conditions, group, expire_ms, commit_ms, due_ms, as_of, retention_ms)
     has_none_if_empty = (
         is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
     )
     columns = {
         "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
-        "as_of": pa.repeat(timestamp(now_ms), rows),
+        "as_of": pa.repeat(timestamp(as_of), rows),
         "retention_ms": pa.repeat(pa.scalar(retention_ms, pa.int64()), rows),
         "decision": texts(np.isin(reason, EXPIRES), ("keep", "expire")),
         "reason": texts(reason, REASONS),

@@ -10,13 +10,9 @@ from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, NEITHER, Markers
 from kgroups_spark.offsets.records import TEXT, column, milliseconds
 from kgroups_spark.offsets.transactions import TransactionalRecords
 
-MARKER_COLUMNS = ("log_offset", "log_timestamp", "producer_id", "outcome")
-RECORD_COLUMNS = ("log_offset", "log_timestamp", "group_id", "value_version", "producer_id", "is_transactional")
-QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_id", "is_transactional", "reason")
-
 
 def markers_of(transaction_markers: pa.Table) -> Markers:
-    """Rows of `transaction_markers` (MARKER_COLUMNS), which are sorted by log offset, as Markers."""
+    """Rows of `transaction_markers`, which are sorted by log offset, as Markers."""
     outcome = transaction_markers.column("outcome").cast(pa.string())
     is_named = [pc.fill_null(pc.equal(outcome, name), False).to_numpy() for name in ("committed", "aborted")]
     return Markers(
@@ -28,7 +24,7 @@ def markers_of(transaction_markers: pa.Table) -> Markers:
 
 
 def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
-    """Transactional rows of `group_records` (RECORD_COLUMNS) and `quarantine` (QUARANTINE_COLUMNS).
+    """Transactional rows of `group_records` and `quarantine`.
 
     Rows of quarantine from before layout 5 have no is_transactional: records with a producer count as transactional,
     because only transactions write them.
@@ -55,7 +51,7 @@ def other_records(group_records: pa.Table, quarantine: pa.Table) -> Transactiona
 
 
 def group_ends(group_records: pa.Table) -> list[tuple[str, int]]:
-    """(group id, log offset) of tombstones among rows of `group_records` (RECORD_COLUMNS)."""
+    """(group id, log offset) of tombstones among rows of `group_records`."""
     rows = group_records.filter(group_records.column("value_version").is_null())
     return list(zip(rows.column("group_id").to_pylist(), rows.column("log_offset").to_pylist(), strict=True))
 

@@ -171,7 +171,10 @@ def plan_audit(
         ask = partial(
             _plan_partition,
             before=last.progress(log.partition) if last else None,
-            options=_Options(full, known.get(log.partition, ()), delete_retention, readings),
+            full=full,
+            known_corrupt=known.get(log.partition, ()),
+            delete_retention=delete_retention,
+            readings=readings,
         )
         try:
             plans.append(log.asked(ask))
@@ -188,15 +191,14 @@ def _left(number: int, why: str) -> str:
     return f"partition {number} is left to the next audit: {why}"
 
 
-@dataclass(frozen=True)
-class _Options:
-    full: bool
-    known_corrupt: Collection[tuple[str, int]]
-    delete_retention: DeleteRetention | None
-    readings: KnownReadings | None
-
-
-def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options: _Options) -> PartitionPlan:
+def _plan_partition(
+    log: PartitionLog,
+    before: PartitionProgress | None,
+    full: bool,
+    known_corrupt: Collection[tuple[str, int]],
+    delete_retention: DeleteRetention | None,
+    readings: KnownReadings | None,
+) -> PartitionPlan:
     if before is None:
         return _plan_new(log)
     if not log.is_there:
@@ -205,19 +207,19 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
     try:
         _require_same_topic(log, before)
-        if wrong := misread(log, before, options.readings):
-            return _plan_cut(log, _repairable(wrong, log, before, options.readings))
+        if wrong := misread(log, before, readings):
+            return _plan_cut(log, _repairable(wrong, log, before, readings))
         before = _as_the_log_has_it(log, before)
         _require_same_log(log, before)
     except AnotherLog as refused:
-        if options.readings is None:
+        if readings is None:
             raise
-        return _plan_cut(log, options.readings.cut(log, before, refused))
+        return _plan_cut(log, readings.cut(log, before, refused))
     log_start = log.log_start_offset
     start = max(before.end_offset, log_start)
-    new = _new_range(log, start, options.known_corrupt)
-    why, undecided = (None, None) if options.full else _why_read_again(log, before, options.delete_retention)
-    read_again = options.full or why is not None
+    new = _new_range(log, start, known_corrupt)
+    why, undecided = (None, None) if full else _why_read_again(log, before, delete_retention)
+    read_again = full or why is not None
     reread = _reread(log, log_start, start) if read_again or undecided else None
     return PartitionPlan(
         log,

@@ -142,9 +142,9 @@ class PartitionLog(ABC):
         """`partition 3 in /data/__consumer_offsets-3`: for messages."""
 
     @property
-    @abstractmethod
     def is_there(self) -> bool:
         """Whether any part of the log was given, even if only an empty segment."""
+        return True
 
     @property
     @abstractmethod
@@ -165,9 +165,9 @@ class PartitionLog(ABC):
         """The leader epoch of the last batch, if it begins at or after `offset`; -1: unknown."""
 
     @property
-    @abstractmethod
     def newest_timestamp(self) -> int | None:
         """The newest timestamp of the last batch, epoch ms; None: unknown."""
+        return None
 
     @abstractmethod
     def headers_at(self, base_offset: int) -> BatchColumns:
@@ -177,9 +177,10 @@ class PartitionLog(ABC):
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
         """The headers of all batches that begin before `end`, in lots, the newest lot first; each in log order."""
 
-    @abstractmethod
     def missing_from(self, offset: int) -> int | None:
-        """The number of offsets from `offset` on that no longer have a record; None: unknown before reading."""
+        """The number of offsets from `offset` on that no longer have a record; None: finding out would read everything
+        twice."""
+        return None
 
     @abstractmethod
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[Piece, ...]:
