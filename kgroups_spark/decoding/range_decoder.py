@@ -63,7 +63,7 @@ class RangeDecoder:
         Rows of offset_commits come in lots, sorted by group, topic, partition and log offset; texts are dictionaries.
         """
         for path, item in self._reader.items():
-            yield from self._item(item, path)
+            yield from self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
         for lot in self._batches.rest():
             yield self._counted("offset_commits", lot)
         counts = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
@@ -73,9 +73,6 @@ class RangeDecoder:
         self.progress.topics = self._topics.rows()
         self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
         self.progress.partition_counts = self._fitting.rest()
-
-    def _item(self, item: RecordColumns | CorruptBatch, path: str | None) -> Iterator[Output]:
-        return self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
 
     def _chunk(self, records: RecordColumns, path: str | None) -> Iterator[Output]:
         progress = self.progress

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from kgroups_spark.lake.kernel import repetition_refused
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Answer, Lake
 from kgroups_spark.lake.last_finished import UPKEEP_APP_ID
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, TableLog
 
-Answer = TypeVar("Answer")
 Transaction = tuple[str, int]
 
 ATTEMPTS = 5

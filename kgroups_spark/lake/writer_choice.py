@@ -14,7 +14,6 @@ from kgroups_spark.lake.reach import require_shared, what_hinders_pyarrow
 from kgroups_spark.tables.schemas import TABLES
 
 WriterName = Literal["parts", "spark"]
-WRITER_NAMES = ("auto", "parts", "spark")
 
 
 def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
@@ -22,8 +21,6 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
 
     Raises UsageError if `parts` is wanted but impossible, and for a lake that no writer can write.
     """
-    if wanted not in WRITER_NAMES:
-        raise UsageError(f"--writer {wanted}: auto, parts and spark are known")
     if wanted == "spark" or (wanted == "auto" and lake.is_in_catalog):
         require_shared(lake)
         return "spark", None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pyarrow as pa
+
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.conditions import Condition
 
 KnownCorrupt = dict[int, set[tuple[str, int]]]
+IN_A_FILE = (Condition("reason", "==", "corrupt_batch"), Condition("file", "is not null"))
 
 
 def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
@@ -24,11 +27,14 @@ def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
     idle = {each.offsets_partition for each in before.partitions or () if not _was_read(each)}
     files = [file for file in lake.table("quarantine").files() if _may_hold(file, before.audit_id, idle)]
     columns = ["offsets_partition", "file", "file_position"]
-    is_one = [Condition("reason", "==", "corrupt_batch"), Condition("file", "is not null")]
+    return places(lake.rows("quarantine", files=files, columns=columns, conditions=IN_A_FILE), "offsets_partition")
+
+
+def places(corrupt: pa.Table, partition: str) -> KnownCorrupt:
+    """The file names and positions of rows with file and file_position, by their column `partition`."""
     known: KnownCorrupt = {}
-    for row in lake.rows("quarantine", files=files, columns=columns, conditions=is_one).to_pylist():
-        name = row["file"].rsplit("/", 1)[-1]
-        known.setdefault(row["offsets_partition"], set()).add((name, row["file_position"]))
+    for row in corrupt.to_pylist():
+        known.setdefault(row[partition], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
     return known
 
 

@@ -2,8 +2,9 @@
 replay of the remaining rows leads to the same state, by the rules of any release.
 
     transaction_state_records   the last record of each id, producer and version stays, of those that a load fails at,
-    too share_group_state_records   the newest snapshot or tombstone of each share partition stays, and all records
-    after it state_quarantine            stays; of records of an unknown type or version only the last of each key
+                                too
+    share_group_state_records   the newest snapshot or tombstone of each share partition stays, and all records after it
+    state_quarantine            stays; of records of an unknown type or version only the last of each key
     state_events                rows below H go
 
 No state must be saved for that: a checkpoint records how far a partition is, or may be, reduced. Queries as of a moment

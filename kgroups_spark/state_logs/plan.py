@@ -15,7 +15,7 @@ from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan, plan_audit
 from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.plan.delete_retention import DeleteRetention
-from kgroups_spark.plan.known_corrupt import KnownCorrupt
+from kgroups_spark.plan.known_corrupt import IN_A_FILE, KnownCorrupt, places
 from kgroups_spark.plan.read_to import not_read_now, read_now
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.state_logs.partition import StateShardRead, StateShardWork
@@ -130,15 +130,11 @@ def _delete_retention(
 
 def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
     """As plan.known_corrupt, from state_quarantine."""
-    known: KnownCorrupt = {}
     if not lake.table("state_quarantine").files():
-        return known
+        return {}
     columns = ["state_partition", "file", "file_position"]
-    is_one = [Condition("log", "==", topic), Condition("reason", "==", "corrupt_batch")]
-    is_one.append(Condition("file", "is not null"))
-    for row in lake.rows("state_quarantine", columns=columns, conditions=is_one).to_pylist():
-        known.setdefault(row["state_partition"], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
-    return known
+    is_one = [*IN_A_FILE, Condition("log", "==", topic)]
+    return places(lake.rows("state_quarantine", columns=columns, conditions=is_one), "state_partition")
 
 
 def _is_deleted_from(topic: str) -> bool:

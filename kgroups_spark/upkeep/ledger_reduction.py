@@ -26,10 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kgroups_spark.findings.looked import FINDINGS, has_looked
+from kgroups_spark.history.reduction import flags
+from kgroups_spark.history.reduction import numbers as column_numbers
 from kgroups_spark.lake.last_finished import FINISHED, is_of_log
+from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.times import to_epoch_ms
 
 SUMS = ("records", "records_reread", "bytes", "offsets_missing")
@@ -75,7 +77,7 @@ def reduced_ledger(rows: pa.Table, old: OldAudits, horizons: Mapping[int, int]) 
     """The rows of `audits` that stay, in no order; `rows` are all up to the newest old audit, or more."""
     rows = rows.combine_chunks()
     audit_ids = rows["audit_id"].to_numpy()
-    is_finished = pc.equal(rows["status"], FINISHED).to_numpy(zero_copy_only=False)
+    is_finished = flags(pc.equal(rows["status"], FINISHED))
     is_old = is_finished & np.isin(audit_ids, list(old.numbers))
     partitions, counts = _reduced_entries(rows["partitions"].combine_chunks(), audit_ids, is_old, horizons)
     at, name = rows.schema.get_field_index("partitions"), rows.schema.field("partitions")
@@ -87,7 +89,7 @@ def reduced_ledger(rows: pa.Table, old: OldAudits, horizons: Mapping[int, int]) 
     return rows.filter(pa.array(~gone))
 
 
-def _no_longer_looked(rows: pa.Table, is_old: NDArray[np.bool_], old: OldAudits) -> pa.Table:
+def _no_longer_looked(rows: pa.Table, is_old: Flags, old: OldAudits) -> pa.Table:
     """The rows without `findings` in rows_added for old audits that stay, because their findings are removed."""
     audit_ids, added = rows["audit_id"].to_pylist(), rows["rows_added"].to_pylist()
     for at in np.flatnonzero(is_old).tolist():
@@ -98,15 +100,16 @@ def _no_longer_looked(rows: pa.Table, is_old: NDArray[np.bool_], old: OldAudits)
 
 
 def _reduced_entries(
-    lists: pa.ListArray, audit_ids: NDArray[np.int64], is_old: NDArray[np.bool_], horizons: Mapping[int, int]
-) -> tuple[pa.ListArray, NDArray[np.int64]]:
+    lists: pa.ListArray, audit_ids: I64, is_old: Flags, horizons: Mapping[int, int]
+) -> tuple[pa.ListArray, I64]:
     """The lists with fewer entries, and the number of entries of each."""
     entries = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).to_numpy()
     columns = {field.name: pc.struct_field(entries, field.name) for field in entries.type}
-    numbers = {name: _numbers(columns[name]) for name in ("offsets_partition", "start_offset", "end_offset", *SUMS)}
+    names = ("offsets_partition", "start_offset", "end_offset", *SUMS)
+    numbers = {name: column_numbers(columns[name]).copy() for name in names}
     ends_at = np.array([horizons.get(number, -1) for number in numbers["offsets_partition"].tolist()], np.int64)
-    of_groups = is_of_log(entries).to_numpy(zero_copy_only=False)
+    of_groups = flags(is_of_log(entries))
     reducible = np.flatnonzero(of_groups & is_old[parents] & (numbers["end_offset"] <= ends_at))
     kept = np.ones(len(entries), bool)
     kept[reducible] = False
@@ -128,32 +131,22 @@ def _reduced_entries(
     return pa.ListArray.from_arrays(offsets, left, type=lists.type, mask=pc.is_null(lists)), counts
 
 
-def _numbers(column: pa.Array) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy().copy()
-    return found
-
-
-def _is_idle(
-    numbers: Mapping[str, NDArray[np.int64]], columns: Mapping[str, pa.Array], at: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _is_idle(numbers: Mapping[str, I64], columns: Mapping[str, pa.Array], at: I64) -> Flags:
     """Whether the audit read no records of the partition, and there were none to read and none lost."""
-    is_empty: NDArray[np.bool_] = numbers["start_offset"][at] == numbers["end_offset"][at]
+    is_empty: Flags = numbers["start_offset"][at] == numbers["end_offset"][at]
     return is_empty & ~_has_read(numbers, at) & ~_has_lost(columns, at)
 
 
-def _has_read(numbers: Mapping[str, NDArray[np.int64]], at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (numbers["records"][at] > 0) | (numbers["bytes"][at] > 0)
+def _has_read(numbers: Mapping[str, I64], at: I64) -> Flags:
+    found: Flags = (numbers["records"][at] > 0) | (numbers["bytes"][at] > 0)
     return found
 
 
-def _has_lost(columns: Mapping[str, pa.Array], at: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.is_valid(columns["lost_from"]).to_numpy(zero_copy_only=False)[at]
-    return found
+def _has_lost(columns: Mapping[str, pa.Array], at: I64) -> Flags:
+    return flags(pc.is_valid(columns["lost_from"]))[at]
 
 
-def _runs(
-    numbers: Mapping[str, NDArray[np.int64]], columns: Mapping[str, pa.Array], at: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _runs(numbers: Mapping[str, I64], columns: Mapping[str, pa.Array], at: I64) -> tuple[I64, I64]:
     """The first and the last of the entries that become one; `at` is sorted by partition, then by audit."""
     if not len(at):
         return at, at
@@ -172,7 +165,7 @@ def _runs(
     return firsts, np.append(firsts[1:], len(at)) - 1
 
 
-def _last_of_each(partition: NDArray[np.int64], holds: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _last_of_each(partition: I64, holds: Flags) -> I64:
     """The index of the last entry of each partition for which `holds` is true."""
     where = np.flatnonzero(holds)
     of = partition[where]

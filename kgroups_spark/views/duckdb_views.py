@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.last_finished import FINISHED, LEDGER_APP_ID, newest_audit, since_last_finished, version_gone
+from kgroups_spark.lake.last_finished import IS_FINISHED, LEDGER_APP_ID, newest_audit, since_last_finished, version_gone
 from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
@@ -41,8 +41,6 @@ PLAIN_READER = 1
 # Lists the columns with file statistics. Without it, deltalake 1.6 treats a column without statistics as one without
 # values, and a condition on it finds no rows.
 STATISTICS = "delta.dataSkippingStatsColumns"
-
-IS_FINISHED = pc.field("status") == FINISHED
 
 SETTINGS = "SET TimeZone = 'UTC'"
 # DuckDB otherwise also takes Python's variables for tables. The last setting prevents SQL from changing these again.
@@ -99,7 +97,7 @@ class DuckDbLake:
     @cached_property
     def replaced(self) -> Replaced:
         """The rows of history that the last finished audit left out."""
-        conditions = [Condition("audit_id", "==", self.audit_id), Condition("status", "==", FINISHED)]
+        conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
         reported = self.table("audits").to_table([COLUMN], filter=expression_of(conditions))[COLUMN]
         return Replaced.of(reported[0].as_py() if len(reported) else None)
 
@@ -275,7 +273,7 @@ def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
         return math.inf if number is None else float(number)
 
     def finished_in(file: pa.dataset.Fragment) -> list[int]:
-        rows = file.to_table(columns=["audit_id", "rows_added"], filter=IS_FINISHED)
+        rows = file.to_table(columns=["audit_id", "rows_added"], filter=expression_of([IS_FINISHED]))
         numbers: list[int] = rows["audit_id"].to_pylist()
         added.update(zip(numbers, rows["rows_added"], strict=True))
         return numbers

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kgroups_spark.lake.last_finished import FINISHED
+from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import LOG_TABLES
@@ -174,7 +174,7 @@ class KnownRow(NamedTuple):
         rows."""
         newest, incomplete_to = spans(sql, audit_id)
         reduced = reduced_to(sql, rows)
-        conditions = [Condition("audit_id", "==", audit_id), Condition("status", "==", FINISHED)]
+        conditions = [Condition("audit_id", "==", audit_id), IS_FINISHED]
         for audit in rows("audits", ["source", "as_of"], conditions).to_pylist():
             # A live cluster's history is known up to the time of reading.
             if audit["source"] == "kafka" and newest is not None and audit["as_of"] is not None:

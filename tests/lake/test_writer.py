@@ -270,11 +270,6 @@ def test_tables_that_plain_files_would_break_are_named(properties, column, reaso
     assert refusal(properties, json.dumps(schema)) == reason
 
 
-def test_an_unknown_writer_is_a_usage_error(lake):
-    with pytest.raises(UsageError, match="--writer fast: auto, parts and spark are known"):
-        choose_writer(lake, "fast")
-
-
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("table", one_of("open_transactions", "offset_expiry"))
 def test_files_read_without_deltas_snapshot_equal_the_table_and_its_nullability(spark, lake, name, table, tmp_path):
