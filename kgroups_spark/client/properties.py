@@ -28,15 +28,15 @@ __all__ = ["BadClientProperty", "ClientProperties", "client_properties", "read_p
 # Our name in brokers' quotas and request logs.
 CLIENT_ID = "kgroups-spark"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Kafka's name, kafka-python's name, the least value. Units are in the names.
+# Properties with numbers, and the least value. Units are in the names; kafka-python's name has `_` for each dot.
 NUMBERS = {
-    "connections.max.idle.ms": ("connections_max_idle_ms", -1),
-    "metadata.max.age.ms": ("metadata_max_age_ms", 0),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", 0),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", 0),
-    "request.timeout.ms": ("request_timeout_ms", 1),
-    "socket.connection.setup.timeout.max.ms": ("socket_connection_setup_timeout_max_ms", 1),
-    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", 1),
+    "connections.max.idle.ms": -1,
+    "metadata.max.age.ms": 0,
+    "reconnect.backoff.max.ms": 0,
+    "reconnect.backoff.ms": 0,
+    "request.timeout.ms": 1,
+    "socket.connection.setup.timeout.max.ms": 1,
+    "socket.connection.setup.timeout.ms": 1,
 }
 BUFFERS = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
 # The default socket options, which are kafka-python's, too; buffer sizes are added to them.
@@ -175,9 +175,9 @@ def _note_what_has_no_effect(
 
 def _plain_settings(given: Mapping[str, str]) -> dict[str, Any]:
     settings: dict[str, Any] = {"client_id": given.get("client.id") or CLIENT_ID}
-    for name, (setting, least) in NUMBERS.items():
+    for name, least in NUMBERS.items():
         if name in given:
-            settings[setting] = whole_number(name, given[name], least)
+            settings[name.replace(".", "_")] = whole_number(name, given[name], least)
     if settings.get("connections_max_idle_ms") == -1:  # Kafka's: idle connections stay open
         settings["connections_max_idle_ms"] = NEVER_MS
     if "client.dns.lookup" in given:

@@ -54,8 +54,7 @@ class Pace:
         even."""
         self._rate = rate
         self._ready_at = 0.0
-        share = None if rate is None else max(SMALLEST_RESPONSE, min(int(rate), RESPONSE_BYTES))
-        self.response_bytes = RESPONSE_BYTES if share is None else share
+        self.response_bytes = RESPONSE_BYTES if rate is None else max(SMALLEST_RESPONSE, min(int(rate), RESPONSE_BYTES))
 
     def ask_for_less(self) -> None:
         """An answer did not come in time: the network may be too slow for so many bytes."""

@@ -117,18 +117,13 @@ def _subscribed(
     )
 
 
-def _pairs(lots: list[tuple[Rows, Column]]) -> tuple[Column, Column]:
+def _pairs(lots: list[tuple[Rows, pa.Array]]) -> tuple[Column, Column]:
     """The pairs of a group's row and a topic, from several lots."""
     rows = [pa.array(rows, pa.int64()) for rows, _ in lots]
-    chunks = [chunk for _, topics in lots for chunk in _chunks(topics)]
-    return pa.chunked_array(rows, pa.int64()), pa.chunked_array(chunks, STRING)
+    return pa.chunked_array(rows, pa.int64()), pa.chunked_array([topics for _, topics in lots], STRING)
 
 
-def _chunks(column: Column) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-
-
-def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, Column]:
+def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, pa.Array]:
     """The topics that members of the chosen groups (`counts`) subscribe to by name."""
     group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
     subscribed = group_members["subscribed_topics"].combine_chunks()
@@ -140,7 +135,7 @@ def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tup
 
 def _of_each(
     groups: pa.Table, name: str, counts: Flags, topics_in: Callable[[Any], Iterator[Any]]
-) -> tuple[Rows, Column]:
+) -> tuple[Rows, pa.Array]:
     """The topics in a column of the chosen groups (`counts`), which is read group by group."""
     rows = np.flatnonzero(counts[:NOWHERE])
     reported = groups[name].take(pa.array(rows, pa.int64())).to_pylist()

@@ -44,7 +44,6 @@ DELIVERY_STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archivi
 AVAILABLE, ARCHIVED = 0, 4
 # group.share.delivery.count.limit, its default since 4.0.
 DELIVERY_COUNT_LIMIT = 5
-BATCHES = 7  # the index of `batches` among the fields of SharePartition
 _UNSET = -1
 _NO_TIMESTAMP = 0
 _UNINITIALIZED_EPOCH = 0
@@ -86,6 +85,9 @@ class SharePartition:
         ) and self.create_timestamp == self.write_timestamp
 
 
+BATCHES = SharePartition.__slots__.index("batches")
+
+
 class ShareCoordinatorShard:
     """The state of one partition of `__share_group_state`. `reporting`: keep events for `take_events`."""
 
@@ -118,10 +120,8 @@ class ShareCoordinatorShard:
         else:
             if not self.rules.reads_layout(layout):
                 raise ReplayFailure(f"The value is in the layout of {layout or '4.1 and newer'}, which is not read")
-            if record_type == SHARE_SNAPSHOT:
-                after = self._of_snapshot(value, log_offset, log_timestamp)
-            elif before is None:
-                after = self._of_update(value, log_offset, log_timestamp)
+            if record_type == SHARE_SNAPSHOT or before is None:
+                after = self._of_value(record_type, value, log_offset, log_timestamp)
             else:
                 after = self._updated(before, value, log_offset, log_timestamp)
             self.share_partitions[key] = after
@@ -163,11 +163,9 @@ class ShareCoordinatorShard:
     def save(self) -> Iterator[StateRow]:
         """Rows from which `load` restores the same state."""
         for key, state in sorted(self.share_partitions.items()):
-            numbers = [key.topic_id, key.partition, state.snapshot_epoch, state.state_epoch, state.leader_epoch]
-            numbers += [state.start_offset, state.delivery_complete_count, state.create_timestamp]
-            numbers += [state.write_timestamp]
-            batches = [tuple(batch) for batch in state.batches.batches]
-            payload = [*numbers, batches, state.updates, state.log_offset, state.log_timestamp]
+            fields = [getattr(state, name) for name in SharePartition.__slots__]
+            fields[BATCHES] = [tuple(batch) for batch in state.batches.batches]
+            payload = [key.topic_id, key.partition, *fields]
             yield StateRow("share_partition", key.group_id, orjson.dumps(payload).decode())
 
     @classmethod
@@ -186,32 +184,19 @@ class ShareCoordinatorShard:
         if record_type == SHARE_UPDATE or not self.rules.tombstone_removes:
             raise ReplayFailure("A tombstone where only values are written")
 
-    def _of_snapshot(self, value: Value, log_offset: int, log_timestamp: int | None) -> SharePartition:
+    def _of_value(self, record_type: int, value: Value, log_offset: int, log_timestamp: int | None) -> SharePartition:
+        """The state of a snapshot, or of an update without a state before it, which has neither state epoch nor
+        times."""
         return SharePartition(
             value["snapshotEpoch"],
-            value["stateEpoch"],
+            value.get("stateEpoch", self.rules.unknown_state_epoch),
             value["leaderEpoch"],
             value["startOffset"],
             self._delivery_complete_count(value),
-            value["createTimestamp"] or _NO_TIMESTAMP,
-            value["writeTimestamp"] or _NO_TIMESTAMP,
+            value.get("createTimestamp") or _NO_TIMESTAMP,
+            value.get("writeTimestamp") or _NO_TIMESTAMP,
             as_written(state_batches(value["stateBatches"])),
-            0,
-            log_offset,
-            log_timestamp,
-        )
-
-    def _of_update(self, value: Value, log_offset: int, log_timestamp: int | None) -> SharePartition:
-        return SharePartition(
-            value["snapshotEpoch"],
-            self.rules.unknown_state_epoch,
-            value["leaderEpoch"],
-            value["startOffset"],
-            self._delivery_complete_count(value),
-            _NO_TIMESTAMP,
-            _NO_TIMESTAMP,
-            as_written(state_batches(value["stateBatches"])),
-            1,
+            int(record_type == SHARE_UPDATE),
             log_offset,
             log_timestamp,
         )

@@ -67,10 +67,12 @@ class S3Settings:
             "region": self._value(bucket, "endpoint.region") or _region_in(endpoint),
         }
         if endpoint and not _is_amazons(endpoint):
-            options["endpoint_override"] = endpoint if "://" in endpoint else f"{self._protocol(bucket)}://{endpoint}"
+            protocol = "http" if self._value(bucket, "connection.ssl.enabled") == "false" else "https"
+            options["endpoint_override"] = endpoint if "://" in endpoint else f"{protocol}://{endpoint}"
             # By default Hadoop has the bucket in the host name, pyarrow in the path. A numeric address cannot have it.
             in_path = self._value(bucket, "path.style.access") == "true" or not self._there_is_hadoop
-            options["force_virtual_addressing"] = not in_path and not _host_is_number(endpoint)
+            is_number = re.fullmatch(r"[\d.]+", _host(endpoint)) is not None
+            options["force_virtual_addressing"] = not in_path and not is_number
             options["region"] = options["region"] or _region_of_environment() or "us-east-1"
         return options
 
@@ -83,9 +85,6 @@ class S3Settings:
             return {**pair, "session_token": session_token} if session_token else pair
         provider = self._value(bucket, "aws.credentials.provider") or ""
         return {"anonymous": True} if provider.endswith("AnonymousAWSCredentialsProvider") else {}
-
-    def _protocol(self, bucket: str) -> str:
-        return "http" if self._value(bucket, "connection.ssl.enabled") == "false" else "https"
 
     def _value(self, bucket: str, name: str) -> str | None:
         value = self._values.get(f"bucket.{bucket}.{name}") or self._values.get(name)
@@ -161,10 +160,6 @@ def _region_of_environment() -> str | None:
 
 def _host(endpoint: str) -> str:
     return endpoint.split("://", 1)[-1].partition("/")[0].partition(":")[0]
-
-
-def _host_is_number(endpoint: str) -> bool:
-    return re.fullmatch(r"[\d.]+", _host(endpoint)) is not None
 
 
 def _is_amazons(endpoint: str) -> bool:

@@ -84,25 +84,21 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
         return _foreseen(lake, options)
     writer_name, why = choose_writer(lake, options.writer)
     summary = MaintainSummary(notes=[why] if why else [])
-    with _claim(lake, options) as claim:
+    with Claim.take(lake, take_over=options.take_over) as claim:
         summary.notes += [claim.migrated] if claim.migrated else []
         writer = _writer(lake, claim, writer_name)
         summary.notes += claim.notes
         if not _saved_states(claim, writer, options):
             return _maintained(claim, writer, options, summary)
-    with _claim(lake, options) as claim:
+    with Claim.take(lake, take_over=options.take_over) as claim:
         return _maintained(claim, _writer(lake, claim, writer_name), options, summary)
-
-
-def _claim(lake: Lake, options: MaintainOptions) -> Claim:
-    return Claim.take(lake, take_over=options.take_over)
 
 
 def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
     """A writer for the claim, after the lake has been restored to the last finished audit."""
     writer = LakeWriter(lake, claim.audit_id, name, claim.check)
     if claim.unfinished:
-        if left_undone(claim, _audit_before(claim)):
+        if left_undone(claim, _finished(lake, claim.before)):
             raise KgroupsError(
                 f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
             )
@@ -111,15 +107,16 @@ def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
     return writer
 
 
-def _audit_before(claim: Claim) -> AuditRow:
-    if claim.before is None:
-        raise KgroupsError(f"the lake at {claim.ledger.lake.location} has no finished audit: nothing to maintain")
-    return claim.before
+def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
+    """The last finished audit. Raises KgroupsError if none has finished."""
+    if last is None:
+        raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
+    return last
 
 
 def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
     """Restores the current tables of the last finished audit, because this one will finish without rewriting them."""
-    left = LakeAsOfAudit(writer.lake, _audit_before(claim).audit_id)
+    left = LakeAsOfAudit(writer.lake, _finished(writer.lake, claim.before).audit_id)
     for name, table in TABLES.items():
         if table.kind == "current" or name == "previous_offset_expiry":
             restore_files(writer, name, left.version(name))
@@ -128,7 +125,7 @@ def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
 def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
     """Saves the state for --keep; returns whether there was one to save. Then the claim's audit has finished, and the
     state counts."""
-    before = _audit_before(claim)
+    before = _finished(writer.lake, claim.before)
     moment_ms = _moment_ms(before, options)
     if moment_ms is None:
         return False
@@ -161,7 +158,7 @@ def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
 def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
-    before = _audit_before(claim)
+    before = _finished(writer.lake, claim.before)
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         reduced = reduction(writer.lake, moment_ms, by_parts=writer.name == "parts")
@@ -201,9 +198,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
 
 def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     """The work that a run would do, from the present tables."""
-    before = Ledger(lake).last_finished()
-    if before is None:
-        raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
+    before = _finished(lake, Ledger(lake).last_finished())
     summary = MaintainSummary()
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
