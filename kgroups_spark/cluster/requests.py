@@ -57,6 +57,7 @@ def fetch_request(
     max_wait_ms: int,
 ) -> FetchRequest:
     """Batches of one partition from `offset` on. `last_epoch`: the epoch of the batch before it; None: unknown."""
+    kafkas_id = None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
     wanted = FetchRequest.FetchTopic.FetchPartition(
         partition=partition,
         current_leader_epoch=leader_epoch,
@@ -72,13 +73,9 @@ def fetch_request(
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
         session_id=0,  # no session: requests are independent
         session_epoch=-1,
-        topics=[FetchRequest.FetchTopic(topic=topic, topic_id=_uuid(topic_id), partitions=[wanted])],
+        topics=[FetchRequest.FetchTopic(topic=topic, topic_id=kafkas_id, partitions=[wanted])],
         forgotten_topics_data=[],
         rack_id="",  # brokers then name no replica nearby (KIP-392)
         min_version=OLDEST_FETCH,
         max_version=None if topic_id else FETCH_BY_ID - 1,
     )
-
-
-def _uuid(topic_id: str | None) -> uuid.UUID | None:
-    return None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))

@@ -12,7 +12,7 @@ from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.expiry.group_expiry import group_expiry
 from kgroups_spark.expiry.offset_expiry import offset_expiry
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import as_table, no_rows
 from kgroups_spark.tables.schemas import arrow_schema
 
 # The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.
@@ -126,5 +126,4 @@ def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
 
 
 def _needed(name: str, rows: pa.RecordBatch | pa.Table) -> pa.Table:
-    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-    return table.select(DECIDED_BY[name]).cast(columns_needed(name))
+    return as_table(rows).select(DECIDED_BY[name]).cast(columns_needed(name))

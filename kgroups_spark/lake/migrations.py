@@ -119,15 +119,12 @@ def _bring_to_columns(fence: Fence, table: Table, *, may_be_there: bool) -> None
     if _has_columns(found, table.schema):
         return
     if table.kind == "internal" and not lake.table(table.name).files():
-        fence.commit(table.name, "replace", partial(_redefine, lake, table))
+        redefine = partial(lake.table(table.name).redefine, table.schema.json(), table.comment, table_properties(table))
+        fence.commit(table.name, "replace", redefine)
     else:
         # Delta does not add existing columns, so a late process changes nothing.
         with named_if_lost(fence.check_claim):
             lake.commit(table.name, "alter", partial(_add_columns, lake, table, found))
-
-
-def _redefine(lake: Lake, table: Table, transaction: Transaction) -> None:
-    lake.table(table.name).redefine(table.schema.json(), table.comment, table_properties(table), transaction)
 
 
 def _has_columns(found: StructType, expected: StructType) -> bool:

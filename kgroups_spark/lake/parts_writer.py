@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgroups_spark.storage.files import file_system
+from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 # Rows are sorted by group: a query for "one group, last week" should read only a few row groups, and a replay keeps the
@@ -77,7 +78,7 @@ class PartWriter:
         part = None
         for batch in batches:
             if batch.num_rows:
-                table = _as_table(batch)
+                table = as_table(batch)
                 part = part or self.open(table.schema)
                 part.write(table)
         return None if part is None else part.close()
@@ -142,10 +143,6 @@ class OpenPart:
                 if copy.records < records:
                     copy.write(file.read_row_group(number, use_threads=False))
         return copy
-
-
-def _as_table(batch: pa.Table | pa.RecordBatch) -> pa.Table:
-    return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:

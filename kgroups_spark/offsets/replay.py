@@ -176,7 +176,7 @@ class _Replay:
         self._keep_offsets(folded)
         self.removals.add(folded.fold, records, markers, folded.removed, folded.removed_slot, self.slots)
         self._keep("moves", _move_rows(folded, moves(folded.fold, records), markers, self.slots))
-        self._keep("unreadable", _some(records, ~commits.is_readable))
+        self._keep("unreadable", records.take(pa.array(np.flatnonzero(~commits.is_readable))))
         self.transactions.append(transactions_of(_transactional(folded), markers))
         for each in mixed_commits(commits, folded.saved_rows):
             self._add_mixed(each)
@@ -258,10 +258,6 @@ class _Replay:
         pairs = sorted(pair for pair, (_, is_found) in self.noted.items() if not is_found)
         columns = zip(*pairs, strict=True) if pairs else ([], [])
         return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
-
-
-def _some(records: pa.Table, which: Flags) -> pa.Table:
-    return records.take(pa.array(np.flatnonzero(which)))
 
 
 def _without_producer(rows: pa.Table, is_committed: Flags) -> pa.Table:

@@ -74,6 +74,11 @@ def out_of_range(ms: NDArray[np.int64]) -> NDArray[np.bool_]:
     return is_out
 
 
+def as_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    """The rows as a table."""
+    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+
+
 def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
     """The chosen rows. Consecutive rows, such as a shard's in a file, are not copied."""
     at = np.flatnonzero(chosen)

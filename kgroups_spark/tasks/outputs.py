@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, OpenPart, Part, PartWriter
+from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -113,7 +114,7 @@ class PartCollector:
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
         """Adds rows; yields a part once it is full."""
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        table = as_table(rows)
         if not table.num_rows:
             return
         kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
@@ -160,8 +161,7 @@ class PartCollector:
 
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows of one table in batches of bounded size, with dictionaries as plain texts."""
-    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-    schema = arrow_schema(name)
+    table, schema = as_table(rows), arrow_schema(name)
     at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))
     for start in range(0, table.num_rows, at_once):
         lot = table.slice(start, at_once).select(schema.names)

@@ -180,13 +180,14 @@ class Reduction:
         files = {name: self._files(name) for name in self._names if name != "audits"}
         old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
         chosen = old | {name: files[name] for name in self._filters}
+        tasks = min(1 + rows_of.total() // ROWS_PER_TASK, 2 * self.lake.runner.slots)
         work = ReducedFiles(
             self.lake.uri,
             self._reduced,
             self._filters,
             {name: [file.path for file in some] for name, some in chosen.items()},
             [file.path for file in files[MARKERS]],
-            by_weight(sorted(rows_of), rows_of.__getitem__, self._tasks(rows_of.total())),
+            by_weight(sorted(rows_of), rows_of.__getitem__, tasks),
             is_dry=audit_id is None,
         )
         sink = PartsSink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, columns_of_order)
@@ -230,9 +231,6 @@ class Reduction:
             return True
         of = self.of.items() if name not in STATE_TABLES else [(p, at) for (_, p), at in self.of_states.items()]
         return any(first <= p <= last and oldest < at for p, at in of)
-
-    def _tasks(self, rows: int) -> int:
-        return min(1 + rows // ROWS_PER_TASK, 2 * self.lake.runner.slots)
 
     def _by_spark(self) -> Iterator[tuple[str, TableLeft]]:
         """The outcomes, with the rows that stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kgroups_spark.messages.definition import Definition, Field, definition
+from kgroups_spark.messages.definition import Field, definition
 from kgroups_spark.messages.embedded import PROTOCOLS
 from kgroups_spark.messages.record_types import RecordType
 
@@ -92,15 +92,12 @@ def _type(field: Field) -> str:
 
 def _blob(key: str, protocol_key: str | None, messages: dict[str, str]) -> list[JsonField]:
     """The field of the parsed blob, with the fields of all protocols, and the field of the blob as bytes."""
-    protocols = tuple((protocol, _protocol_fields(definition(name))) for protocol, name in messages.items())
+    # Before the message is its version, which may be above the known ones.
+    version, known = JsonField("version", "int16"), {protocol: definition(name) for protocol, name in messages.items()}
+    protocols = tuple((name, (version, *_fields(of.fields, of.versions, None))) for name, of in known.items())
     every = _united(field for _, fields in protocols for field in fields)
     read = JsonField(key, "struct", fields=every, protocol_key=protocol_key, protocols=protocols)
     return [read, JsonField(f"{key}Raw", "bytes")]
-
-
-def _protocol_fields(message: Definition) -> tuple[JsonField, ...]:
-    """The version before the message, which may be above the known ones, and the message's fields."""
-    return (JsonField("version", "int16"), *_fields(message.fields, message.versions, None))
 
 
 def _united(fields: Iterable[JsonField]) -> tuple[JsonField, ...]:

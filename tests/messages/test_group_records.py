@@ -12,7 +12,6 @@ from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, TOPIC_METADAT
 from tests.messages.vectors import KEY_OF_TYPE, records
 
 UUID_TEXT = "ASNFZ4mrze8RIjNEVWZ3iA"
-EMPTY_ASSIGNMENT = b""
 
 
 def decode(number, value):

@@ -11,8 +11,6 @@ from kgroups_spark.messages.reader_source import read_uvarint
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kgroups_spark.messages.schema import MessageReader, Truncated, reader
 
-INT32 = bytes(4)
-
 
 def read(fields, data, flexible="0+", structs=()):
     """One message of these fields: its values and notes."""

@@ -77,11 +77,6 @@ def whole(local, recorded, tmp_path_factory):
     return lake
 
 
-def lag_of(row, ends):
-    end = ends[row["topic"]][str(row["partition"])]
-    return share_lag(row["start_offset"], row["delivery_complete_count"], end)
-
-
 def test_the_tables_agree_with_the_brokers_admin_api(recorded, whole):
     recording, _ = recorded
     reported = answers()[recording]

@@ -12,7 +12,7 @@ from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.twin.object_replay import CORRECTION, MARKER, RECORD, REPLAY_ROWS, STATE, TOMBSTONE, UNREADABLE, VALUE
+from tests.twin.object_replay import CORRECTION, MARKER, RECORD, REPLAY_ROWS, TOMBSTONE, UNREADABLE, VALUE
 
 Row = dict[str, Any]
 TIMES = ("log_timestamp", "commit_timestamp", "expire_timestamp")
@@ -41,14 +41,12 @@ def replay_rows(tables: Mapping[str, Sequence[pa.Table]]) -> pa.Table:
     )
 
 
-def object_entries(rows: Sequence[Row]) -> pa.Table:
-    """A saved state (entries of state format 1)."""
-    return _entries(rows, STATE)
-
-
 def correction_rows(rows: Sequence[Row]) -> pa.Table:
     """Corrections of a saved state (rows of checkpoints), except those that wait."""
-    return _entries([row for row in rows if row["reason"] == REREAD and row["entry_type"] != WAITING], CORRECTION)
+    rows = [row for row in rows if row["reason"] == REREAD and row["entry_type"] != WAITING]
+    names = {"entry_type": "outcome", "payload": "text"}
+    kept = ("offsets_partition", "log_offset", "group_id", "entry_type", "payload")
+    return _rows(pa.table({names.get(n, n): [row.get(n) for row in rows] for n in kept}), CORRECTION)
 
 
 def in_log_order(rows: Sequence[pa.Table]) -> list[pa.RecordBatch]:
@@ -58,12 +56,6 @@ def in_log_order(rows: Sequence[pa.Table]) -> list[pa.RecordBatch]:
     keys = table.select(["offsets_partition", "kind"]).append_column("place", first)
     order = pc.sort_indices(keys, [(name, "ascending") for name in ("offsets_partition", "place", "kind")])
     return table.take(order).combine_chunks().to_batches()
-
-
-def _entries(rows: Sequence[Row], kind: int) -> pa.Table:
-    names = {"entry_type": "outcome", "payload": "text"}
-    kept = ("offsets_partition", "log_offset", "group_id", "entry_type", "payload")
-    return _rows(pa.table({names.get(n, n): [row.get(n) for row in rows] for n in kept}), kind)
 
 
 def _rows(table: pa.Table, kind: int | pa.ChunkedArray) -> pa.Table:

@@ -83,7 +83,6 @@ LACKS = {
     11: {"released": set(), "4.0": {"metadata_hash"}},
     15: {"released": set(), "4.0": {"initializing_topics"}},
 }
-CONSUMER_BLOBS = ("subscription", "assignment")
 
 
 @cache

@@ -67,7 +67,8 @@ def _with_ciphers(
     older = {suite: _openssl_name(suite) for suite in asked if suite not in newer}
     usable = [known for known in older.values() if known and _is_available(known)]
     if left_out := [suite for suite, known in older.items() if not known or known not in usable]:
-        nearest = did_you_mean(left_out[0], [*TLS_1_3_SUITES, *_known_suites()])
+        known_suites = [f"TLS_{exchange}_WITH_{cipher}" for exchange in KEY_EXCHANGES for cipher in CIPHERS]
+        nearest = did_you_mean(left_out[0], [*TLS_1_3_SUITES, *known_suites])
         names = ", ".join(map(shown, left_out))
         if not usable and not newer:
             raise BadClientProperty(f"{name} has none that can be used here: {names}{nearest}")
@@ -87,10 +88,6 @@ def _openssl_name(suite: str) -> str | None:
     if exchange in KEY_EXCHANGES and cipher in CIPHERS:
         return KEY_EXCHANGES[exchange] + CIPHERS[cipher]
     return None
-
-
-def _known_suites() -> list[str]:
-    return [f"TLS_{exchange}_WITH_{cipher}" for exchange in KEY_EXCHANGES for cipher in CIPHERS]
 
 
 def _is_available(cipher: str) -> bool:

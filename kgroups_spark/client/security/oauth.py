@@ -20,6 +20,7 @@ from kgroups_spark.client.security.unsecured_token import PREFIX, unsecured_toke
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 CREDENTIALS = "sasl.oauthbearer.client.credentials"
+URL_ENCODES = "sasl.oauthbearer.header.urlencode"
 HANDLER = "sasl.login.callback.handler.class"
 RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
@@ -81,7 +82,7 @@ def _endpoint(url: str, properties: Mapping[str, str], options: Mapping[str, str
         client_id=needed(f"{CREDENTIALS}.client.id", "clientId"),
         client_secret=needed(f"{CREDENTIALS}.client.secret", "clientSecret"),
         scope=scope.strip() or None,
-        url_encodes_header=_url_encodes_header(properties),
+        url_encodes_header=truth(URL_ENCODES, properties.get(URL_ENCODES, "false")),
         tls=_tls(options, notes) if url.lower().startswith("https:") else None,
         timeout_ms=max(number(f"sasl.login.{what}.timeout.ms", 10_000) for what in ("connect", "read")) or 10_000,
         retry_backoff_ms=number("sasl.login.retry.backoff.ms", 100),
@@ -95,11 +96,6 @@ def _tls(options: Mapping[str, str], notes: list[str]) -> Tls:
         return tls({name: value.strip() for name, value in options.items() if name.startswith("ssl.")}, notes)
     except BadClientProperty as err:
         raise BadClientProperty(f"in {NAME}, for {URL}: {err}") from err
-
-
-def _url_encodes_header(properties: Mapping[str, str]) -> bool:
-    name = "sasl.oauthbearer.header.urlencode"
-    return truth(name, properties.get(name, "false"))
 
 
 def _require_known_classes(properties: Mapping[str, str]) -> None:
