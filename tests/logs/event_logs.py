@@ -6,7 +6,6 @@ Each batch has its own time, like the records of one act of a coordinator. As by
 
 from __future__ import annotations
 
-import base64
 import random
 import struct
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from tests.records.build import KeyValue, batch
 MINUTE = 60_000
 GROUPS, TOPICS, PARTITIONS, PRODUCERS = ("a", "b", "c"), ("t", "u"), 2, (1, 2)
 TOPIC_IDS = [bytes(15) + bytes([number]) for number in (1, 2)]
-FAR = 1 << 62
 
 
 def flexible(value: bytes) -> bytes:
@@ -173,7 +171,3 @@ class EventLog:
         transactional = {} if producer < 0 else {"attributes": attributes, "producer_epoch": 0, "producer_id": producer}
         self.data += batch(self.offset, records, base_timestamp=self.now, max_timestamp=self.now, **transactional)
         self.offset += len(records) + self.rng.choice([0, 0, 2])
-
-
-def topic_id_text(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -1,8 +1,8 @@
 """The replay of an offsets partition by a shard of objects, record by record: the slow, obvious twin of
 kgroups_spark/replay.
 
-Rows are sorted by offsets partition and log offset, with the saved state first (object_rows.py makes them from tables).
-Times are epoch ms, and Kafka's -1 stays -1.
+Rows are sorted by offsets partition and log offset (object_rows.py makes them from tables). Times are epoch ms, and
+Kafka's -1 stays -1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.twin.shard_rows import CommittedRow, OpenTransactionRow, PendingRow
 from tests.twin.transactions import EndedTransaction
 
 # The kinds of rows, in the order in which a shard takes them at one log offset: a correction comes before the records.
-STATE, CORRECTION, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(7)
+CORRECTION, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(6)
 
 REPLAY_ROWS = pa.schema(
     [
@@ -227,15 +227,12 @@ class _ShardReplay:
 
     def run(self, rows: Iterator[Row]) -> Iterator[Output]:
         """Replays the rows of the partition; yields versions at once, and all other rows at the end."""
-        state: list[StateRow] = []
-        records = _records(rows, state)
-        first = next(records, None)
-        self._shard = Shard.load(self._release, self._partition, state, recording=True)
+        self._shard = Shard(self._release, self._partition, recording=True)
         self._shard.topics = NoTopics()
         self._events = events = self._shard.record_events(self._night.event_rules(self._partition))
         self._replay = RowReplay(self._shard)
         replay, pending = self._replay.replay, 0
-        for row in itertools.chain([first] if first else [], records):
+        for row in rows:
             if row[KIND] == CORRECTION:
                 self._shard.correct(row[LOG_OFFSET], row[OUTCOME], row[GROUP], row[TEXT])
                 continue
@@ -348,12 +345,3 @@ _FAILURE_COLUMNS = (
     "reason",
     "detail",
 )
-
-
-def _records(rows: Iterator[Row], state: list[StateRow]) -> Iterator[Row]:
-    """Records and corrections in log order; the saved state goes into `state` before the first of them."""
-    for row in rows:
-        if row[KIND] == STATE:
-            state.append(StateRow(row[OUTCOME], row[GROUP], row[TEXT]))
-        else:
-            yield row

@@ -37,7 +37,6 @@ CASES = {
     "expiring": "count(*), sum(log_offset)",
 }
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
-TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
 
 
 def words_of(name: str) -> set[str]:
