@@ -84,11 +84,7 @@ class Replaced:
         """SQL of both dialects for columns that become null in rows that stay: those about a replaced marker."""
         if name != "offset_commits":
             return {}
-        is_gone = " OR ".join(
-            f"(offsets_partition = {r.offsets_partition} AND marker_offset >= {r.from_offset} AND "
-            f"audit_id < {r.audit_id})"
-            for r in self.ranges
-        )
+        is_gone = " OR ".join(self._condition(name, each, "marker_offset") for each in self.ranges)
         return {column: f"CASE WHEN {is_gone} THEN NULL ELSE {column} END" for column in _OF_MARKER}
 
     def left_out(self, name: str, rows: DataFrame) -> DataFrame:
@@ -104,8 +100,7 @@ class Replaced:
         """Rows of the table as readers get them, and a mask of the replaced ones, which are returned unchanged."""
         if not self.touches(name):
             return rows, np.zeros(len(rows), np.bool_)
-        where = {"is_it": reduce(or_, (self._expression(name, each) for each in self.ranges))}
-        found = pa.dataset.dataset(rows).to_table(where)["is_it"].to_numpy()
+        found = _mask(rows, (self._expression(name, each) for each in self.ranges)).to_numpy()
         if "marker_offset" in rows.column_names and name == "offset_commits":
             rows = self._without_markers(rows, pa.array(~found))
         return rows, found
@@ -146,35 +141,35 @@ class Replaced:
         ]
         return read.set_column(at, "end_offset", pa.array(ends, pa.int64()))
 
-    def _condition(self, name: str, each: ReplacedRange) -> str:
+    def _condition(self, name: str, each: ReplacedRange, place: str = "log_offset") -> str:
         audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"
         is_here = f"offsets_partition = {each.offsets_partition} AND {audit_id} < {each.audit_id}"
         if name != CHECKPOINTS:
-            return f"({is_here} AND log_offset >= {each.from_offset})"
+            return f"({is_here} AND {place} >= {each.from_offset})"
         # Rows of another log have their own partitions and offsets.
         return f"({is_here} AND log_offset > {each.from_offset} AND log IS NULL)"
 
-    def _expression(self, name: str, each: ReplacedRange) -> pc.Expression:
+    def _expression(self, name: str, each: ReplacedRange, place: str = "log_offset") -> pc.Expression:
         audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"
         is_here = (pc.field("offsets_partition") == each.offsets_partition) & (pc.field(audit_id) < each.audit_id)
         if name != CHECKPOINTS:
-            return is_here & (pc.field("log_offset") >= each.from_offset)
+            return is_here & (pc.field(place) >= each.from_offset)
         return is_here & (pc.field("log_offset") > each.from_offset) & pc.field("log").is_null()
 
     def _without_markers(self, commits: pa.Table, chosen: pa.Array | None = None) -> pa.Table:
         """Rows of offset_commits without the columns of replaced markers; only the `chosen` rows are changed (None:
         all)."""
-        is_gone = pa.array([False] * len(commits), pa.bool_())
-        for each in self.ranges:
-            is_here = pc.equal(commits["offsets_partition"], each.offsets_partition)
-            is_here = pc.and_(is_here, pc.less(commits["audit_id"], each.audit_id))
-            after = pc.fill_null(pc.greater_equal(commits["marker_offset"], each.from_offset), False)
-            is_gone = pc.or_(is_gone, pc.and_(is_here, after))
+        of_markers = (self._expression("offset_commits", each, "marker_offset") for each in self.ranges)
+        is_gone = pc.fill_null(_mask(commits, of_markers), False)
         is_gone = is_gone if chosen is None else pc.and_(is_gone, chosen)
         for name in _OF_MARKER:
             at, field = commits.schema.get_field_index(name), commits.schema.field(name)
             commits = commits.set_column(at, field, pc.if_else(is_gone, pa.scalar(None, field.type), commits[name]))
         return commits
+
+
+def _mask(rows: pa.Table, any_of: Iterable[pc.Expression]) -> pa.ChunkedArray:
+    return pa.dataset.dataset(rows).to_table({"is_it": reduce(or_, any_of)})["is_it"]
 
 
 NOTHING = Replaced()
