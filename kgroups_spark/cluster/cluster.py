@@ -249,6 +249,7 @@ class Cluster:
     def _offsets_of_leader(
         self, leader: int, partitions: dict[str, list[int]], at: int, timeout: float
     ) -> dict[tuple[str, int], OffsetAnswer]:
+        asked = [(name, number) for name, numbers in partitions.items() for number in numbers]
         epochs = {
             name: {number: self._topics[name].partitions[number].leader_epoch for number in numbers}
             for name, numbers in partitions.items()
@@ -259,16 +260,14 @@ class Cluster:
             response = self._ask(connection, request, timeout)
         except Disconnected as err:
             lost = no_offset("NETWORK_EXCEPTION", f"broker {leader}: {err}{self._source_of(self._nodes[leader])}")
-            return {(name, number): lost for name in partitions for number in partitions[name]}
+            return dict.fromkeys(asked, lost)
         reported = {
             (topic.name, answer.partition_index): offset_answer(answer)
             for topic in response.topics
             for answer in topic.partitions
         }
         nothing = no_offset("not in the broker's answer")
-        return {
-            (name, number): reported.get((name, number), nothing) for name in partitions for number in partitions[name]
-        }
+        return {each: reported.get(each, nothing) for each in asked}
 
     def _candidates(self, node_id: int | None) -> list[Address]:
         """Where to send: the node's address, if it is known; for any broker, connected ones first."""

@@ -206,7 +206,9 @@ def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator
         of_a = a[name].filter(pa.array(place != NOWHERE))
         of_b = b[name].take(pa.array(place[place != NOWHERE]))
         values = {
-            f"{column}_{side}": rows[column].cast(pa.int64()) if column == when else rows[column]
+            f"{column}_{side}": rows[column].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+            if column == when
+            else rows[column]
             for side, rows in (("a", of_a), ("b", of_b))
             for column in ("decision", "reason", when)
         }
@@ -217,8 +219,4 @@ def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator
             is_equal = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
             both_null = pc.and_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
             differs |= ~(is_equal | both_null).astype(bool)
-        for row in both.filter(pa.array(differs)).to_pylist():
-            for side in "ab":
-                micros = row[f"{when}_{side}"]
-                row[f"{when}_{side}"] = None if micros is None else micros // 1000
-            yield name, row
+        yield from ((name, row) for row in both.filter(pa.array(differs)).to_pylist())

@@ -54,11 +54,9 @@ class TokenEndpoint:
             except HTTPError as err:
                 with err:
                     problem, is_final = f"HTTP {err.code}{_oauth_error(err)}", err.code in FINAL_CODES
-            except TooSlow as err:
-                problem, is_final = str(err), False
             except URLError as err:
                 problem, is_final = str(err.reason), False
-            except (OSError, HTTPException) as err:
+            except (TooSlow, OSError, HTTPException) as err:
                 problem, is_final = str(err) or type(err).__name__, False
             left_s = end - time.monotonic()
             if is_final or left_s <= 0:
