@@ -159,9 +159,7 @@ class KernelTable(TableLog):
         path, hadoop = self._entry_path(version), self._kernel.hadoop
         file_system = path.getFileSystem(hadoop)
         file_system.mkdirs(path.getParent())
-        java_lines = self._java("java.util.ArrayList")()
-        for line in lines:
-            java_lines.add(line)
+        java_lines = self._java("java.util.ArrayList")(lines)
         provider = self._api("defaults.internal.logstore.LogStoreProvider")
         try:
             provider.getLogStore(hadoop, file_system.getScheme()).write(path, java_lines.iterator(), False, hadoop)
@@ -214,25 +212,21 @@ class KernelTable(TableLog):
     def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
         if properties.items() <= self.properties().items():
             return
-        reported = self._java("java.util.HashMap")()
-        for key, value in properties.items():
-            reported.put(key, value)
         operation = self._api("Operation").valueOf("MANUAL_UPDATE")
         builder = self._table().createTransactionBuilder(self._engine, by, operation)
-        builder = builder.withTableProperties(self._engine, reported).withTransactionId(self._engine, *transaction)
+        builder = builder.withTableProperties(self._engine, properties).withTransactionId(self._engine, *transaction)
         with self._refusals(transaction[0]):
-            nothing = self._api("utils.CloseableIterable").emptyIterable()
-            builder.build(self._engine).commit(self._engine, nothing)
+            builder.build(self._engine).commit(self._engine, self._iterable([]))
 
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
         snapshot = self._snapshot()
         older = {app: to for app, to in transactions.items() if (self._last_transaction(snapshot, app) or 0) < to}
         if not older:
             return
-        actions, none = self._java("java.util.ArrayList")(), self._java("java.util.Optional").empty()
+        actions, none = list[Any](), self._java("java.util.Optional").empty()
         for app_id, version in older.items():
             row = self._api("internal.actions.SetTransaction")(app_id, version, none).toRow()
-            actions.add(self._api("internal.actions.SingleAction").createTxnSingleAction(row))
+            actions.append(self._api("internal.actions.SingleAction").createTxnSingleAction(row))
         # Kernel resolves conflicts only by the transaction identifier. The snapshot must still be the newest: no
         # retries.
         builder = self._table().createTransactionBuilder(self._engine, by, self._api("Operation").valueOf("WRITE"))
@@ -240,8 +234,7 @@ class KernelTable(TableLog):
         if int(delta_transaction.getReadTableVersion()) != int(snapshot.getVersion()):
             raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.getVersion()}")
         with self._refusals("", loses_races=True):
-            rows = self._api("utils.CloseableIterable").inMemoryIterable(self._iterator(actions))
-            delta_transaction.commit(self._engine, rows)
+            delta_transaction.commit(self._engine, self._iterable(actions))
 
     @contextmanager
     def _refusals(self, app_id: str, *, loses_races: bool = False) -> Iterator[None]:
@@ -323,10 +316,10 @@ class KernelTable(TableLog):
         if remove is not None:
             read = self._snapshot(delta_transaction.getReadTableVersion())
             removals = self._removals(read, remove, changes_rows)
-            if removes is not None and removals.size() != removes:
-                raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced still exist")
-            actions = actions.combine(self._iterator(removals))
-        result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
+            if removes is not None and len(removals) != removes:
+                raise ChangedMeanwhile(f"{len(removals)} of {removes} files to be replaced still exist")
+            actions += removals
+        result = delta_transaction.commit(engine, self._iterable(actions))
         for hook in items_of(result.getPostCommitHooks()):
             # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
             if hook.getType().name() == "CHECKPOINT":
@@ -335,12 +328,12 @@ class KernelTable(TableLog):
                     self._snapshot().writeCheckpoint(engine)
         return int(result.getVersion())
 
-    def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> Any:
+    def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> list[Any]:
         # As Transaction.generateAppendActions, which always sets dataChange to true.
         schema = delta_transaction.getSchema(self._engine)
         folder = self._api("internal.fs.Path")(self.path).toUri()
         nothing, none = self._java("java.util.HashMap")(), self._java("java.util.Optional").empty()
-        now_ms, actions = int(time.time() * 1000), self._java("java.util.ArrayList")()
+        now_ms, actions = int(time.time() * 1000), list[Any]()
         single_action = self._api("internal.actions.SingleAction")
         for part in parts:
             stats = self._api("statistics.DataFileStatistics").deserializeFromJson(part.stats_json, schema)
@@ -348,16 +341,13 @@ class KernelTable(TableLog):
             add = self._api("internal.actions.AddFile").convertDataFileStatus(
                 schema, folder, status, nothing, changes_rows, nothing, none, none, none
             )
-            actions.add(single_action.createAddFileSingleAction(add.toRow()))
-        return self._iterator(actions)
-
-    def _removals(self, snapshot: Any, remove: Removal, changes_rows: bool) -> Any:
-        actions, now = self._java("java.util.ArrayList")(), self._java("java.util.Optional").empty()
-        for file in self._files(snapshot):
-            if remove(file):
-                removal = file.add_action.toRemoveFileRow(changes_rows, now)
-                actions.add(self._api("internal.actions.SingleAction").createRemoveFileSingleAction(removal))
+            actions.append(single_action.createAddFileSingleAction(add.toRow()))
         return actions
+
+    def _removals(self, snapshot: Any, remove: Removal, changes_rows: bool) -> list[Any]:
+        now = self._java("java.util.Optional").empty()
+        rows = [file.add_action.toRemoveFileRow(changes_rows, now) for file in self._files(snapshot) if remove(file)]
+        return [self._api("internal.actions.SingleAction").createRemoveFileSingleAction(row) for row in rows]
 
     def _files(self, snapshot: Any) -> Iterator[TableFile]:
         batches = snapshot.getScanBuilder().build().getScanFiles(self._engine, True)
@@ -371,8 +361,11 @@ class KernelTable(TableLog):
         finally:
             rows.close()
 
-    def _iterator(self, java_list: Any) -> Any:
-        return self._api("internal.util.Utils").toCloseableIterator(java_list.iterator())
+    def _iterable(self, actions: list[Any]) -> Any:
+        rows = self._api("internal.util.Utils").toCloseableIterator(
+            self._java("java.util.ArrayList")(actions).iterator()
+        )
+        return self._api("utils.CloseableIterable").inMemoryIterable(rows)
 
     def _table(self) -> Any:
         return self._api("Table").forPath(self._engine, self.path)

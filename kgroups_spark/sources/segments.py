@@ -29,6 +29,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from kgroups_spark.client.properties_file import parse_properties
@@ -371,17 +372,14 @@ def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
     chosen: list[PartitionCopy] = []
     notes: list[str] = []
     for (topic, partition), candidates in sorted(by_partition.items()):
-        ends = [(-1, 0)]
-        if len(candidates) > 1:
-            looked_at = [settled(copy, _end) for copy in candidates]
-            candidates, ends = [copy for copy, _ in looked_at], [end for _, end in looked_at]
-        best = max(range(len(candidates)), key=lambda i: (ends[i], -i))
-        chosen.append(candidates[best])
-        if len(candidates) > 1:
-            others = ", ".join(_described(candidates[i], ends[i]) for i in range(len(candidates)) if i != best)
-            notes.append(
-                f"{topic}-{partition} is read from {_described(candidates[best], ends[best])}; not from {others}"
-            )
+        if len(candidates) == 1:
+            chosen += candidates
+            continue
+        looked_at = [settled(copy, _end) for copy in candidates]
+        best = max(looked_at, key=itemgetter(1))
+        chosen.append(best[0])
+        others = ", ".join(_described(*each) for each in looked_at if each is not best)
+        notes.append(f"{topic}-{partition} is read from {_described(*best)}; not from {others}")
     return Choice(chosen, notes)
 
 
