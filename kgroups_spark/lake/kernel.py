@@ -362,9 +362,8 @@ class KernelTable(TableLog):
             rows.close()
 
     def _iterable(self, actions: list[Any]) -> Any:
-        rows = self._api("internal.util.Utils").toCloseableIterator(
-            self._java("java.util.ArrayList")(actions).iterator()
-        )
+        java_list = self._java("java.util.ArrayList")(actions)
+        rows = self._api("internal.util.Utils").toCloseableIterator(java_list.iterator())
         return self._api("utils.CloseableIterable").inMemoryIterable(rows)
 
     def _table(self) -> Any:
