@@ -12,7 +12,7 @@ from kgroups_spark.commands.audits import removal_lines
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import printable
-from kgroups_spark.findings.finding import KINDS, SEVERITIES
+from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
 from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
 from kgroups_spark.lake.removed_audits import maintenances, removal_of
@@ -105,26 +105,14 @@ def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.N
     rows = to_rows(reader.table_rows("findings", conditions=conditions))
     counting = set(audits)
     named = ({**row, "finding": FINDINGS_BEFORE_7.get(row["finding"], row["finding"])} for row in rows)
-    return in_order([row for row in named if row["audit_id"] in counting])
+    chosen = (row for row in named if row["audit_id"] in counting)
+    return sorted(chosen, key=lambda row: (-row["audit_id"], *order(row)))
 
 
 def _with_older_names(asked: list[str] | None) -> list[str] | None:
     """The names, with their old names if no audit has migrated the lake to the present layout yet."""
     older = [before for before, name in FINDINGS_BEFORE_7.items() if name in (asked or ())]
     return None if asked is None else [*asked, *older]
-
-
-def in_order(rows: Rows) -> Rows:
-    """The rows with those of the last audit first, errors first."""
-    order = {name: number for number, name in enumerate(KINDS)}
-    names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "producer_id", "log_offset")
-
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        place = tuple((row[name] is not None, row[name] if row[name] is not None else 0) for name in names)
-        # Names that this version does not know are last.
-        return -row["audit_id"], order.get(row["finding"], len(order)), row["finding"], *place
-
-    return sorted(rows, key=key)
 
 
 def severity_counts(rows: Rows) -> str:

@@ -234,9 +234,7 @@ def _with_owners(members: pa.Table, held: pa.Table) -> pa.Table:
 
 
 def _what(row: Row) -> str:
-    if row["topic"] is None:
-        return f"{row['thing']}-{row['partition']}"
-    return f"{row['topic']}-{row['partition']}"
+    return f"{row['thing'] if row['topic'] is None else row['topic']}-{row['partition']}"
 
 
 def _members(row: Row) -> str:

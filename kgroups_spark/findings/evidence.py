@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import first_of
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.tables.conditions import Condition as Condition
+from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
 MixedOfShard = tuple[int, Mixed]  # offsets_partition
 GroupKey = tuple[int, str]  # offsets_partition, group_id
 GROUP = ["offsets_partition", "group_id"]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tables(Protocol):
@@ -125,7 +125,7 @@ class Evidence:
 def moment(ms: int | None) -> datetime | None:
     """The time of epoch ms; None: there is none, or no datetime can hold it."""
     try:
-        return None if ms is None else EPOCH + timedelta(milliseconds=ms)
+        return None if ms is None else to_datetime(ms)
     except OverflowError:
         return None
 
@@ -159,8 +159,7 @@ def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
 
 def per_group(rows: pa.Table, *aggregates: tuple[str, str]) -> list[Row]:
     """One row for each group, sorted: `rows`, their number, and the aggregates, named `<column>_<function>`."""
-    counted = rows.group_by(GROUP).aggregate([([], "count_all"), *aggregates])
-    return listed(counted)
+    return listed(rows.group_by(GROUP).aggregate([([], "count_all"), *aggregates]))
 
 
 def some(names: Iterable[str], most: int = 3) -> str:

@@ -3,41 +3,28 @@ none."""
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 from kgroups_spark.attempts import attempt
 from kgroups_spark.findings import assignments, commits, expiry, groups, members, offsets, records, shares, transactions
 from kgroups_spark.findings.evidence import Evidence
-from kgroups_spark.findings.finding import Finding, in_order
+from kgroups_spark.findings.finding import Finding, order
 from kgroups_spark.findings.lots import in_lots
 
-FINDERS = (
+WHOLE = (
     records.load_would_fail,
     groups.group_in_wrong_partition,
     offsets.orphaned_offsets,
-    assignments.partition_assigned_twice,
-    members.duplicate_static_member,
     offsets.clean_up_fails,
     transactions.hanging_transaction,
     offsets.offsets_of_share_group,
     shares.share_delivery_near_limit,
     shares.share_partition_not_progressing,
     shares.share_state_without_group,
-    members.unreadable_subscription,
-    members.ghost_member,
-    assignments.partition_targeted_twice,
-    assignments.target_for_unknown_member,
-    members.member_not_reconciled,
-    records.group_record_near_limit,
     transactions.two_open_producers,
-    assignments.committed_by_non_owner,
     commits.commit_time_skew,
-    expiry.lost_when_emptied,
-    expiry.expiry_overdue,
     offsets.topic_recreated,
     commits.commit_storm,
-    members.regex_matches_nothing,
     commits.mixed_commits,
     groups.idle_share_group,
     groups.throwaway_group,
@@ -46,17 +33,17 @@ FINDERS = (
 # Finders that look at one group, member or large record at a time.
 BY_GROUP = (
     assignments.partition_assigned_twice,
-    assignments.partition_targeted_twice,
-    assignments.target_for_unknown_member,
-    assignments.committed_by_non_owner,
-    expiry.lost_when_emptied,
-    expiry.expiry_overdue,
     members.duplicate_static_member,
     members.unreadable_subscription,
     members.ghost_member,
+    assignments.partition_targeted_twice,
+    assignments.target_for_unknown_member,
     members.member_not_reconciled,
-    members.regex_matches_nothing,
     records.group_record_near_limit,
+    assignments.committed_by_non_owner,
+    expiry.lost_when_emptied,
+    expiry.expiry_overdue,
+    members.regex_matches_nothing,
 )
 
 
@@ -68,13 +55,11 @@ class Found(NamedTuple):
 
 
 def look(evidence: Evidence) -> Found:
-    """The findings of every finder; those of BY_GROUP run lot by lot. A finder that fails has no findings there, and
-    leaves a note."""
+    """The findings of WHOLE, and of BY_GROUP lot by lot. A finder that fails there finds nothing and leaves a note."""
     findings: list[Finding] = []
     lots, failure = attempt("looking at groups in lots", lambda: list(in_lots(evidence)))
     notes = [failure] if failure else []
-    whole = [(evidence, [find for find in FINDERS if find not in BY_GROUP])]
-    for some, finders in itertools.chain(whole, ((lot, list(BY_GROUP)) for lot in lots or ())):
+    for some, finders in [(evidence, WHOLE), *((lot, BY_GROUP) for lot in lots or ())]:
         for find in finders:
             found, failure = attempt(
                 f"looking for {find.__name__}",
@@ -82,4 +67,4 @@ def look(evidence: Evidence) -> Found:
             )
             findings += found or []
             notes += [failure] if failure and failure not in notes else []
-    return Found(in_order(findings), notes)
+    return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)

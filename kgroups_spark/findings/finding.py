@@ -76,16 +76,20 @@ class Finding(NamedTuple):
         return KINDS[self.finding].severity
 
 
-def in_order(found: list[Finding]) -> list[Finding]:
-    """Findings by severity and kind, then by group and log offset."""
-    numbers = {name: number for number, name in enumerate(KINDS)}
+_NUMBERS = {name: number for number, name in enumerate(KINDS)}
+_PLACE = ("offsets_partition", "group_id", "topic", "partition", "member_id", "producer_id", "log_offset")
 
-    def key(each: Finding) -> tuple[object, ...]:
-        rest = (each.offsets_partition, each.group_id, each.topic, each.partition, each.member_id, each.producer_id)
-        values = (*rest, each.log_offset)
-        return numbers[each.finding], *((value is not None, value if value is not None else 0) for value in values)
 
-    return sorted(found, key=key)
+def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The sort key of a row of `findings`: severity and kind, then group and log offset. Kinds that this version does
+    not know are last."""
+    place = (row[name] for name in _PLACE)
+    kind = row["finding"]
+    return (
+        _NUMBERS.get(kind, len(KINDS)),
+        kind,
+        *((value is not None, 0 if value is None else value) for value in place),
+    )
 
 
 def at(moment: datetime) -> str:

@@ -63,7 +63,7 @@ def test_a_finding_that_the_table_refuses_costs_no_other_finding(monkeypatch: py
 
 def test_lots_that_fail_leave_what_other_finders_find(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finders, "in_lots", broken)
-    monkeypatch.setattr(finders, "FINDERS", (lambda _: GOOD[:1],))
+    monkeypatch.setattr(finders, "WHOLE", (lambda _: GOOD[:1],))
     monkeypatch.setattr(finders, "BY_GROUP", ())
     looked = finders.look(cast(Any, None))
     assert looked.findings == GOOD[:1]

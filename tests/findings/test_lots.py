@@ -10,7 +10,6 @@ import pytest
 
 from kgroups_spark.findings import lots
 from kgroups_spark.findings.evidence import Condition, Evidence, Tables
-from kgroups_spark.findings.finders import BY_GROUP, FINDERS
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
 from tests.findings.found import all_findings, evidence_of
@@ -64,8 +63,3 @@ def test_every_case_is_found_in_its_lot(monkeypatch: pytest.MonkeyPatch, chosen:
     whole = [all_findings(each) for each in evidence]
     monkeypatch.setattr(lots, "ROWS_AT_ONCE", 0)
     assert [all_findings(each) for each in evidence] == whole
-
-
-def test_finders_by_group_are_finders_and_listed_once() -> None:
-    assert set(BY_GROUP) < set(FINDERS)
-    assert len(set(BY_GROUP)) == len(BY_GROUP)
