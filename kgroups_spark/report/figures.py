@@ -12,7 +12,7 @@ from jinja2.utils import htmlsafe_json_dumps
 
 from kgroups_spark.counts import sized
 from kgroups_spark.escapes import printable
-from kgroups_spark.report.queries import Row
+from kgroups_spark.report.queries import Row, query
 from kgroups_spark.times import format_time_for_people
 
 # `text`: unchanged; `time`: in UTC to the second; `count`: a whole number; `rate`: one decimal; `bytes`: with a unit.
@@ -105,12 +105,11 @@ def table(
     caption: str,
     columns: Sequence[Column],
     rows: Iterable[Row],
-    sql: str,
     *,
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """The table with the first rows of the answer that fit into the budget."""
+    """A table of the query `name`, with the first rows of the answer that fit into the budget."""
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
@@ -120,7 +119,7 @@ def table(
             left_out += 1
         else:
             kept.append(cells)
-    return Table(name, caption, columns, kept, left_out, sql, is_small)
+    return Table(name, caption, columns, kept, left_out, query(name), is_small)
 
 
 def as_cell(value: Any) -> Cell:

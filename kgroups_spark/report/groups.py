@@ -11,7 +11,7 @@ from urllib.parse import quote
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import printable
 from kgroups_spark.report.figures import Column, Table, table
-from kgroups_spark.report.queries import Row, query
+from kgroups_spark.report.queries import Row
 from kgroups_spark.report.words import CAUSES, EVENTS
 
 BUDGET_BYTES = 600_000  # of all groups' rows in the page
@@ -98,7 +98,7 @@ def _table(name: str, columns: Sequence[Column], rows: Sequence[Row], in_all: in
     caption = CAPTIONS[name]
     if len(rows) < in_all:
         caption += f" (the first {len(rows):,} of {in_all:,})"
-    return table(name, caption, columns, rows, query(name))
+    return table(name, caption, columns, rows)
 
 
 def _facts(known: Row | None) -> str:

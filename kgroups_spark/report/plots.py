@@ -6,6 +6,7 @@ The page may be dark: its style then replaces each colour of DARK in a drawing.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -72,9 +73,9 @@ def days_chart(
     """
     shown = [first + timedelta(days=number) for number in range(days)]
     names = [_day_name(day) for day in shown]
-    heights: dict[datetime, float] = {}
+    heights = Counter[datetime]()
     for row in rows:
-        heights[row["day"]] = heights.get(row["day"], 0) + row["value"]
+        heights[row["day"]] += row["value"]
     values = [
         {
             **row,
@@ -128,9 +129,9 @@ def _says(where: str, row: Row, axes: Axes, part: str | None = None) -> str:
 def _stacked_bars(values: list[Row], series: Series, x: dict[str, Any], title: str) -> Chart:
     names = [name for name, _ in series]
     order = {name: number for number, name in enumerate(names)}
-    heights: dict[str, float] = {}
+    heights = Counter[str]()
     for value in values:
-        heights[value["at"]] = heights.get(value["at"], 0) + value["value"]
+        heights[value["at"]] += value["value"]
     ticks = ticks_up_to(max(heights.values(), default=0))
     colors = {"domain": names, "range": [color for _, color in series]}
     return {

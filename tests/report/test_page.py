@@ -598,7 +598,7 @@ def test_no_name_is_cut() -> None:
 
 def test_rows_that_do_not_fit_are_counted() -> None:
     columns = [Column("name", "Name"), Column("number", "Number", "count")]
-    made = table("t", "c", columns, [{"name": "x" * 6, "number": n} for n in range(10)], "sql", budget_bytes=45)
+    made = table("coverage", "c", columns, [{"name": "x" * 6, "number": n} for n in range(10)], budget_bytes=45)
     assert [row[1] for row in made.rows] == [0, 1, 2]
     assert made.left_out == 7
 

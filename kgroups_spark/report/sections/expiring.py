@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from kgroups_spark.counts import counted, group_count
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import Column, Plot, Section, Table
+from kgroups_spark.report.figures import Column, Plot, Section, Table, table
 from kgroups_spark.report.plots import BLUE, PALE_BLUE, RED, Axes, numbered_chart, svg
 from kgroups_spark.report.queries import query
 from kgroups_spark.report.sections.shared import (
     DAYS,
     GROUP,
+    GROUPS_BYTES,
     STATE,
     TYPE,
     Answers,
     days_to_come_plot,
-    groups_table,
     legend_of,
-    minute_of,
-    query_table,
 )
 from kgroups_spark.report.words import counted_from
 
@@ -34,8 +32,9 @@ def expiring_section(answers: Answers) -> Section:
         )
         return Section("expiring", "Expiring offsets by day", [nothing], what_if if soon["offsets"] else [])
     sentences = [
-        f"If every group stays as it was at {minute_of(lake['as_of'])} UTC, {counted(soon['month_offsets'], 'offset')} "
-        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days."
+        f"If every group stays as it was at {lake['as_of']:%Y-%m-%d %H:%M} UTC, "
+        f"{counted(soon['month_offsets'], 'offset')} of {counted(soon['month_groups'], 'group')} "
+        f"expire within {DAYS} days."
     ]
     if soon["due_offsets"]:
         sentences.append(
@@ -64,7 +63,9 @@ def expiring_section(answers: Answers) -> Section:
             [("due now", RED), ("later", BLUE)],
         ),
         *what_if,
-        groups_table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
+        table(
+            "expiring_groups", "Groups that lose offsets, the soonest first", columns, rows, budget_bytes=GROUPS_BYTES
+        ),
     ]
     return Section("expiring", "Expiring offsets by day", sentences, figures)
 
@@ -100,7 +101,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
     )
     return [
         plot,
-        query_table(
+        table(
             "what_if_retention",
             "The same in figures: offsets that expire, and of how many groups at once",
             columns,
@@ -138,4 +139,6 @@ def if_empty_section(answers: Answers) -> Section:
         Column("last_expires_at", "All expired by (UTC)", "time", is_minor=True),
     ]
     caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
-    return Section("if-empty", heading, sentences, [groups_table("if_empty", caption, columns, rows)])
+    return Section(
+        "if-empty", heading, sentences, [table("if_empty", caption, columns, rows, budget_bytes=GROUPS_BYTES)]
+    )

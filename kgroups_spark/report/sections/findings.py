@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kgroups_spark.counts import counted
 from kgroups_spark.report.figures import Column, Section, table
-from kgroups_spark.report.queries import query
-from kgroups_spark.report.sections.shared import GROUP, GROUPS_BYTES, Answers, query_table
+from kgroups_spark.report.sections.shared import GROUP, GROUPS_BYTES, Answers
 
 
 def findings_section(answers: Answers) -> Section:
@@ -35,7 +34,7 @@ def findings_section(answers: Answers) -> Section:
     by_severity = {name: sum(row["severity"] == name for row in rows) for name in ("error", "warning", "notice")}
     said = [counted(count, name) for name, count in by_severity.items() if count]
     figures = [
-        query_table("findings_by_kind", "Findings of the last audit by kind, errors first", kind_columns, kinds),
-        table("findings", "All of them", columns, rows, query("findings"), budget_bytes=GROUPS_BYTES),
+        table("findings_by_kind", "Findings of the last audit by kind, errors first", kind_columns, kinds),
+        table("findings", "All of them", columns, rows, budget_bytes=GROUPS_BYTES),
     ]
     return Section("findings", "Findings", [", ".join(said) + "."], figures)

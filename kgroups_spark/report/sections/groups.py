@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from kgroups_spark.counts import counted
 from kgroups_spark.report.figures import Column, Plot, Section, Table, table
 from kgroups_spark.report.plots import BLUE, GREEN, GREY, PURPLE, STATE_COLORS
-from kgroups_spark.report.queries import Row, query
+from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import (
     ALL_GROUPS_BYTES,
     AS_EACH_DAY_ENDED,
@@ -15,7 +15,6 @@ from kgroups_spark.report.sections.shared import (
     Answers,
     day_of,
     last_days_plot,
-    query_table,
 )
 
 
@@ -48,9 +47,7 @@ def groups_section(answers: Answers) -> Section:
     figures: list[Table | Plot] = []
     if now:
         figures.append(
-            query_table(
-                "groups_now", "Groups by type and state, as of the audit", crosstab_columns, crosstab, is_small=True
-            )
+            table("groups_now", "Groups by type and state, as of the audit", crosstab_columns, crosstab, is_small=True)
         )
     if state_bars:
         states = list(dict.fromkeys(row["series"] for row in sorted(state_bars, key=_state_order)))
@@ -60,7 +57,7 @@ def groups_section(answers: Answers) -> Section:
     if now:
         caption = "All groups"
         rows = answers["all_groups"]
-        figures.append(table("all_groups", caption, columns, rows, query("all_groups"), budget_bytes=ALL_GROUPS_BYTES))
+        figures.append(table("all_groups", caption, columns, rows, budget_bytes=ALL_GROUPS_BYTES))
     sentence = f"{counted(answers['lake'][0]['group_count'], 'group')} when the log ended."
     return Section("groups", "Groups", [sentence], figures)
 
@@ -119,9 +116,7 @@ def migration_section(answers: Answers) -> Section:
             Column("value_after", "To"),
         ]
         figures.append(
-            query_table(
-                "type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True
-            )
+            table("type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True)
         )
     else:
         sentences.append("No group changed its type in the log.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import Column, Plot, Section, Table
+from kgroups_spark.report.figures import Column, Plot, Section, Table, table
 from kgroups_spark.report.plots import AMBER, BLUE, Axes, numbered_chart, svg
 from kgroups_spark.report.queries import Row, query
-from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot, query_table
+from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot
 
 
 def offsets_topic_section(answers: Answers) -> Section:
@@ -73,7 +73,7 @@ def _partitions_table(rows: Sequence[Row]) -> Table:
         {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
         for row in rows
     ]
-    return query_table("offsets_partitions", "Rate and bloat by partition", columns, shown)
+    return table("offsets_partitions", "Rate and bloat by partition", columns, shown)
 
 
 def _busiest_groups(answers: Answers) -> Iterator[Table]:
@@ -86,7 +86,7 @@ def _busiest_groups(answers: Answers) -> Iterator[Table]:
     ]
     if answers["busiest_groups"]:
         caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
-        yield query_table("busiest_groups", caption, columns, answers["busiest_groups"])
+        yield table("busiest_groups", caption, columns, answers["busiest_groups"])
 
 
 def quarantine_section(answers: Answers) -> Section:
@@ -104,7 +104,7 @@ def quarantine_section(answers: Answers) -> Section:
     ]
     records = sum(row["records"] for row in rows)
     sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."
-    figure = query_table("quarantine", "Records that could not be used, by reason", columns, rows)
+    figure = table("quarantine", "Records that could not be used, by reason", columns, rows)
     return Section("quarantine", "Quarantine", [sentence], [figure])
 
 
@@ -131,5 +131,5 @@ def coverage_section(answers: Answers) -> Section:
         sentences.append(f"{counted(lost, 'offset')} were compacted away before an audit read them: audit more often.")
     sentences += answers["lake"][0]["notes"] or []
     caption = "The part of each partition’s log that is in the tables, by log offset"
-    figure = query_table("coverage", caption, columns, rows)
+    figure = table("coverage", caption, columns, rows)
     return Section("coverage", "Coverage", sentences, [figure])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import Column, Plot, Section, Table
+from kgroups_spark.report.figures import Column, Plot, Section, Table, table
 from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PURPLE, RED
-from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot, query_table
+from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot
 from kgroups_spark.report.words import CAUSES, MOVES
 
 
@@ -35,7 +35,7 @@ def moves_section(answers: Answers) -> Section:
         "The log does not record who committed. A lower offset committed while the group has no members is most "
         "likely an admin reset."
     ]
-    figures: list[Table | Plot] = [query_table("offset_moves", "Moves, the newest first", columns, shown)]
+    figures: list[Table | Plot] = [table("offset_moves", "Moves, the newest first", columns, shown)]
     if bars:
         caption = f"Partitions whose offset moved, by day, in the {DAYS} days before the audit"
         figures.insert(0, last_days_plot(answers, "moves_by_day", caption, bars, series, "events_by_day", "offset"))
@@ -62,7 +62,7 @@ def removals_section(answers: Answers) -> Section:
         for row in answers["events_by_day"]
         if row["event"] == "offset_removed"
     ]
-    figures: list[Table | Plot] = [query_table("removals", "Removals, the newest first", columns, shown)]
+    figures: list[Table | Plot] = [table("removals", "Removals, the newest first", columns, shown)]
     if bars:
         series = [(CAUSES[cause], color) for cause, color in colors.items()]
         caption = f"Offsets that were removed, by day, in the {DAYS} days before the audit"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import Column, Plot, Section, Table
+from kgroups_spark.report.figures import Column, Plot, Section, Table, table
 from kgroups_spark.report.plots import AMBER, BLUE, GREY, PURPLE
 from kgroups_spark.report.queries import Row
-from kgroups_spark.report.sections.shared import DAYS, GROUP, TYPE, Answers, last_days_plot, query_table
+from kgroups_spark.report.sections.shared import DAYS, GROUP, TYPE, Answers, last_days_plot
 from kgroups_spark.report.words import OTHER_REBALANCE, REBALANCES
 
 
@@ -46,13 +46,11 @@ def rebalances_section(answers: Answers) -> Section:
     caption = "Rebalances by day and cause"
     figures: list[Table | Plot] = [
         last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),
-        query_table(
-            "rebalancing_groups", "The groups that rebalanced most (50 at most)", group_columns, _in_seconds(groups)
-        ),
+        table("rebalancing_groups", "The groups that rebalanced most (50 at most)", group_columns, _in_seconds(groups)),
     ]
     if members:
         caption = "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)"
-        figures.append(query_table("slowest_members", caption, member_columns, _in_seconds(members)))
+        figures.append(table("slowest_members", caption, member_columns, _in_seconds(members)))
     return Section("rebalances", "Rebalances", sentences, figures)
 
 

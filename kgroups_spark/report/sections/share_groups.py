@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kgroups_spark.counts import counted, group_count
-from kgroups_spark.report.figures import Column, Section
-from kgroups_spark.report.sections.shared import GROUP, Answers, groups_table, query_table
+from kgroups_spark.report.figures import Column, Section, table
+from kgroups_spark.report.sections.shared import GROUP, GROUPS_BYTES, Answers
 
 
 def share_groups_section(answers: Answers) -> Section:
@@ -31,7 +31,9 @@ def share_groups_section(answers: Answers) -> Section:
         Column("archived", "Archived", "count", is_minor=True),
         Column("log_timestamp", "Last stored (UTC)", "time", is_minor=True),
     ]
-    figures = [groups_table("share_partitions", "Share partitions, the longest lag first", columns, rows)]
+    figures = [
+        table("share_partitions", "Share partitions, the longest lag first", columns, rows, budget_bytes=GROUPS_BYTES)
+    ]
     if near:
         records = counted(sum(row["records"] for row in near), "record")
         sentences.append(
@@ -47,5 +49,5 @@ def share_groups_section(answers: Answers) -> Section:
             Column("delivery_count", "Delivered", "count"),
             Column("attempts_left", "Attempts left", "count"),
         ]
-        figures.insert(0, query_table("share_near_limit", "Records near their delivery limit", columns, near))
+        figures.insert(0, table("share_near_limit", "Records near their delivery limit", columns, near))
     return Section("share-groups", heading, sentences, figures)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from kgroups_spark.report.figures import Column, Plot, Table, table
+from kgroups_spark.report.figures import Column, Plot
 from kgroups_spark.report.plots import Axes, days_chart, svg
 from kgroups_spark.report.queries import Row, query
 
@@ -19,18 +19,6 @@ TYPE = Column("group_type", "Type", is_minor=True)
 STATE = Column("state", "State", is_minor=True)
 # Tables with a row for each group have up to 5,000 of them; all tables together stay below 4 MB.
 ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
-
-
-def query_table(
-    name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row], is_small: bool = False
-) -> Table:
-    """A table of the query of the same name."""
-    return table(name, caption, columns, rows, query(name), is_small=is_small)
-
-
-def groups_table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
-    """The same, with a row for each group."""
-    return table(name, caption, columns, rows, query(name), budget_bytes=GROUPS_BYTES)
 
 
 def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
@@ -71,11 +59,3 @@ def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tu
 
 def day_of(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def minute_of(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}"
-
-
-def milliseconds(span: timedelta) -> int:
-    return span // timedelta(milliseconds=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import Column, Section
+from kgroups_spark.report.figures import Column, Section, table
 from kgroups_spark.report.queries import Row
-from kgroups_spark.report.sections.shared import DAYS, Answers, milliseconds, query_table
+from kgroups_spark.report.sections.shared import DAYS, Answers
 from kgroups_spark.report.words import ABORTS
 from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 
@@ -47,14 +47,14 @@ def transactions_section(answers: Answers) -> Section:
         {
             **row,
             "producer_id": str(row["producer_id"]),
-            "age": None if row["open_since"] is None else format_duration(milliseconds(as_of - row["open_since"])),
+            "age": _age(as_of, row["open_since"]),
             "verdict": "yes" if row["is_hanging"] else "no",
             "groups": _groups_named(row),
         }
         for row in rows
     ]
     caption = "Transactions, the longest open first; records after it: those that the cleaner cannot reach"
-    return Section("transactions", heading, sentences, [query_table("open_transactions", caption, columns, shown)])
+    return Section("transactions", heading, sentences, [table("open_transactions", caption, columns, shown)])
 
 
 def _groups_named(row: Row) -> str | None:
@@ -98,7 +98,7 @@ def transactional_ids_section(answers: Answers) -> Section:
             }
             for row in named
         ]
-        figures.append(query_table("named_transactions", "Open transactions, the longest open first", columns, shown))
+        figures.append(table("named_transactions", "Open transactions, the longest open first", columns, shown))
     if aborted:
         columns = [
             Column("log_timestamp", "When (UTC)", "time"),
@@ -110,7 +110,7 @@ def transactional_ids_section(answers: Answers) -> Section:
         ]
         shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
         caption = "Transactions that the coordinator aborted, the newest first"
-        figures.append(query_table("aborted_by_coordinator", caption, columns, shown))
+        figures.append(table("aborted_by_coordinator", caption, columns, shown))
     if states:
         columns = [
             Column("state", "State"),
@@ -118,7 +118,7 @@ def transactional_ids_section(answers: Answers) -> Section:
             Column("newest_change", "Newest change (UTC)", "time"),
         ]
         caption = "Transactional ids by state"
-        figures.append(query_table("transactional_states", caption, columns, states, is_small=True))
+        figures.append(table("transactional_states", caption, columns, states, is_small=True))
     return Section("transactional-ids", heading, sentences, figures)
 
 
@@ -129,7 +129,7 @@ def _as_texts(row: Row) -> Row:
 
 
 def _age(as_of: datetime, since: datetime | None) -> str | None:
-    return None if since is None else format_duration(milliseconds(as_of - since))
+    return None if since is None else format_duration((as_of - since) // timedelta(milliseconds=1))
 
 
 def _timeout(timeout_ms: int) -> str:
