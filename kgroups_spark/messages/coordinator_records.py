@@ -17,11 +17,16 @@ from functools import cache
 from typing import Any
 
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, CoordinatorLog
-from kgroups_spark.messages.known_keys import KnownKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
 from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, ToJson, read_value, value_layouts
+
+# The cached keys are dropped when they exceed either bound. Bytes are bounded, too, because names may be long.
+MOST_KEYS = 1 << 16
+MOST_BYTES = 16 << 20
+
+_NO_KEY = Undecodable("null_key", "The record has no key, so nothing says what it is about")
 
 
 @dataclass(slots=True)
@@ -86,11 +91,12 @@ class CoordinatorRecordDecoder:
     def __init__(self, log: CoordinatorLog, to_json: Mapping[int, ToJson] | None = None) -> None:
         self.log = log
         self._to_json = to_json or {}
-        self._keys = KnownKeys(self._read_key)
+        self._known_keys: dict[bytes, RecordKey | Undecodable] = {}
+        self._known_bytes = 0
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | Undecodable:
         """The record, its tombstone, or the reason why it cannot be used."""
-        known = self._keys.of(key)
+        known = self._key(key)
         if isinstance(known, Undecodable):
             return known
         if value is None:
@@ -104,7 +110,24 @@ class CoordinatorRecordDecoder:
             return _undecodable(known, bad)
         return record_of(known, version, layout, Content(fields, notes, to_json))
 
-    def _read_key(self, number: int, key: bytes) -> RecordKey | Undecodable:
+    def _key(self, key: bytes | None) -> RecordKey | Undecodable:
+        """The key, or the reason why it cannot be used. Most records of a log have a key that was seen before."""
+        if key is None:
+            return _NO_KEY
+        known = self._known_keys.get(key)
+        if known is None:
+            known = self._read_key(key)
+            self._known_bytes += len(key)
+            if len(self._known_keys) >= MOST_KEYS or self._known_bytes > MOST_BYTES:
+                self._known_keys.clear()
+                self._known_bytes = len(key)
+            self._known_keys[key] = known
+        return known
+
+    def _read_key(self, key: bytes) -> RecordKey | Undecodable:
+        if len(key) < 2:
+            return Undecodable("truncated", f"The key has {len(key)} bytes, too few for a record type")
+        number = int.from_bytes(key[:2], "big", signed=True)
         record_type = self.log.record_types.get(number)
         if record_type is None:
             detail = f"Record type {number} of {self.log.topic} is unknown to every release"

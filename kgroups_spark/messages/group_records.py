@@ -71,7 +71,7 @@ class GroupRecordDecoder(CoordinatorRecordDecoder):
         key = records.key(row)
         if text is None:
             return self.decode(key, records.value(row))
-        known = self._keys.of(key)
+        known = self._key(key)
         if isinstance(known, Undecodable):
             return known
         version = int(records.data[int(records.value_start[row]) + 1])

@@ -5,7 +5,7 @@ Layout: int16 record type, int16-length group, int16-length topic, int32 partiti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,54 +19,30 @@ from kgroups_spark.records.slices import binary_slices, unaligned
 
 BAD_KEY = -1
 _PADDING = bytes(16)
-# Columns of _Keys.
-_ARROW = ("group_id", "topic", "raw")
-_NUMPY = ("partition", "record_type", "is_exact", "group")
 
 
 class OffsetKeys:
-    """Codes 0, 1, ... of the keys seen, and their contents. Arrays have one element per code. `size_bytes`: of all
-    cached keys, including those that cannot be decoded."""
+    """Codes 0, 1, ... of the keys seen, and their contents. Arrays have one element per code.
+
+    group       the index of the key's group in `groups`
+    is_exact    whether the key's decoded fields give back all of its bytes
+    size_bytes  bytes of all cached keys, including those that cannot be decoded
+    """
 
     def __init__(self) -> None:
-        self._bad: set[bytes] = set()
+        self.group_id: pa.StringArray = pa.array([], pa.string())
+        self.topic: pa.StringArray = pa.array([], pa.string())
+        self.raw: pa.BinaryArray = pa.array([], pa.binary())
+        self.partition = np.zeros(0, np.int32)
+        self.record_type = np.zeros(0, np.int16)
+        self.is_exact = np.zeros(0, np.bool_)
+        self.group = np.zeros(0, np.int32)
         self.size_bytes = 0
+        self._bad: set[bytes] = set()
         self._groups: dict[str, int] = {}
-        self._parts: list[_Keys] = []
-        self._merged = _Keys.empty()
 
     def __len__(self) -> int:
-        return len(self.merged())
-
-    @property
-    def group_id(self) -> pa.StringArray:
-        return self.merged().group_id
-
-    @property
-    def topic(self) -> pa.StringArray:
-        return self.merged().topic
-
-    @property
-    def partition(self) -> NDArray[np.int32]:
-        return self.merged().partition
-
-    @property
-    def record_type(self) -> NDArray[np.int16]:
-        return self.merged().record_type
-
-    @property
-    def group(self) -> NDArray[np.int32]:
-        """For each key, the index of its group in `groups`."""
-        return self.merged().group
-
-    @property
-    def is_exact(self) -> NDArray[np.bool_]:
-        """For each key, whether its decoded fields give back all of its bytes."""
-        return self.merged().is_exact
-
-    @property
-    def raw(self) -> pa.BinaryArray:
-        return self.merged().raw
+        return len(self.raw)
 
     @property
     def groups(self) -> list[str]:
@@ -94,39 +70,31 @@ class OffsetKeys:
         codes: NDArray[np.int32] = found.fill_null(BAD_KEY).to_numpy(zero_copy_only=False)
         return codes if codes.flags.writeable else codes.copy()
 
-    def merged(self) -> _Keys:
-        """The contents of all keys so far."""
-        if self._parts:
-            self._merged = _Keys.concat([self._merged, *self._parts])
-            self._parts = []
-        return self._merged
-
     def _add(self, keys: list[bytes]) -> None:
         """Gives codes to new keys; those that cannot be decoded are cached, too."""
         self.size_bytes += sum(map(len, keys))
         regular, irregular = _decode_regular(keys)
-        if regular is not None:
-            self._append(regular)
+        parts = [regular] if regular is not None else []
         for key in irregular:
             decoded = _decode_one(key)
             if isinstance(decoded, Undecodable):
                 self._bad.add(key)
             else:
-                self._append(decoded)
+                parts.append(decoded)
+        if not parts:
+            return
+        for part in parts:
+            encoded = part.group_id.dictionary_encode()
+            codes = [self._groups.setdefault(name, len(self._groups)) for name in encoded.dictionary.to_pylist()]
+            self.group = np.append(self.group, np.array(codes, np.int32)[encoded.indices.to_numpy()])
+        for name in ("group_id", "topic", "raw"):
+            setattr(self, name, pa.concat_arrays([getattr(self, name), *(getattr(part, name) for part in parts)]))
+        for name in ("partition", "record_type", "is_exact"):
+            setattr(self, name, np.concatenate([getattr(self, name), *(getattr(part, name) for part in parts)]))
 
-    def _append(self, keys: _Keys) -> None:
-        keys.group = self._group_codes(keys.group_id)
-        self._parts.append(keys)
 
-    def _group_codes(self, group_ids: pa.StringArray) -> NDArray[np.int32]:
-        encoded = group_ids.dictionary_encode()
-        codes = [self._groups.setdefault(name, len(self._groups)) for name in encoded.dictionary.to_pylist()]
-        return _taken(codes, encoded)
-
-
-@dataclass(eq=False)
-class _Keys:
-    """Decoded keys as columns. OffsetKeys sets `group`."""
+class _Keys(NamedTuple):
+    """Decoded keys as columns."""
 
     group_id: pa.StringArray
     topic: pa.StringArray
@@ -134,30 +102,6 @@ class _Keys:
     partition: NDArray[np.int32]
     record_type: NDArray[np.int16]
     is_exact: NDArray[np.bool_]
-    group: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-
-    def __len__(self) -> int:
-        return len(self.raw)
-
-    @staticmethod
-    def empty() -> _Keys:
-        text, raw = pa.array([], pa.string()), pa.array([], pa.binary())
-        return _Keys(text, text, raw, np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.bool_))
-
-    @staticmethod
-    def concat(parts: list[_Keys]) -> _Keys:
-        merged = _Keys.empty()
-        for name in _ARROW:
-            setattr(merged, name, pa.concat_arrays([getattr(part, name) for part in parts]))
-        for name in _NUMPY:
-            setattr(merged, name, np.concatenate([getattr(part, name) for part in parts]))
-        return merged
-
-
-def _taken(codes: list[int], encoded: pa.DictionaryArray) -> NDArray[np.int32]:
-    """The code of each element of a dictionary-encoded array. `codes`: those of its dictionary."""
-    taken: NDArray[np.int32] = np.array(codes, np.int32)[encoded.indices.to_numpy()]
-    return taken
 
 
 def _decode_regular(keys: list[bytes]) -> tuple[_Keys | None, list[bytes]]:

@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark.decoding import range_decoder as decode_range
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.messages import group_records, known_keys
+from kgroups_spark.messages import coordinator_records, group_records
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import Chosen, one_of
@@ -137,12 +137,12 @@ def test_compressed_messages_that_begin_below_records_already_read_are_quarantin
 
 
 def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_keys, "MOST_BYTES", 500)
+    monkeypatch.setattr(coordinator_records, "MOST_BYTES", 500)
     decoder = group_records.GroupRecordDecoder()
     for number in range(100):
         decoder.decode(b"\0\2\0\x40" + b"%064d" % number, None)
-        assert sum(map(len, decoder._keys._known)) <= 500
-    assert decoder._keys._known
+        assert sum(map(len, decoder._known_keys)) <= 500
+    assert decoder._known_keys
 
 
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
