@@ -18,25 +18,24 @@ from kgroups_spark.offsets.moves import MOVES
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import TEXT, column, flags
 from kgroups_spark.replay.group_times import GroupFacts, GroupTimes
-from kgroups_spark.tables.columns import TIMESTAMP
 from kgroups_spark.tables.rows import column as array_of
-from kgroups_spark.tables.rows import constant, nearest_timestamps, table_batch
+from kgroups_spark.tables.rows import table_batch, table_of
 from kgroups_spark.tables.schemas import arrow_schema
 
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
 
 
-def event_batches(events: Sequence[GroupEvent | MemberEvents], **constants: Any) -> Iterator[pa.RecordBatch]:
+def event_batches(events: Sequence[GroupEvent | MemberEvents], **constants: Any) -> Iterator[pa.RecordBatch | pa.Table]:
     """The events as rows, in no order."""
     single = [event for event in events if isinstance(event, GroupEvent)]
     if single:
         yield table_batch("group_events", GroupEvent._fields, single, **constants)
     of_members = [event for event in events if isinstance(event, MemberEvents)]
     if of_members:
-        yield _member_batch(of_members, constants)
+        yield _member_rows(of_members, constants)
 
 
-def _member_batch(events: list[MemberEvents], constants: dict[str, Any]) -> pa.RecordBatch:
+def _member_rows(events: list[MemberEvents], constants: dict[str, Any]) -> pa.Table:
     counts = np.array([len(event.member_ids) for event in events])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
@@ -44,16 +43,10 @@ def _member_batch(events: list[MemberEvents], constants: dict[str, Any]) -> pa.R
         "member_id": pa.array(chain.from_iterable(event.member_ids for event in events), pa.string(), size=rows),
         "event_index": pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32()),
     }
-    arrays = []
-    for field in arrow_schema("group_events"):
-        if field.name in columns:
-            arrays.append(columns[field.name])
-        elif field.name in _OF_ALL:
-            values = array_of([getattr(event, field.name) for event in events], field.type)
-            arrays.append(values.take(pa.array(of)))
-        else:
-            arrays.append(constant(constants.get(field.name), rows, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("group_events"))
+    for name in _OF_ALL:
+        values = array_of([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
+        columns[name] = values.take(pa.array(of))
+    return table_of("group_events", columns, rows, **constants)
 
 
 _ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
@@ -71,8 +64,7 @@ def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: Gro
     starts = np.flatnonzero(starts_of(column(rows, "log_offset")))
     first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
     rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
-    columns = [_column(rows, field, constants) for field in arrow_schema("group_events")]
-    return pa.table(columns, schema=arrow_schema("group_events"))
+    return table_of("group_events", dict(zip(rows.column_names, rows.columns, strict=True)), len(rows), **constants)
 
 
 def _sort_keys(rows: pa.Table) -> pa.Table:
@@ -138,10 +130,3 @@ def _of_groups(events: Sequence[GroupEvent]) -> pa.Table:
         for f in _ROWS
     ]
     return pa.table(columns, schema=_ROWS)
-
-
-def _column(rows: pa.Table, wanted: pa.Field, constants: dict[str, Any]) -> pa.Array | pa.ChunkedArray:
-    if wanted.name not in rows.column_names:
-        return constant(constants.get(wanted.name), len(rows), wanted.type)
-    values = rows.column(wanted.name)
-    return nearest_timestamps(values) if wanted.type == TIMESTAMP else values.cast(wanted.type)

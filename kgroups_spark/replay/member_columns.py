@@ -17,7 +17,7 @@ from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.snapshot_columns import ASSIGNED
-from kgroups_spark.tables.rows import column, constant
+from kgroups_spark.tables.rows import column, constant, table_of
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Member columns that go into the tables unchanged.
@@ -35,8 +35,8 @@ _AS_IT_STANDS = (
 
 def member_version_batches(
     versions: Sequence[MemberVersions], release: Release, **constants: Any
-) -> Iterator[pa.RecordBatch]:
-    """Rows of `group_member_versions`: one batch for each block, and one for all members that are gone."""
+) -> Iterator[pa.Table]:
+    """Rows of `group_member_versions`: one table for each block, and one for all members that are gone."""
     by_block: dict[SnapshotBlock, list[MemberVersions]] = {}
     for version in versions:
         if version.numbers:
@@ -44,19 +44,20 @@ def member_version_batches(
     for block, of_block in by_block.items():
         rows, of = _rows((_members(version.group), version.numbers) for version in of_block)
         taken = _taken(block.members, rows)
-        yield _batch("group_member_versions", {**_places(of_block, of), **_columns(taken, release)}, constants)
+        columns = {**_places(of_block, of), **_columns(taken, release)}
+        yield table_of("group_member_versions", columns, len(rows), **constants)
     gone = [version for version in versions if version.gone]
     if gone:
         of = np.repeat(np.arange(len(gone)), [len(version.gone) for version in gone])
         member_ids = pa.array([member_id for version in gone for member_id in version.gone], pa.string())
         columns = {**_places(gone, of, is_removed=True), "member_id": member_ids}
-        yield _batch("group_member_versions", columns, constants)
+        yield table_of("group_member_versions", columns, len(of), **constants)
 
 
 def member_batches(
     groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
-) -> Iterator[pa.RecordBatch]:
-    """Rows of `group_members`, one batch for each block. A topic id is null if `topics` lacks the topic."""
+) -> Iterator[pa.Table]:
+    """Rows of `group_members`, one table for each block. A topic id is null if `topics` lacks the topic."""
     by_block: dict[SnapshotBlock, list[ClassicGroup]] = {}
     for group in groups:
         by_block.setdefault(_members(group).block, []).append(group)
@@ -71,7 +72,7 @@ def member_batches(
         }
         columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
         if len(rows):
-            yield _batch("group_members", columns, constants)
+            yield table_of("group_members", columns, len(rows), **constants)
 
 
 def _members(group: ClassicGroup | None) -> SnapshotMembers:
@@ -149,15 +150,3 @@ def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
         [topic, ids.take(names.indices), partition, epoch], fields=list(ASSIGNED.value_type)
     )
     return pa.ListArray.from_arrays(pa.array(offsets), completed, type=ASSIGNED)
-
-
-def _batch(name: str, columns: dict[str, pa.Array], constants: dict[str, Any]) -> pa.RecordBatch:
-    """Rows of a table; columns that are neither given nor constant are null."""
-    rows, schema = len(columns["member_id"]), arrow_schema(name)
-    arrays = []
-    for field in schema:
-        array = columns.get(field.name)
-        if array is None:
-            array = constant(constants.get(field.name), rows, field.type)
-        arrays.append(array if array.type == field.type else array.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -18,9 +18,7 @@ from kgroups_spark.offsets.numbers import NEITHER, Markers
 from kgroups_spark.offsets.records import column
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.transactions import Transactions
-from kgroups_spark.tables.columns import TIMESTAMP
-from kgroups_spark.tables.rows import constant, nearest_timestamps, where
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.rows import table_of, where
 
 
 def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
@@ -51,9 +49,8 @@ def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     details = list(map(unknown_version, record_type, version))
     names = [CONSUMER_OFFSETS[each].name for each in record_type]
     more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
-    fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True}
-    unknown = dict.fromkeys(("is_transactional", "file", "file_position", "raw_key", "raw_value", "resolved_by"))
-    return _rows("quarantine", rows, more, constants | fixed | unknown)
+    fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True, "is_transactional": None}
+    return _rows("quarantine", rows, more, constants | fixed)
 
 
 def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
@@ -73,11 +70,5 @@ def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
 
 
 def _rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, Any]) -> pa.Table:
-    columns = []
-    for field in arrow_schema(name):
-        if field.name in constants:
-            columns.append(constant(constants[field.name], len(rows), field.type))
-            continue
-        values = more[field.name] if field.name in more else rows.column(field.name)
-        columns.append(nearest_timestamps(values) if field.type == TIMESTAMP else values.cast(field.type))
-    return pa.table(columns, schema=arrow_schema(name))
+    columns = dict(zip(rows.column_names, rows.columns, strict=True))
+    return table_of(name, {**columns, **more}, len(rows), **constants)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,20 @@ def table_batch(
         for field in arrow_schema(name)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(name))
+
+
+def table_of(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, **constants: Any) -> pa.Table:
+    """The same from columns, in any order. A column that is neither among them nor constant is null, and others are
+    left out."""
+    arrays = []
+    for field in arrow_schema(name):
+        if field.name in constants or field.name not in columns:
+            arrays.append(constant(constants.get(field.name), rows, field.type))
+        elif field.type == TIMESTAMP and columns[field.name].type != TIMESTAMP:
+            arrays.append(nearest_timestamps(columns[field.name]))
+        else:
+            arrays.append(columns[field.name].cast(field.type))
+    return pa.table(arrays, schema=arrow_schema(name))
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
