@@ -14,7 +14,7 @@ from kgroups_spark.messages.group_metadata import ProtocolTexts
 from kgroups_spark.messages.json_columns import group_metadata_texts
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-from kgroups_spark.messages.value_layouts import Content, early_access, layout_of_json
+from kgroups_spark.messages.value_layouts import Content, early_access
 from kgroups_spark.records.columns import RecordColumns
 
 
@@ -44,8 +44,15 @@ def value_from_json(text: str) -> dict[str, Any]:
 
 
 def layout_from_json(record_type: int, text: str) -> str:
-    """The early-access layout of the value from which value_json() made the text; "" for any other."""
-    return layout_of_json(EARLY_ACCESS.get(record_type), text)
+    """The early-access layout of the value from which value_json() made the text; "" for any other.
+
+    Fields that such a layout lacks come after its own, with fixed values.
+    """
+    value = orjson.loads(text) if record_type in EARLY_ACCESS else {}
+    for layout, names, missing in EARLY_ACCESS.get(record_type, ()):
+        if [*value] == [*names, *missing] and all(value[name] == absent for name, absent in missing.items()):
+            return layout
+    return ""
 
 
 class GroupRecordDecoder(CoordinatorRecordDecoder):

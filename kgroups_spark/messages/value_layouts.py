@@ -124,31 +124,12 @@ def read_value(name: str, layouts: Mapping[int, list[Layout]], value: bytes) -> 
 
 def early_access(record_types: Mapping[int, RecordType]) -> dict[int, EarlyAccess]:
     """The record types that had another layout in an early-access release (T58)."""
-    return {number: layouts for number, kind in record_types.items() if (layouts := _early_access(kind))}
-
-
-def layout_of_json(layouts: EarlyAccess | None, text: str) -> str:
-    """The early-access layout of the value from which Content.json() made the text; "" for any other.
-
-    Fields that such a layout lacks come after its own, with the values of `_missing`.
-    """
-    if layouts is None:
-        return ""
-    value = orjson.loads(text)
-    names = list(value)
-    for layout, its_names, missing in layouts:
-        if names == [*its_names, *missing] and all(value[name] == absent for name, absent in missing.items()):
-            return layout
-    return ""
-
-
-def _early_access(record_type: RecordType) -> EarlyAccess:
-    released = record_type.layouts[0]
-    return [
-        (layout.layout, [field.name for field in layout.fields], _missing(released, layout))
-        for layout in record_type.layouts
-        if layout.layout
-    ]
+    found: dict[int, EarlyAccess] = {}
+    for number, kind in record_types.items():
+        for layout in kind.layouts[1:]:
+            names = [field.name for field in layout.fields]
+            found.setdefault(number, []).append((layout.layout, names, _missing(kind.layouts[0], layout)))
+    return found
 
 
 def _missing(released: Definition, message: Definition) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,12 @@ class BadBatches(Exception):
         self.details = details
 
 
+def _refuse(batches: NDArray[np.integer], why: Callable[[int], str]) -> None:
+    """Raises BadBatches for these batches, if there are any."""
+    if batches.size:
+        raise BadBatches({i: why(i) for i in batches.tolist()})
+
+
 @dataclass(frozen=True, eq=False)
 class Bodies:
     """Uncompressed records of m batches: those of batch i are first[i] .. end[i] of `data`, which is padded."""
@@ -44,9 +51,7 @@ class Bodies:
 
 def require_believable_counts(batches: BatchColumns) -> None:
     """Raises BadBatches for batches that claim more than MOST_RECORDS records, before any is decompressed."""
-    wrong = np.flatnonzero(batches.record_count > MOST_RECORDS)
-    if wrong.size:
-        raise BadBatches({i: too_many(int(batches.record_count[i])) for i in wrong.tolist()})
+    _refuse(np.flatnonzero(batches.record_count > MOST_RECORDS), lambda i: too_many(int(batches.record_count[i])))
 
 
 def too_many(count: int) -> str:
@@ -62,14 +67,10 @@ def require_order(batches: BatchColumns, above: int) -> None:
     decompression.
     """
     before = np.maximum.accumulate(np.concatenate([[above], batches.last_offset[:-1]]))
-    wrong = np.flatnonzero(batches.base_offset <= before)
-    if wrong.size:
-        raise BadBatches(
-            {
-                i: f"its records begin at offset {batches.base_offset[i]}, the ones before it end at {before[i]}"
-                for i in wrong.tolist()
-            }
-        )
+    _refuse(
+        np.flatnonzero(batches.base_offset <= before),
+        lambda i: f"its records begin at offset {batches.base_offset[i]}, the ones before it end at {before[i]}",
+    )
 
 
 def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:
@@ -110,24 +111,16 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
     """The records of batches of magic 2. Raises BadBatches if any batch is unsound."""
     data, first, end = bodies.data, bodies.first, bodies.end
     counts = batches.record_count.astype(np.int64)
-    wrong = (counts < 0) | (counts * SMALLEST_RECORD > end - first)
-    if wrong.any():
-        raise BadBatches(
-            {
-                i: f"the header claims {counts[i]} records, more than {end[i] - first[i]} bytes can hold"
-                for i in np.flatnonzero(wrong).tolist()
-            }
-        )
+    _refuse(
+        np.flatnonzero((counts < 0) | (counts * SMALLEST_RECORD > end - first)),
+        lambda i: f"the header claims {counts[i]} records, more than {end[i] - first[i]} bytes can hold",
+    )
     framed = frame_records(data, first, end, counts)
     offset = np.repeat(batches.base_offset, counts) + framed.offset_delta
-    wrong = framed.is_bad
-    if wrong.any():
-        raise BadBatches(
-            {
-                i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims"
-                for i in np.flatnonzero(wrong).tolist()
-            }
-        )
+    _refuse(
+        np.flatnonzero(framed.is_bad),
+        lambda i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims",
+    )
     check_offsets(offset, framed.batch, batches)
     is_append_time = batches.attributes & LOG_APPEND_TIME != 0
     timestamp = np.repeat(np.where(is_append_time, batches.max_timestamp, base_timestamp), counts)
@@ -153,10 +146,7 @@ def check_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: 
     is_bad = offset < batches.base_offset[batch]
     is_bad |= offset > batches.last_offset[batch]
     is_bad[1:] |= (offset[1:] <= offset[:-1]) & (batch[1:] == batch[:-1])
-    if is_bad.any():
-        raise BadBatches(
-            {
-                i: f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
-                for i in np.unique(batch[is_bad]).tolist()
-            }
-        )
+    _refuse(
+        np.unique(batch[is_bad]),
+        lambda i: f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}",
+    )

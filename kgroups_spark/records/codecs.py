@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import lz4.frame
@@ -34,6 +34,7 @@ ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([number]) + b"\x2a\x4d\x18" for numb
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 LZ4_CONTENT_SIZE = 0x08  # bits of an lz4 frame's first descriptor byte
 LZ4_DICTIONARY = 0x01
+_ZSTD, _SNAPPY = zstandard.ZstdDecompressor(), pa.Codec("snappy")
 
 
 class Undecompressable(Exception):
@@ -47,25 +48,17 @@ def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
     """
     try:
         if codec == GZIP:
-            return _gunzip(data)
+            return _streams(data, partial(zlib.decompressobj, GZIP_HEADER), GZIP_STEP, (GZIP_MAGIC,))
         if codec == SNAPPY:
             return _unsnappy(data)
         if codec == LZ4:
             return _unlz4(with_right_lz4_header(data) if magic == 0 else data)
         if codec == ZSTD and magic == 2:
-            return _unzstd(data)
+            return _streams(data, _ZSTD.decompressobj, ZSTD_STEP, ZSTD_MAGICS)
     except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError, RuntimeError, ValueError, MemoryError) as err:
         raise Undecompressable(f"{len(data)} bytes do not decompress as codec {codec}: {err}") from err
     known = "1 gzip, 2 snappy, 3 lz4" + (", 4 zstd" if magic == 2 else "")
     raise Undecompressable(f"codec {codec} is unknown in magic {magic} (0 none, {known} are known)")
-
-
-def _gunzip(data: bytes | memoryview) -> bytes:
-    return _streams(data, partial(zlib.decompressobj, GZIP_HEADER), GZIP_STEP, (GZIP_MAGIC,))
-
-
-def _unzstd(data: bytes | memoryview) -> bytes:
-    return _streams(data, _zstd().decompressobj, ZSTD_STEP, ZSTD_MAGICS)
 
 
 def _streams(data: bytes | memoryview, begin: Callable[[], Any], step: int, magics: tuple[bytes, ...]) -> bytes:
@@ -81,11 +74,6 @@ def _streams(data: bytes | memoryview, begin: Callable[[], Any], step: int, magi
             at += len(piece) - len(stream.unused_data)
         if not stream.eof or not bytes(data[at : at + 4]).startswith(magics):
             return _whole(parts[0] if len(parts) == 1 else b"".join(parts), stream.eof)
-
-
-@cache
-def _zstd() -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor()
 
 
 def _unlz4(data: bytes | memoryview) -> bytes:
@@ -133,13 +121,8 @@ def _unsnappy_block(data: bytes | memoryview, room: int) -> bytes:
             break
     if size > room or size > SNAPPY_RATIO * len(data):
         raise ValueError(f"a block of {len(data)} bytes claims to hold {size}")
-    body: bytes = _snappy().decompress(data, size, asbytes=True)
+    body: bytes = _SNAPPY.decompress(data, size, asbytes=True)
     return body
-
-
-@cache
-def _snappy() -> pa.Codec:
-    return pa.Codec("snappy")
 
 
 def with_right_lz4_header(frame: bytes | memoryview) -> bytes:

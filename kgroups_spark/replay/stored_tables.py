@@ -71,24 +71,23 @@ class StoredTable:
         """The column with the shard of a row."""
         return shard_column(self.name)
 
-    def of_shards(self, numbers: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these shards in its files; `columns` None: all columns."""
-        paths = [file.path for file in self.files or () if file.may_have(numbers)]
-        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        wanted = pc.field(self.shard).isin(sorted(numbers))
-        return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
+    def of_shards(self, numbers: Collection[int]) -> pa.Table:
+        """The rows of these shards in its files."""
+        return self._read(numbers, pc.field(self.shard).isin(sorted(numbers)), self.columns)
 
     def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of these slots of a shard in its files; `columns` None: all columns."""
-        paths = [file.path for file in self.files or () if file.may_have([number])]
         wanted = pc.field(self.shard) == number
         if slots.low is not None:
             wanted &= from_border(slots.low)
         if slots.high is not None:
             wanted &= ~from_border(slots.high)
-        return dataset_of(self.name, self.uri, paths, as_dictionaries=True).to_table(
-            list(columns or self.columns), filter=wanted, **_SCAN
-        )
+        return self._read([number], wanted, columns or self.columns)
+
+    def _read(self, numbers: Collection[int], wanted: pc.Expression, columns: Sequence[str]) -> pa.Table:
+        paths = [file.path for file in self.files or () if file.may_have(numbers)]
+        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
+        return dataset.to_table(list(columns), filter=wanted, **_SCAN)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 # A word with the blanks after it. A date stays with its time, and a time with its zone.
 _WORD = re.compile(r"^ +|(?:\S*\d{4}-\d\d-\d\d \d\d:\d\d\S*|\S+)(?: UTC\S*)? *")
@@ -66,16 +67,12 @@ def filled(text: str, width: int) -> list[str]:
 def side_by_side(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], gap: str) -> list[str]:
     """One row of a table in as many lines as its highest cell needs."""
     columns = [filled(cell, width) for cell, width in zip(cells, widths, strict=True)]
-    height = max(map(len, columns))
-    lines = []
-    for number in range(height):
-        parts = [lines_of[number] if number < len(lines_of) else "" for lines_of in columns]
-        padded = (padded_to(part, width, side) for part, width, side in zip(parts, widths, right, strict=True))
-        lines.append(gap.join(padded).rstrip(" "))
-    return lines
+    return [
+        gap.join(map(_padded_to, parts, widths, right)).rstrip(" ") for parts in zip_longest(*columns, fillvalue="")
+    ]
 
 
-def padded_to(text: str, width: int, right: bool) -> str:
+def _padded_to(text: str, width: int, right: bool) -> str:
     """The text with blanks up to `width` columns; `right`: the blanks are in front."""
     padding = " " * (width - display_width(text))
     return padding + text if right else text + padding

@@ -79,15 +79,15 @@ def option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
     return read
 
 
-def _positive(duration_ms: int) -> int:
-    if duration_ms == 0:
-        raise ValueError("must be longer than 0")
-    return duration_ms
-
-
 time_value = option_value(parse_time)
 duration_value = option_value(parse_duration)
-positive_duration_value = option_value(lambda text: _positive(parse_duration(text)))
+
+
+@option_value
+def positive_duration_value(text: str) -> int:
+    if (duration_ms := parse_duration(text)) == 0:
+        raise ValueError("must be longer than 0")
+    return duration_ms
 
 
 @option_value
@@ -122,20 +122,20 @@ def partition_values(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-@option_value
-def partition_count_value(text: str) -> int:
-    """A number of partitions, at least 1."""
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
-        raise ValueError(f"invalid number of partitions {text!r}: expected 1 to 999999 (Kafka's default is 50)")
-    return int(text)
+def _count_value(what: str, most: int, note: str = "") -> Callable[[str], int]:
+    """A reader of a whole number, at least 1."""
+
+    @option_value
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and 0 < int(text) <= most):
+            raise ValueError(f"invalid {what} {text!r}: expected 1 to {most}{note}")
+        return int(text)
+
+    return read
 
 
-@option_value
-def positive_count_value(text: str) -> int:
-    """A whole number, at least 1."""
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
-        raise ValueError(f"invalid number {text!r}: expected 1 to 999999999999")
-    return int(text)
+partition_count_value = _count_value("number of partitions", 999_999, " (Kafka's default is 50)")
+positive_count_value = _count_value("number", 999_999_999_999)
 
 
 @option_value
