@@ -48,7 +48,9 @@ class DecideTask:
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(table, rows) of one shard."""
-        found = {name: reader.rows(_parts_of(name, parts), name, offsets_partition) for name in READ}
+        found = {
+            name: reader.rows([part for part in parts if part.table == name], name, offsets_partition) for name in READ
+        }
         held = self.held_groups.filter(pc.equal(self.held_groups["offsets_partition"], offsets_partition))
         yield from self.decided({**found, HELD_GROUPS: held})
 
@@ -56,10 +58,6 @@ class DecideTask:
         """(table, rows) of the shards whose rows are in the tables (READ, HELD_GROUPS)."""
         yield PREVIOUS, decided_before(tables[EXPIRY], self.clean_up.audit_id)
         yield from self.clean_up.decided(tables)
-
-
-def _parts_of(name: str, parts: Sequence[HistoryPart]) -> list[HistoryPart]:
-    return [part for part in parts if part.table == name]
 
 
 def decide_again(work: AuditWork, as_of_ms: int) -> None:

@@ -28,7 +28,6 @@ from kgroups_spark.sources.segments import (
 from kgroups_spark.times import to_epoch_ms
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.cluster_facts import ClusterFacts
     from kgroups_spark.client.properties import ClientProperties
     from kgroups_spark.cluster.cluster import Cluster
 
@@ -119,7 +118,8 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     found = live_logs(cluster, OFFSETS_TOPIC, options.partitions, max_bytes_per_second=options.max_bytes_per_second)
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
     states, without_answer, not_read = _live_states(options, cluster)
-    notes = [*found.notes, *_release_note(options, facts), *facts.notes, *not_read]
+    evidence = [facts.release_evidence] if options.release_version is None else []
+    notes = [*found.notes, *evidence, *facts.notes, *not_read]
     return LogSource(
         "kafka",
         found.logs,
@@ -160,7 +160,3 @@ def _live_states(
 
 def _clock_ms() -> int:
     return to_epoch_ms(datetime.now(UTC))
-
-
-def _release_note(options: AuditOptions, facts: ClusterFacts) -> list[str]:
-    return [facts.release_evidence] if options.release_version is None else []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kgroups_spark.audit.moment import Moment, new_times
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.state_logs import StateLogsResult
-from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
@@ -23,8 +23,9 @@ from kgroups_spark.number_ranges import named_partitions, number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.uncommitted import uncommitted_notes
 from kgroups_spark.state_logs.partition import StateShardRead
+from kgroups_spark.times import to_datetime
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = to_datetime(0)
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,8 @@ class AuditResult:
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
     """The number of new rows of quarantine by reason, from both stages. Records that are read again have theirs
     already."""
-    reasons: Counter[str] = Counter()
-    for each in progress:
-        if each.number >= 0:
-            reasons.update(each.quarantined)
-    if replay_failures:
-        reasons["load_would_fail"] += replay_failures
-    return reasons
+    reasons = sum((each.quarantined for each in progress if each.number >= 0), Counter[str]())
+    return reasons + Counter(load_would_fail=replay_failures)
 
 
 @dataclass(frozen=True)
@@ -85,9 +81,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     """The ledger's row of the audit."""
     settings, moment = work.settings, result.moment
     partitions = _partitions(work, result.progress, moment)
-    counts: Counter[tuple[int, int | None]] = Counter()
-    for each in result.progress:
-        counts.update(each.record_counts)
+    counts = sum((each.record_counts for each in result.progress), Counter[tuple[int, int | None]]())
     missing, gone = _missing(work, result)
     short = _shortfall(work, result, missing)
     all_notes = [
@@ -98,7 +92,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     all_notes += [*notes, *_without_segments(short.empty)]
     all_notes += [*gone_before_we_came(work, partitions), *_missing_notes(work, result, missing, gone)]
     all_notes += _held_back(result.progress)
-    all_notes += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
+    all_notes += [*uncommitted_notes(work.plan, result.progress), *filter(None, [work.state.why_rebuilt])]
     all_notes += moment.notes
     all_notes += unsettled_note(short.unsettled)
     all_notes += [*_missing_state_notes(work), *work.states.notes(result.states.reads)]
@@ -109,15 +103,15 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     return LedgerFacts(
         moment,
         {
-            "as_of": _time(moment.as_of_ms),
+            "as_of": to_datetime(moment.as_of_ms),
             "retention_ms": settings.retention_ms,
             "retention_source": settings.retention_source,
             "release_version": settings.release_version,
             "rules_version": RULES_VERSION,
             "state_format": STATE_FORMAT,
-            "source": work.source_name,
+            "source": TABLES_ALONE if work.source is None else work.source.name,
             "cluster_id": work.plan.cluster_id,
-            "newest_log_timestamp": None if moment.newest_ms is None else _time(moment.newest_ms),
+            "newest_log_timestamp": None if moment.newest_ms is None else to_datetime(moment.newest_ms),
             "partitions": tuple(partitions),
             "state_partitions": tuple(work.states.entries(result.states.reads)),
             "rows_added": {name: rows for name, rows in sorted(rows_added.items()) if rows},
@@ -198,7 +192,7 @@ def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], mome
     read = new_times(by_partition.get(number, []))
     times = [ms for _, each in read for ms, _ in (*each.newest, *each.last, *each.ahead)]
     known = moment.known.get(number, -1)
-    return max((_time(ms) for ms in (*times, known) if 0 <= ms <= moment.newest_ms), default=None)
+    return max((to_datetime(ms) for ms in (*times, known) if 0 <= ms <= moment.newest_ms), default=None)
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:
@@ -285,11 +279,3 @@ def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:
     of = counted(len(missing), "partition") if count is None else f"{len(missing)} of {count} offsets partitions"
     verb = "was" if count is None and len(missing) == 1 else "were"
     return f"{of} {verb} not given: {number_ranges(missing)}; rows stay as they were last read"
-
-
-def _rebuilt(work: AuditWork) -> list[str]:
-    return [work.state.why_rebuilt] if work.state.why_rebuilt else []
-
-
-def _time(ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=ms)

@@ -101,19 +101,15 @@ def _gone(recreated: Sequence[str]) -> str | None:
 
 
 def _difference(before: AuditRow, release_version: str) -> str | None:
+    is_readable = before.state_format in STATE_FORMATS
     for name, then, now in (
         ("release", before.release_version, release_version),
         ("rules version", before.rules_version, RULES_VERSION),
-        ("state format", before.state_format, _format_read(before.state_format)),
+        ("state format", before.state_format, before.state_format if is_readable else STATE_FORMAT),
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
     return None
-
-
-def _format_read(state_format: int | None) -> int:
-    """The format, if it can be read; otherwise the present one."""
-    return state_format if state_format in STATE_FORMATS else STATE_FORMAT
 
 
 def left_undone(claim: Claim, before: AuditRow) -> str | None:

@@ -10,10 +10,8 @@ logs, in a lake that never had any, does nothing here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -81,18 +79,10 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     reads = list(map(read_from_json, made.facts))
     return StateLogsResult(
         Counter({name: made.rows[name] for name in HISTORY}),
-        _quarantined(reads),
+        sum((each.quarantined for read in reads for each in read.progress if each.number >= 0), Counter[str]()),
         tuple(reads),
         share_partitions,
     )
-
-
-def _quarantined(reads: Iterable[StateShardRead]) -> Counter[str]:
-    reasons: Counter[str] = Counter()
-    for each in chain.from_iterable(read.progress for read in reads):
-        if each.number >= 0:
-            reasons.update(each.quarantined)
-    return reasons
 
 
 def _tasks(work: AuditWork) -> TaskShards:

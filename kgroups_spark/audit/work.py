@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from pyspark.sql import SparkSession
-
 from kgroups_spark.audit.known_names import KnownNames, known_topics
 from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
@@ -66,17 +64,8 @@ class AuditWork:
     states: StatePlan = field(default_factory=StatePlan)
 
     @property
-    def spark(self) -> SparkSession:
-        return self.lake.spark
-
-    @property
     def audit_id(self) -> int:
         return self.writer.audit_id
-
-    @property
-    def source_name(self) -> str:
-        """The source's name in the ledger."""
-        return TABLES_ALONE if self.source is None else self.source.name
 
     @property
     def is_live(self) -> bool:

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator import rows as shard_rows
-from kgroups_spark.coordinator.group_events import GroupEvents
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.messages.group_records import JsonRecord
@@ -219,18 +218,15 @@ class _ShardReplay:
         self._partition = offsets_partition
         self._night = night
         self._release = night.release
-        self._shard = Shard(self._release, offsets_partition)
+        self._shard = Shard(self._release, offsets_partition, recording=True)
+        self._shard.topics = NoTopics()
+        self._events = self._shard.record_events(night.event_rules(offsets_partition))
         self._replay = RowReplay(self._shard)
         self._failures: list[Row] = []
         self._markers: list[Row] = []
-        self._events: GroupEvents | None = None
 
     def run(self, rows: Iterator[Row]) -> Iterator[Output]:
         """Replays the rows of the partition; yields versions at once, and all other rows at the end."""
-        self._shard = Shard(self._release, self._partition, recording=True)
-        self._shard.topics = NoTopics()
-        self._events = events = self._shard.record_events(self._night.event_rules(self._partition))
-        self._replay = RowReplay(self._shard)
         replay, pending = self._replay.replay, 0
         for row in rows:
             if row[KIND] == CORRECTION:
@@ -247,7 +243,7 @@ class _ShardReplay:
             except ReplayFailure as failure:
                 self._failed(row, failure)
             pending += 1
-        events.close()
+        self._events.close()
         yield from self._changes()
         yield from self._current()
 
@@ -295,9 +291,8 @@ class _ShardReplay:
             rows = [c for c in changes if isinstance(c, kind)]
             if rows:
                 yield name, table_batch(name, kind._fields, rows, audit_id=self._night.audit_id)
-        reported = self._events.take() if self._events else ()
         constants = {"audit_id": self._night.audit_id, "offsets_partition": self._partition}
-        for batch in event_batches(reported, **constants):
+        for batch in event_batches(self._events.take(), **constants):
             yield "group_events", batch
 
     def _current(self) -> Iterator[Output]:

@@ -52,10 +52,8 @@ def correction_rows(rows: Sequence[Row]) -> pa.Table:
 def in_log_order(rows: Sequence[pa.Table]) -> list[pa.RecordBatch]:
     """The rows in the order for a replay."""
     table = pa.concat_tables(rows)
-    first = pc.fill_null(table.column("log_offset"), -1)
-    keys = table.select(["offsets_partition", "kind"]).append_column("place", first)
-    order = pc.sort_indices(keys, [(name, "ascending") for name in ("offsets_partition", "place", "kind")])
-    return table.take(order).combine_chunks().to_batches()
+    keys = [(name, "ascending") for name in ("offsets_partition", "log_offset", "kind")]
+    return table.sort_by(keys).combine_chunks().to_batches()
 
 
 def _rows(table: pa.Table, kind: int | pa.ChunkedArray) -> pa.Table:
