@@ -23,7 +23,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
     ".": "api jvm runner session",
-    "audit": "run run_rebuild work",
+    "audit": "run run_rebuild",
     "data_sources": "decode kafka_raw kafka_segments",
     "history": "stored",
     "lake": "as_of_audit catalog_schema failures folder hadoop_storage java_classes kernel lake migrations replaced "

@@ -19,7 +19,7 @@ from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_tables import StoredTable
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import constant, table_batch
+from kgroups_spark.tables.rows import constant, table_batch, with_columns
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask
 
@@ -112,7 +112,7 @@ class RebuildTask:
         ours = constant(self.replay.audit_id, len(rows), pa.int64())
         yield (
             "quarantine",
-            _with(
+            with_columns(
                 rows,
                 resolved_by=pc.if_else(now, ours, rows.column("resolved_by")),
                 coordinator_fails=coordinator_fails(rows, release),
@@ -127,10 +127,3 @@ class RebuildTask:
 
 
 ASKED = [name for name in MISREAD_COLUMNS if name != "detail"]
-
-
-def _with(rows: pa.Table, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
-    for name, values in columns.items():
-        at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, rows.schema.field(at), values)
-    return rows

@@ -19,7 +19,7 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_tables import StoredTable
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.internal import NIGHT
-from kgroups_spark.tables.rows import constant
+from kgroups_spark.tables.rows import constant, with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.tasks.outputs import TaskOutput
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
@@ -44,9 +44,7 @@ class RestoreTask:
         assert history is not None
         rows = reader.stored(self.saved, history.tasks, parts, offsets_partition).filter(self.is_saved)
         rows = rows.cast(arrow_schema(CHECKPOINTS))  # texts, as those of the others
-        at = rows.schema.get_field_index("audit_id")
-        ours = constant(self.state.audit_id, len(rows), pa.int64())
-        yield CHECKPOINTS, rows.set_column(at, rows.schema.field(at), ours)
+        yield CHECKPOINTS, with_columns(rows, audit_id=constant(self.state.audit_id, len(rows), pa.int64()))
 
 
 def restored_state(work: AuditWork) -> SavedState:

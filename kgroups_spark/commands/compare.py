@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, first_of
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.open_lake import existing_lake
@@ -257,10 +257,10 @@ def count_lines(found: Comparison) -> Iterator[str]:
     ]
     for names, what in lines:
         if names:
-            yield f"{counted(len(names), 'group')} {what}: {_some(names)}"
+            yield f"{counted(len(names), 'group')} {what}: {first_of(names, 5)}"
     for kind, thing, what in (
         ("committed_offset", "committed offset", "would differ"),
-        ("pending_offset", "offset of open transactions", "would differ"),
+        ("pending_offset", "offset", "of open transactions would differ"),
         ("offset_expiry", "committed offset", f"would expire at another time in {b}"),
         ("group_expiry", "group", f"would be deleted at another time in {b}"),
     ):
@@ -272,7 +272,7 @@ def count_lines(found: Comparison) -> Iterator[str]:
         if places:
             at_once = sum((each.value_b or "").startswith(("expire ", "delete ")) for each in places.values())
             now = f", {at_once} of them at the next check" if at_once else ""
-            yield f"{_counted(len(places), thing)} {what}{now}"
+            yield f"{counted(len(places), thing)} {what}{now}"
     neither = found.facts[0].failing.keys() & found.facts[1].failing.keys()
     if neither:
         yield f"{named_partitions(sorted(neither))} cannot be compared: neither release could load {_them(neither)}"
@@ -280,15 +280,5 @@ def count_lines(found: Comparison) -> Iterator[str]:
         yield "nothing differs in the others" if neither else "nothing differs"
 
 
-def _counted(number: int, thing: str) -> str:
-    first, _, rest = thing.partition(" of ")
-    return counted(number, first) + (f" of {rest}" if rest else "")
-
-
 def _groups_of(differences: Iterator[Difference]) -> list[str]:
     return sorted({each.group_id for each in differences if each.group_id is not None})
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

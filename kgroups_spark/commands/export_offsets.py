@@ -12,6 +12,7 @@ import argparse
 import io
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,6 +54,9 @@ examples:
   kgroups export-offsets --lake ./lake --group orders-etl --output offsets.csv
   kgroups export-offsets --lake ./lake --group orders-etl --as-of '2026-11-10 09:00' --topic orders:0,1
   kgroups export-offsets --lake ./lake --all-groups --output before-the-upgrade.csv"""
+
+_TOOLS = ("kafka-consumer-groups.sh", "kafka-streams-groups.sh")
+_NAMED = 20  # groups for each tool
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -111,15 +115,13 @@ class Slot(NamedTuple):
 
 @dataclass
 class Exported:
-    """The number of offsets and groups so far, and the first groups for each of Kafka's tools; `streams`: names of
+    """The number of offsets so far, and by Kafka's tool the number of groups and the first of them; `streams`: names of
     streams groups."""
 
     streams: frozenset[str]
     offsets: int = 0
-    groups: int = 0
-    others_named: list[str] = field(default_factory=list)
-    streams_named: list[str] = field(default_factory=list)
-    streams_groups: int = 0
+    groups: Counter[str] = field(default_factory=Counter)
+    named: dict[str, list[str]] = field(default_factory=lambda: {tool: [] for tool in _TOOLS})
 
     def of(self, slots: Iterable[Slot]) -> Iterator[Slot]:
         """The same slots, counted group by group as they pass."""
@@ -128,25 +130,11 @@ class Exported:
             self.offsets += 1
             if slot.group_id != group_id:
                 group_id = slot.group_id
-                self._count(group_id)
+                tool = _TOOLS[group_id in self.streams]
+                self.groups[tool] += 1
+                if self.groups[tool] <= _NAMED:
+                    self.named[tool].append(group_id)
             yield slot
-
-    def _count(self, group_id: str) -> None:
-        is_streams = group_id in self.streams
-        self.groups += 1
-        self.streams_groups += is_streams
-        named = self.streams_named if is_streams else self.others_named
-        if len(named) < _NAMED:
-            named.append(group_id)
-
-    def by_tool(self) -> Iterator[tuple[str, list[str], int]]:
-        """Kafka's tool, the first of its groups, and their number; tools without groups are left out."""
-        for tool, named, count in (
-            ("kafka-consumer-groups.sh", self.others_named, self.groups - self.streams_groups),
-            ("kafka-streams-groups.sh", self.streams_named, self.streams_groups),
-        ):
-            if named:
-                yield tool, named, count
 
 
 def csv_lines(slots: Iterable[Slot], *, is_single: bool) -> Iterator[str]:
@@ -300,12 +288,17 @@ def _how_to_import(
 ) -> list[str]:
     """Kafka's command, and its effect on the offsets."""
     when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
-    lines = [f"{counted(exported.offsets, 'offset')} of {counted(exported.groups, 'group')} ({when}); to import:"]
+    lines = [
+        f"{counted(exported.offsets, 'offset')} of {counted(exported.groups.total(), 'group')} ({when}); to import:"
+    ]
     file = shell_word(arguments.output or "FILE")
-    for tool, first, count in exported.by_tool():
+    for tool, first in exported.named.items():
+        if not first:
+            continue
         # Groups are named one by one, because --all-groups would miss deleted groups.
         named = " ".join(f"--group {shell_word(group)}" for group in first)
-        more = f" --group ... ({count - len(first):,} more)" if count > len(first) else ""
+        others = exported.groups[tool] - len(first)
+        more = f" --group ... ({others:,} more)" if others else ""
         lines.append(
             f"  {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} --dry-run"
         )
@@ -317,6 +310,3 @@ def _how_to_import(
         # OffsetsUtils.parseResetPlan of 4.3.1 first tries the form without groups, and prints why that failed.
         lines.append("the tool prints a stack trace and goes on: it first takes the file for one without groups")
     return lines
-
-
-_NAMED = 20

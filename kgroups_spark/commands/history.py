@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif groups is not None and len(groups) == 1:
         columns = [column for column in columns if column.name != "group_id"]
     write_rows(rows, columns, arguments.format)
-    say(_closing_line(reader, arguments, chosen, len(rows)))
+    say(_closing_line(reader, arguments, chosen, len(rows), _count(reader, source, chosen, time)))
     since = None if arguments.since is None else to_datetime(arguments.since)
     say_lines(reduced_history(reader, of_groups(groups), since))
     return 0
@@ -246,11 +246,11 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _closing_line(reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int) -> str:
+def _closing_line(
+    reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int, all_of_them: int
+) -> str:
     """The counts for that time: of rows that are not shown and, for events, of the commits among them."""
-    source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
     noun = "offset record" if arguments.commits else "event"
-    all_of_them = _count(reader, source, chosen, time)
     found = f"{counted(shown, noun)}{_when(arguments)}"
     if all_of_them > shown:
         of_all = f"{shown:,} of {counted(all_of_them, noun)}"

@@ -140,3 +140,10 @@ class MemberVersion(NamedTuple):
     pending_revocation_tasks: list[Task] | None = None
     topology_epoch: int | None = None
     process_id: str | None = None
+
+
+# By table.
+VERSIONS: dict[str, type[GroupVersion | MemberVersion]] = {
+    "group_versions": GroupVersion,
+    "group_member_versions": MemberVersion,
+}

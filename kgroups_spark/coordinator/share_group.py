@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kgroups_spark.coordinator.consumer_group import STABLE, STATES
 from kgroups_spark.coordinator.modern_group import LEFT, ModernGroup, Value, assigned_partitions, state_name, unique
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import MemberRow, none_if_unset
 from kgroups_spark.coordinator.topics import Partitions, Topics
-
-STABLE = 0
-STATES = {STABLE: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 
 
 class ShareMember(NamedTuple):

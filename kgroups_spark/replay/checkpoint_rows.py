@@ -17,7 +17,7 @@ from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT, STATE_OFFSET
-from kgroups_spark.tables.rows import constant, table_of, where
+from kgroups_spark.tables.rows import constant, table_of, where, with_columns
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
 ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
@@ -71,10 +71,8 @@ def noted_producers(offsets: OffsetState) -> dict[str, set[int]]:
 
 def offset_fields(offsets: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Rows of OFFSET_RECORDS as entries: OFFSET_COLUMNS, with -1 for none as in older entries."""
-    for name in _MINUS_ONE:
-        at = offsets.schema.get_field_index(name)
-        offsets = offsets.set_column(at, offsets.field(at), pc.fill_null(offsets.column(name), -1))
-    return _tuples(offsets.select(OFFSET_COLUMNS))
+    known = {name: pc.fill_null(offsets.column(name), -1) for name in _MINUS_ONE}
+    return _tuples(with_columns(offsets, **known).select(OFFSET_COLUMNS))
 
 
 def plain_entries(entries: Sequence[tuple[str, str | None, str | None]]) -> pa.Table:

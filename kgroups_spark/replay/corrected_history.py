@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
+from kgroups_spark.coordinator.rows import VERSIONS, GroupVersion, MemberVersion
 from kgroups_spark.coordinator.state_entries import STATE_FORMATS, WAITING
 from kgroups_spark.coordinator.versions import MemberVersions, Place, Version
 from kgroups_spark.offsets.mixed import Mixed
@@ -30,7 +30,6 @@ from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.rows import table_batch
 
 PlainVersion: TypeAlias = GroupVersion | MemberVersion
-VERSIONS: dict[str, type[PlainVersion]] = {"group_versions": GroupVersion, "group_member_versions": MemberVersion}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kgroups_spark.tables.rows import with_columns
+
 # A group whose state was corrected before a log offset.
 Corrected = tuple[int, int, str]
 
@@ -60,8 +62,7 @@ class ReadBy:
         audit_ids = self._at(number, rows.column("log_offset").to_numpy())
         if self.corrected:
             self._put_corrected(number, rows, audit_ids)
-        at = rows.schema.get_field_index("audit_id")
-        return rows.set_column(at, rows.schema.field(at), pa.array(audit_ids))
+        return with_columns(rows, audit_id=pa.array(audit_ids))
 
     def _at(self, number: int, log_offset: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = self._ends[number]

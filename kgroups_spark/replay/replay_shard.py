@@ -42,7 +42,7 @@ from kgroups_spark.replay.offset_steps import offset_steps
 from kgroups_spark.replay.shard_history import PlacedRecord, ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import table_batch, with_columns
 
 # Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
@@ -192,10 +192,7 @@ class ShardReplay:
     def _changes(self, groups: Groups) -> Iterator[Output]:
         audit_id = self.night.audit_id
         changes = groups.take_changes()
-        for name, kind in (
-            ("group_versions", shard_rows.GroupVersion),
-            ("group_member_versions", shard_rows.MemberVersion),
-        ):
+        for name, kind in shard_rows.VERSIONS.items():
             rows = [change for change in changes if isinstance(change, kind)]
             if rows:
                 yield name, table_batch(name, kind._fields, rows, audit_id=audit_id)
@@ -211,9 +208,8 @@ class ShardReplay:
         markers = self._history.markers
         if len(markers):
             ended = offset_rows.ended_columns(offsets.transactions, history.markers)
-            for name in ended.column_names:
-                markers = markers.set_column(markers.schema.get_field_index(name), name, ended.column(name))
-            yield "transaction_markers", markers
+            columns = dict(zip(ended.column_names, ended.columns, strict=True))
+            yield "transaction_markers", with_columns(markers, **columns)
 
     def _failures(self, offsets: ReplayedOffsets) -> Iterator[Output]:
         if len(offsets.unreadable):

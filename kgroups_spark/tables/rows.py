@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,8 @@ from kgroups_spark.times import LAST_MS
 
 # Spark can show a TIMESTAMP of the years 1 to 9999.
 FIRST_MS = -62_135_596_800_000
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def table_batch(
@@ -99,6 +101,14 @@ def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
     if len(at) and at[-1] - at[0] + 1 > len(at):
         return rows.filter(pa.array(chosen))
     return rows.slice(at[0], len(at)) if len(at) else rows.slice(0, 0)
+
+
+def with_columns(rows: Rows, **columns: pa.Array | pa.ChunkedArray) -> Rows:
+    """The rows with these values in the columns of those names."""
+    for name, values in columns.items():
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), values)
+    return rows
 
 
 def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:

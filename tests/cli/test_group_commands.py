@@ -405,10 +405,10 @@ def test_offsets_are_exported_while_they_are_read() -> None:
     ):
         written += text.count("\n")
         ahead = max(ahead, read - written, text.count("\n"))
-    assert (written, exported.offsets, exported.groups) == (30_000, 30_000, 3_000)
+    assert (written, exported.offsets, exported.groups.total()) == (30_000, 30_000, 3_000)
     assert ahead <= ROWS_AT_ONCE
-    named = [(tool, len(groups), count) for tool, groups, count in exported.by_tool()]
-    assert named == [("kafka-consumer-groups.sh", 20, 2_999), ("kafka-streams-groups.sh", 1, 1)]
+    assert exported.groups == {"kafka-consumer-groups.sh": 2_999, "kafka-streams-groups.sh": 1}
+    assert [len(groups) for groups in exported.named.values()] == [20, 1]
 
 
 def in_state_log(log: str, log_offset: int, in_second: int, event: str, **more: Any) -> dict[str, Any]:

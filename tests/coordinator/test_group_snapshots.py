@@ -95,10 +95,7 @@ class Replayed:
 
     def _changes(self) -> None:
         changes = self.shard.take_changes()
-        for name, kind in (
-            ("group_versions", shard_rows.GroupVersion),
-            ("group_member_versions", shard_rows.MemberVersion),
-        ):
+        for name, kind in shard_rows.VERSIONS.items():
             self._tell_batch(name, kind._fields, [c for c in changes if isinstance(c, kind)])
         on_demand = [change for change in changes if isinstance(change, MemberVersions)]
         for batch in member_version_batches(on_demand, self.release, audit_id=1):

@@ -284,10 +284,7 @@ class _ShardReplay:
 
     def _changes(self) -> Iterator[Output]:
         changes = self._shard.take_changes()
-        for name, kind in (
-            ("group_versions", shard_rows.GroupVersion),
-            ("group_member_versions", shard_rows.MemberVersion),
-        ):
+        for name, kind in shard_rows.VERSIONS.items():
             rows = [c for c in changes if isinstance(c, kind)]
             if rows:
                 yield name, table_batch(name, kind._fields, rows, audit_id=self._night.audit_id)
