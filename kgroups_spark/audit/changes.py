@@ -69,7 +69,6 @@ class Changes:
 
     @classmethod
     def between(cls, since_audit: int, then: CurrentTables, now: CurrentTables) -> Changes:
-        """The differences from the state after audit `since_audit`."""
         both = then.states.keys() & now.states.keys()
         return cls(
             since_audit,

@@ -47,7 +47,6 @@ class DecideTask:
     held_groups: pa.Table
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """(table, rows) of one shard."""
         found = {
             name: reader.rows([part for part in parts if part.table == name], name, offsets_partition) for name in READ
         }

@@ -53,7 +53,6 @@ class KnownNames:
         return names
 
     def topics_table(self, progress: list[RangeProgress], audit_id: int) -> pa.Table:
-        """The rows of `topics`."""
         columns = ("topic_id", "topic", "seen_log_timestamp", "source")
         rows = sorted(self.topics(progress).rows())
         return pa.Table.from_batches([table_batch("topics", columns, rows, audit_id=audit_id)])

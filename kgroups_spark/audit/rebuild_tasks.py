@@ -70,7 +70,6 @@ class KeptRows:
     def of(
         self, name: str, stored: StoredHistory, reader: PartReader, number: int, parts: Sequence[HistoryPart]
     ) -> Iterator[pa.Table]:
-        """The kept rows of an offsets partition."""
         begin, is_kept = stored.begins.get(number), self.replaced.condition_of(name, number)
         if begin is not None:
             is_before = pc.field("log_offset") < begin.log_offset
@@ -96,7 +95,6 @@ class RebuildTask:
         return self.replay.stored
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
-        """(table, rows) of one shard."""
         yield from self.replay.outputs(reader, offsets_partition, parts)
         for name in (*self.made_of_records, "quarantine"):
             for rows in self.kept.of(name, self._replayed, reader, offsets_partition, parts):

@@ -36,7 +36,6 @@ class RestoreTask:
     is_saved: pc.Expression
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
-        """(checkpoints, rows)."""
         if offsets_partition in self.cut:
             yield from self.state.outputs(reader, offsets_partition, parts)
             return

@@ -78,7 +78,6 @@ class LedgerFacts:
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
-    """The ledger's row of the audit."""
     settings, moment = work.settings, result.moment
     partitions = _partitions(work, result.progress, moment)
     counts = sum((each.record_counts for each in result.progress), Counter[tuple[int, int | None]]())

@@ -80,8 +80,6 @@ class RebuildOptions:
 
 @dataclass(frozen=True)
 class RebuildSummary(AuditSummary):
-    """A finished rebuild."""
-
     def _read(self) -> Iterator[str]:
         partitions = counted(len(self.audit.partitions or ()), "partition")
         yield f"audit {self.audit.audit_id}: all tables rebuilt from the history of {partitions}"

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -150,7 +150,7 @@ class Session:
             for statement in complete:
                 if statement.rstrip(";") in QUIT:
                     return
-                self._guarded(self._do, statement)
+                self._guarded(statement)
 
     def _do(self, statement: str) -> None:
         if is_for_prompt(statement):
@@ -158,9 +158,9 @@ class Session:
         else:
             self._answer(statement)
 
-    def _guarded(self, do: Callable[[str], None], text: str) -> None:
+    def _guarded(self, statement: str) -> None:
         try:
-            do(text)
+            self._do(statement)
         except BaseException as error:
             if is_interruption(error):
                 going_on(error)

@@ -106,8 +106,6 @@ class Touched:
 
 
 class Causes:
-    """Causes of the removals of one act."""
-
     def __init__(
         self,
         groups: KnownGroups,

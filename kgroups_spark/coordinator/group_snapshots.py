@@ -193,7 +193,6 @@ class SnapshotMembers(Sequence[Member]):
         return None if topics.null_count else set(topics.flatten().unique().to_pylist())
 
     def value_json(self) -> str:
-        """The JSON text of the whole value."""
         return self.block.text(self.value)
 
     def forget(self) -> None:

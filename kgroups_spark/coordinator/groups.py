@@ -120,7 +120,6 @@ class Groups:
                     self.events.after(place, group_id, None, is_changed=is_changed)
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has committed or pending offsets."""
         return self.held.has_committed(group_id) or self.held.has_pending(group_id)
 
     def take_changes(self) -> list[Version]:

@@ -227,20 +227,10 @@ SCALA_LINES = {
     V010_0: ("0.10.0", "0.9"),
     V08: ("0.8",),
 }
+V41_0 = replace(V41_1, name="4.1.0")
+JAVA = (V44, V43, V42, V42_0, V41, V41_1, V41_0, V40, V40_1, V40_0, V39_JAVA, V38_JAVA, V37_JAVA)
 RELEASES: dict[str, Release] = {
-    "4.4": V44,
-    "4.3": V43,
-    "4.2": V42,
-    "4.2.0": V42_0,
-    "4.1": V41,
-    "4.1.1": V41_1,
-    "4.1.0": replace(V41_1, name="4.1.0"),
-    "4.0": V40,
-    "4.0.1": V40_1,
-    "4.0.0": V40_0,
-    "3.9-java": V39_JAVA,
-    "3.8-java": V38_JAVA,
-    "3.7-java": V37_JAVA,
+    **{rules.name: rules for rules in JAVA},
     **{name: replace(rules, name=name) for rules, names in SCALA_LINES.items() for name in names},
 }
 

@@ -51,7 +51,6 @@ class MemberVersions(NamedTuple):
     gone: list[str]
 
     def removed(self) -> Iterator[MemberVersion]:
-        """The rows of members that left."""
         return (MemberVersion(*self[:3], True, self.group_id, member_id) for member_id in self.gone)
 
 

@@ -99,7 +99,6 @@ class OffsetCommitColumns:
         return self.texts.array()
 
     def filter(self, keep: NDArray[np.bool_]) -> None:
-        """Drops the other rows."""
         for field in fields(self):
             column = getattr(self, field.name)
             if isinstance(column, np.ndarray):

@@ -85,7 +85,6 @@ class Content:
         return not self._notes
 
     def json(self) -> str:
-        """The value as JSON text."""
         if self._json is None:
             to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
             self._json = to_json.decode()

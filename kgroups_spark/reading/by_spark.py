@@ -114,7 +114,6 @@ def _in_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of(frame: DataFrame) -> Rows:
-    """The rows of a small frame in order."""
     return to_rows(frame.toArrow())
 
 

@@ -129,7 +129,6 @@ class BatchMark(NamedTuple):
 
     @classmethod
     def of(cls, batches: BatchColumns, row: int) -> BatchMark:
-        """The mark of one of the batches."""
         return cls(int(batches.base_offset[row]), int(batches.leader_epoch[row]), int(batches.crc[row]))
 
     @classmethod

@@ -62,7 +62,6 @@ def open_transactions(offsets: OffsetState) -> dict[int, tuple[Any, ...]]:
 
 
 def noted_producers(offsets: OffsetState) -> dict[str, set[int]]:
-    """The noted producers, by group."""
     found: dict[str, set[int]] = {}
     for group_id, producer in _tuples(offsets.noted):
         found.setdefault(group_id, set()).add(producer)

@@ -107,7 +107,6 @@ def corrected(state: ShardState, found: Sequence[Correction], release: Release) 
 
 
 def versions(found: Sequence[Correction], was: ShardState, now: ShardState, place: Place) -> Iterator[Version]:
-    """Versions of the groups that the corrections changed."""
     for each in found:
         if each.entry_type == "group" and each.group_id is not None:
             start = before(was.groups.get(each.group_id), None)

@@ -59,7 +59,6 @@ class HistoryPart(NamedTuple):
     shards: tuple[int, int] | None = None
 
     def may_have(self, offsets_partition: int) -> bool:
-        """Whether it may have rows of the offsets partition."""
         return has_shard(self.shards, offsets_partition)
 
 
@@ -170,7 +169,6 @@ class PartReader:
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
-        """The history of an offsets partition in the parts."""
 
         def rows(table: str, slots: SlotRange = EVERY_SLOT) -> pa.Table:
             return self.rows([part for part in parts if part.table == table], table, offsets_partition, slots)
@@ -304,7 +302,6 @@ class PartReader:
 
 
 def of_partition(rows: pa.Table, offsets_partition: int) -> pa.Table:
-    """The rows of an offsets partition."""
     return where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
 
@@ -330,7 +327,6 @@ def _packed_in(table: StoredTable, parts: Sequence[HistoryPart]) -> Iterator[pa.
 
 
 def _packed(rows: bytes, columns: Sequence[str]) -> pa.Table:
-    """Some columns of packed rows."""
     schema = pa.ipc.open_stream(rows).schema
     only = pa.ipc.IpcReadOptions(included_fields=sorted(map(schema.get_field_index, columns)))
     return pa.ipc.open_stream(rows, options=only).read_all()

@@ -68,11 +68,9 @@ class StoredTable:
 
     @property
     def shard(self) -> str:
-        """The column with the shard of a row."""
         return shard_column(self.name)
 
     def of_shards(self, numbers: Collection[int]) -> pa.Table:
-        """The rows of these shards in its files."""
         return self._read(numbers, pc.field(self.shard).isin(sorted(numbers)), self.columns)
 
     def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:

@@ -42,7 +42,6 @@ class Column:
 
     @property
     def classes(self) -> str:
-        """The CSS classes of its cells."""
         marks = ["detail"] * self.is_detail + ["minor"] * self.is_minor
         return " ".join(["number" if self.is_number else self.kind, *marks])
 

@@ -40,7 +40,6 @@ def report_page(
 
 
 def html(answers: Answers, location: str, title: str | None = None) -> str:
-    """The page from the answers to all queries."""
     script = (_FOLDER / "report.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     lake = answers["lake"][0]

@@ -44,9 +44,9 @@ def _struct(fields: tuple[Field, ...], value: Json, version: int, flexible: bool
             continue
         out += _value(field, given, version, flexible)
     if flexible:
-        out += _uvarint(len(tags))
+        out += uvarint(len(tags))
         for tag, data in sorted(tags):
-            out += _uvarint(tag) + _uvarint(len(data)) + data
+            out += uvarint(tag) + uvarint(len(data)) + data
     return out
 
 
@@ -60,7 +60,7 @@ def _value(field: Field, given: Any, version: int, flexible: bool) -> bytes:
     if field.is_array:
         if given is None:
             return b"\0" if flexible else struct.pack(">i", -1)
-        head = _uvarint(len(given) + 1) if flexible else struct.pack(">i", len(given))
+        head = uvarint(len(given) + 1) if flexible else struct.pack(">i", len(given))
         return head + b"".join(_scalar(field, each, version, flexible) for each in given)
     return _scalar(field, given, version, flexible)
 
@@ -78,11 +78,11 @@ def _scalar(field: Field, given: Any, version: int, flexible: bool) -> bytes:
         return b"\0" if flexible else struct.pack(">h" if field.element == "string" else ">i", -1)
     data = given.encode() if isinstance(given, str) else given
     if flexible:
-        return _uvarint(len(data) + 1) + data
+        return uvarint(len(data) + 1) + data
     return struct.pack(">h" if field.element == "string" else ">i", len(data)) + data
 
 
-def _uvarint(number: int) -> bytes:
+def uvarint(number: int) -> bytes:
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)

@@ -6,6 +6,8 @@ import base64
 import random
 from typing import NamedTuple
 
+from tests.findings.record_bytes import uvarint
+
 KEYS = [("g", "AAAAAAAAAAAAAAAAAAAAAQ", 0), ("g", "AAAAAAAAAAAAAAAAAAAAAQ", 1), ("café", "_____________________w", 7)]
 
 
@@ -17,14 +19,6 @@ class Record(NamedTuple):
     topic_id: str
     partition: int
     value: dict | None
-
-
-def uvarint(number):
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
 
 
 def integers(*pairs):

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import random
 
+from tests.findings.record_bytes import uvarint
+
 IDS = ("etl-0_1", "etl-0_2", "café", "")
-
-
-def uvarint(number):
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
 
 
 def integer(width, number):
