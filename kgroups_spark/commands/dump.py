@@ -229,16 +229,14 @@ def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple
 
 
 def _is_segment(path: str) -> bool:
-    """Whether it is a segment, by its name or its first bytes. An empty file is one."""
-    return _SEGMENT_NAME.fullmatch(Path(path).name) is not None or _may_begin_a_segment(path)
-
-
-def _may_begin_a_segment(path: str) -> bool:
-    """Whether the first bytes can begin a record batch, as far as they exist: a base offset below 2^56, a possible
-    length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java). Zeros can, too."""
+    """Whether it is a segment, by its name or its first bytes. These can begin a record batch, as far as they exist: a
+    base offset below 2^56, a possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java). Zeros
+    can, too, and an empty file is a segment."""
     from kgroups_spark.records.headers import LARGEST_BATCH, SMALLEST_LENGTH
     from kgroups_spark.storage.files import open_file
 
+    if _SEGMENT_NAME.fullmatch(Path(path).name):
+        return True
     with open_file(path) as file:
         head = bytes(file.read(17))
     length = int.from_bytes(head[8:12], "big", signed=True)

@@ -13,14 +13,14 @@ Kinds of rows (`entry_type`), their payload JSON:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
-from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.conversions import Group, Modern
 from kgroups_spark.coordinator.group_snapshots import values_of
 from kgroups_spark.coordinator.releases import RULES_VERSION, Release
 from kgroups_spark.coordinator.rows import Task
@@ -51,6 +51,13 @@ OFFSET_FIELDS = (
 )
 # The payload of a classic group with its value, as `_group_json` makes it.
 _CLASSIC, _VALUE, _VALUE_VERSION = '{"group":{"type":"classic","log_offset":', ',"value":', ',"value_version":'
+
+# The fields that only groups of a type have.
+OWN_FIELDS: dict[str, tuple[str, ...]] = {
+    "consumer": ("regexes",),
+    "share": (),
+    "streams": ("topology", "validated_topology_epoch", "stored_description_epoch"),
+}
 
 
 class StateRow(NamedTuple):
@@ -128,39 +135,19 @@ def _group_json(group: Group) -> Json:
         members = group.members_on_demand
         value = group.value if members is None else orjson.Fragment(members.value_json())
         return {**common, "value": value, "value_version": group.value_version}
-    modern = {
+    payload = {
         **common,
         "state": group.state,
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "metadata_hash": group.metadata_hash,
+        "members": [[*_with_held(member, _packed)] for member in group.members.values()],
+        "target": {member_id: _packed(held) for member_id, held in group.target.items()},
+        **{name: getattr(group, name) for name in OWN_FIELDS[group.group_type]},
     }
-    if isinstance(group, StreamsGroup):
-        return {
-            **modern,
-            "members": list(group.members.values()),
-            "target": group.target,
-            "topology": group.topology,
-            "validated_topology_epoch": group.validated_topology_epoch,
-            "stored_description_epoch": group.stored_description_epoch,
-        }
-    return {**modern, **_partitions_json(group)}
-
-
-def _partitions_json(group: ConsumerGroup | ShareGroup) -> Json:
-    target = {member_id: _pairs(partitions) for member_id, partitions in group.target.items()}
-    if isinstance(group, ShareGroup):
-        members = [[*member._replace(assigned=_pairs(member.assigned))] for member in group.members.values()]
-        return {"target": target, "members": members}
-    return {
-        "target": target,
-        "members": [
-            [*member._replace(assigned=_pairs(member.assigned), pending_revocation=_pairs(member.pending_revocation))]
-            for member in group.members.values()
-        ],
-        "regexes": group.regexes,
-        "partition_epochs": _pairs(group.partition_epochs.epochs),
-    }
+    if isinstance(group, ConsumerGroup):
+        payload["partition_epochs"] = _packed(group.partition_epochs.epochs)
+    return payload
 
 
 def loaded_payloads(rows: Sequence[StateRow]) -> Iterator[Json]:
@@ -192,57 +179,42 @@ def _without_value(row: StateRow) -> tuple[Json, str] | None:
 
 def group_of(release: Release, group_id: str, payload: Json) -> Group:
     """The group object of an entry's `group`."""
-    kind = payload["type"]
     group: Group
-    if kind == "classic":
+    if payload["type"] == "classic":
         group = ClassicGroup(release, group_id, payload["value"], payload["value_version"])
-    elif kind == "streams":
-        group = _streams_group(release, group_id, payload)
     else:
-        group = _partitions_group(release, group_id, payload)
+        group = _modern_group(release, group_id, payload)
     group.log_offset, group.state_since = payload["log_offset"], payload["state_since"]
     return group
 
 
-def _streams_group(release: Release, group_id: str, payload: Json) -> StreamsGroup:
-    group = StreamsGroup(release, group_id)
+def _modern_group(release: Release, group_id: str, payload: Json) -> Modern:
+    group_class, member_class, unpacked = _MODERN[payload["type"]]
+    group: Modern = group_class(release, group_id)
     group.restore(payload)
-    group.topology = payload["topology"]
-    group.validated_topology_epoch = payload["validated_topology_epoch"]
-    group.stored_description_epoch = payload["stored_description_epoch"]
-    for fields in payload["members"]:
-        member = StreamsMember(*fields)
-        group.members[member.member_id] = member._replace(
-            assigned=_tasks(member.assigned), pending_revocation=_tasks(member.pending_revocation)
-        )
-    group.target = {member_id: _tasks(tasks) or [] for member_id, tasks in payload["target"].items()}
-    return group
-
-
-def _partitions_group(release: Release, group_id: str, payload: Json) -> ConsumerGroup | ShareGroup:
-    group: ConsumerGroup | ShareGroup
-    if payload["type"] == "share":
-        group = ShareGroup(release, group_id)
-        for fields in payload["members"]:
-            share_member = ShareMember(*fields)
-            group.members[share_member.member_id] = share_member._replace(assigned=_by_topic(share_member.assigned))
-    else:
-        group = ConsumerGroup(release, group_id)
-        for fields in payload["members"]:
-            member = ConsumerMember(*fields)
-            group.members[member.member_id] = member._replace(
-                assigned=_by_topic(member.assigned), pending_revocation=_by_topic(member.pending_revocation)
-            )
-        group.regexes = payload["regexes"]
+    for name in OWN_FIELDS[group.group_type]:
+        setattr(group, name, payload[name])
+    if isinstance(group, ConsumerGroup):
         group.partition_epochs.epochs = _by_topic(payload["partition_epochs"])
-    group.restore(payload)
-    group.target = {member_id: _by_topic(pairs) for member_id, pairs in payload["target"].items()}
+    for fields in payload["members"]:
+        member = _with_held(member_class(*fields), unpacked)
+        group.members[member.member_id] = member
+    group.target = {member_id: unpacked(held) for member_id, held in payload["target"].items()}
     return group
 
 
-def _pairs(partitions: Any) -> Any:
-    """{topic id: {partition: epoch}} as [[topic id, [[partition, epoch], ...]], ...]: JSON has no integer keys."""
-    return [[topic_id, list(epochs.items())] for topic_id, epochs in partitions.items()]
+def _with_held(member: Any, converted: Callable[[Any], Any]) -> Any:
+    """The member with its partitions or tasks converted."""
+    held = [name for name in ("assigned", "pending_revocation") if name in member._fields]
+    return member._replace(**{name: converted(getattr(member, name)) for name in held})
+
+
+def _packed(held: Any) -> Any:
+    """{topic id: {partition: epoch}} as [[topic id, [[partition, epoch], ...]], ...], because JSON has no integer keys.
+    Tasks stay as they are."""
+    if not isinstance(held, dict):
+        return held
+    return [[topic_id, list(epochs.items())] for topic_id, epochs in held.items()]
 
 
 def _by_topic(pairs: Any) -> Any:
@@ -251,3 +223,11 @@ def _by_topic(pairs: Any) -> Any:
 
 def _tasks(tasks: Any) -> list[Task] | None:
     return None if tasks is None else [Task(*task) for task in tasks]
+
+
+# By group type: the classes of groups and members, and how the partitions or tasks of members are unpacked.
+_MODERN: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
+    "consumer": (ConsumerGroup, ConsumerMember, _by_topic),
+    "share": (ShareGroup, ShareMember, _by_topic),
+    "streams": (StreamsGroup, StreamsMember, _tasks),
+}

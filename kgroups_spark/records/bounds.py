@@ -81,10 +81,7 @@ class Bounds:
             most = SMALL_GAP if whole >= SOME_BATCHES else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
         if gap > most:
             return f"it says offset {base_offset}, {gap} after the end of the batch before it"
-        if epoch < NO_EPOCH or epoch - max(self.leader_epoch, 0) > self._most_leaders:
+        most_leaders = PLAUSIBLE_LEADERS if self.leader_epoch >= 0 else 1 << 31
+        if epoch < NO_EPOCH or epoch - max(self.leader_epoch, 0) > most_leaders:
             return f"it says leader epoch {epoch}, the batch before it {self.leader_epoch}"
         return None
-
-    @property
-    def _most_leaders(self) -> int:
-        return PLAUSIBLE_LEADERS if self.leader_epoch >= 0 else 1 << 31

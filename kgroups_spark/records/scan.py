@@ -121,33 +121,30 @@ class SegmentScan:
         if damaged == len(run) <= MOST_UNLINKED and may_show_more:
             window.grow()
             return
-        links = self._links(run.edges[: damaged + 1])
+        ends = self._linked_ends(run.edges[: damaged + 1])
+        links = len(ends)
         # Two in a row can be chance, and the end of the last one is not confirmed.
         if links + self._links_before > LOOK_AHEAD and links > 1:
             self._links_before += links - 1
-            self._linked_to = self._linked_end(run, links - 1)
+            self._linked_to = ends[links - 2]
             yield from self._dealt_with(run, is_good, links - 1)
         else:
             self._links_before = 0
             yield from self._search()
 
-    def _links(self, edges: NDArray[np.int64]) -> int:
-        """The number of damaged batches at the window's start whose headers still lead from one to the next, with
-        offsets in order. A log whose batches are all damaged, because their content was edited, say, is thus reported
-        one batch at a time."""
-        window, links = self._window, 0
+    def _linked_ends(self, edges: NDArray[np.int64]) -> list[int]:
+        """The last offsets of the damaged batches at the window's start whose headers still lead from one to the next,
+        with offsets in order. A log whose batches are all damaged, because their content was edited, say, is thus
+        reported one batch at a time."""
+        window, ends = self._window, list[int]()
         above = self._linked_to if self._links_before else self._last_offset
         for pos in edges[:-1].tolist():
             claim = read_claim(window.view, pos, window.filled, above)
             if claim is None:
                 break
             above = claim.last_offset
-            links += 1
-        return links
-
-    def _linked_end(self, run: Run, links: int) -> int:
-        claim = read_claim(self._window.view, int(run.edges[links - 1]), self._window.filled, -1)
-        return claim.last_offset if claim else self._last_offset
+            ends.append(above)
+        return ends
 
     def _judge(self, run: Run) -> NDArray[np.bool_]:
         """For each batch, whether it has a known magic, the right CRC and an offset in order."""

@@ -21,8 +21,14 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.state_entries import WAITING, group_row, noted_row, producer_row, saved_and_loaded
-from kgroups_spark.coordinator.streams_group import StreamsGroup
+from kgroups_spark.coordinator.state_entries import (
+    OWN_FIELDS,
+    WAITING,
+    group_row,
+    noted_row,
+    producer_row,
+    saved_and_loaded,
+)
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import Place, Version, before, changes
 from kgroups_spark.expiry.matching import unmatched
@@ -189,9 +195,8 @@ def _facts(group: Group) -> tuple[Any, ...]:
     if isinstance(group, ClassicGroup):
         return group.value, group.value_version
     members = {member_id: member[:-1] for member_id, member in group.members.items()}
-    common = (group.state, group.group_epoch, group.assignment_epoch, group.metadata_hash, members, group.target)
-    if isinstance(group, StreamsGroup):
-        return *common, group.topology, group.validated_topology_epoch, group.stored_description_epoch
+    own = [getattr(group, name) for name in OWN_FIELDS[group.group_type]]
     if isinstance(group, ConsumerGroup):
-        return *common, group.regexes, {topic: owned for topic, owned in group.partition_epochs.epochs.items() if owned}
-    return common
+        own.append({topic: owned for topic, owned in group.partition_epochs.epochs.items() if owned})
+    epochs = (group.group_epoch, group.assignment_epoch)
+    return group.state, *epochs, group.metadata_hash, members, group.target, *own
