@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.counts import counted, first_of
+from kgroups_spark.durations import format_duration
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.open_lake import existing_lake
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.display import words
@@ -25,6 +27,7 @@ from kgroups_spark.terminal.options import (
 from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.terminal.progress import work_reported
 from kgroups_spark.terminal.style import Style
+from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 
 if TYPE_CHECKING:
     from kgroups_spark.compare.comparison import Comparison
@@ -162,7 +165,6 @@ def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
     from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
     from kgroups_spark.lake.lake import Lake
     from kgroups_spark.lake.ledger import Ledger
-    from kgroups_spark.times import to_epoch_ms
 
     use_hadoops_storage(spark)
     lake = Lake.open(spark, location)
@@ -190,9 +192,6 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
 
 def summary_lines(found: Comparison) -> Iterator[str]:
     """Lines for people, before the rows: the releases, and the records that one of them cannot load, skips or loses."""
-    from kgroups_spark.durations import format_duration
-    from kgroups_spark.times import format_time_for_people, to_datetime
-
     a, b = found.a.release_version, found.b.release_version
     retention = dict.fromkeys(format_duration(side.retention_ms) for side in (found.a, found.b))
     yield (
@@ -208,7 +207,6 @@ def summary_lines(found: Comparison) -> Iterator[str]:
 def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator[str]:
     from kgroups_spark.coordinator.releases import release
     from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-    from kgroups_spark.number_ranges import named_partitions
 
     if facts.failing:
         is_scala = release(name).coordinator == "scala"
@@ -243,7 +241,6 @@ def _them(numbers: Any) -> str:
 def count_lines(found: Comparison) -> Iterator[str]:
     """Lines for people, after the rows: the numbers of groups and offsets that differ."""
     from kgroups_spark.compare.causes import is_unserved
-    from kgroups_spark.number_ranges import named_partitions
 
     b = found.b.release_version
     served = [each for each in found.differences if each.what != "load" and not is_unserved(each)]

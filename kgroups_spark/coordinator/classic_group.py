@@ -17,7 +17,7 @@ from kgroups_spark.coordinator.group_snapshots import SnapshotMembers
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
-from kgroups_spark.coordinator.subscription import subscribed_topics
+from kgroups_spark.coordinator.subscription import known_topics, subscribed_topics
 from kgroups_spark.coordinator.topics import Topics
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -174,6 +174,7 @@ class ClassicGroup:
         if rebalance == -1:  # T8
             has_default = self.release.unset_rebalance_timeout_is_session_timeout or self.value_version == 0
             rebalance = session if has_default else None
+        topics_read = known_topics(member) if is_consumer else None
         user_data = subscription.get("userData")
         return MemberRow(
             offsets_partition,
@@ -186,18 +187,11 @@ class ClassicGroup:
             rebalance_timeout_ms=rebalance,
             session_timeout_ms=session,
             uses_classic_protocol=True,
-            subscribed_topics=self._subscribed_topics(member) if is_consumer else None,
+            subscribed_topics=None if topics_read is None else sorted(set(topics_read)),
             assigned_partitions=_assigned_partitions(member, topics) if is_consumer else None,
             user_data=None if user_data is None else base64.b64decode(user_data),
             log_offset=self.log_offset,
         )
-
-    def _subscribed_topics(self, member: dict[str, Any]) -> list[str] | None:
-        try:
-            topics = subscribed_topics(member)
-        except ReplayFailure:
-            return None
-        return None if topics is None else sorted(set(topics))
 
 
 def _assigned_partitions(member: dict[str, Any], topics: Topics) -> list[AssignedPartition] | None:

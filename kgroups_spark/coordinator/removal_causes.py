@@ -30,10 +30,9 @@ from kgroups_spark.coordinator.classic_group import CONSUMER_PROTOCOL_TYPE, Clas
 from kgroups_spark.coordinator.consumer_group import UNKNOWN_METADATA, ConsumerGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.share_group import ShareGroup
 from kgroups_spark.coordinator.streams_group import StreamsGroup
-from kgroups_spark.coordinator.subscription import subscribed_topics
+from kgroups_spark.coordinator.subscription import known_topics
 
 EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = (
     "expired",
@@ -161,10 +160,7 @@ def _of_classic(group: ClassicGroup) -> set[str] | None:
         return on_demand.topics()
     found: set[str] = set()
     for member in group.members.values():
-        try:
-            topics = subscribed_topics(member)
-        except ReplayFailure:
-            return None
+        topics = known_topics(member)
         if topics is None:
             return None
         found.update(topics)

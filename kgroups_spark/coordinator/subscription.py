@@ -37,6 +37,14 @@ def subscribed_topics(member: Member) -> list[str] | None:
         return None
 
 
+def known_topics(member: Member) -> list[str] | None:
+    """The same; None also if Kafka's load fails."""
+    try:
+        return subscribed_topics(member)
+    except ReplayFailure:
+        return None
+
+
 def topics_of_blob(blob: bytes) -> list[str]:
     """Topics of a version-0 subscription. Raises struct.error if a number is cut, ReplayFailure for other damage."""
     (count,) = struct.unpack_from(">i", blob, 2) if len(blob) >= 2 else struct.unpack(">i", b"")

@@ -275,7 +275,7 @@ class _Facts:
     @cached_property
     def _shared(self) -> dict[Place, set[Slot]]:
         """The partitions with a start offset, for share groups. The start offsets themselves are in another topic."""
-        if not self._has_share_groups:
+        if not any(row["group_type"] == "share" for row in self.groups.values()):
             return {}
         newest: dict[Place, Row] = {}
         rows = self._rows("share_group_state_partition_metadata_records")
@@ -290,10 +290,6 @@ class _Facts:
             }
             for key, row in newest.items()
         }
-
-    @property
-    def _has_share_groups(self) -> bool:
-        return any(row["group_type"] == "share" for row in self.groups.values())
 
     @cached_property
     def _share_known(self) -> str | None:
@@ -360,12 +356,6 @@ class _Facts:
     def _is_share(self, key: Place) -> bool:
         return self.groups.get(key, {}).get("group_type") == "share"
 
-    def _share_state_of(self, key: Place) -> Rows | None:
-        """The rows of a share group; None: it is another type of group, or they are unknown."""
-        if not self._is_share(key) or self._share_known is None:
-            return None
-        return self._share_partitions.get(key[1], [])
-
     def _members(self, place: Place, what: What) -> Rows:
         if what == "offsets":
             return []
@@ -375,8 +365,8 @@ class _Facts:
         """A row for each partition with a committed or pending offset of the group, or assigned to a member, by topic
         and partition."""
         key = offsets_partition, group_id
-        stored = self._share_state_of(key)
-        if stored is not None:
+        if self._is_share(key) and self._share_known is not None:
+            stored = self._share_partitions.get(group_id, [])
             return [_share_row(slot, row) for slot, row in sorted((_slot(row), row) for row in stored)]
         rows = {_slot(row): row for row in self._committed.get(key, ())}
         for row in self._owners.get(key, ()):
