@@ -83,10 +83,9 @@ class OffsetKeys:
                 parts.append(decoded)
         if not parts:
             return
-        for part in parts:
-            encoded = part.group_id.dictionary_encode()
-            codes = [self._groups.setdefault(name, len(self._groups)) for name in encoded.dictionary.to_pylist()]
-            self.group = np.append(self.group, np.array(codes, np.int32)[encoded.indices.to_numpy()])
+        groups = pa.concat_arrays([part.group_id for part in parts]).dictionary_encode()
+        codes = [self._groups.setdefault(name, len(self._groups)) for name in groups.dictionary.to_pylist()]
+        self.group = np.append(self.group, np.array(codes, np.int32)[groups.indices.to_numpy()])
         for name in ("group_id", "topic", "raw"):
             setattr(self, name, pa.concat_arrays([getattr(self, name), *(getattr(part, name) for part in parts)]))
         for name in ("partition", "record_type", "is_exact"):
