@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,9 @@ import pytest
 import kgroups_spark
 from kgroups_spark.api import Lake, LakeByDuckDb
 from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli import parse
+from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.reading.reader import parameters_in
 from kgroups_spark.report.queries import GROUP_NAMES
@@ -27,19 +28,18 @@ from kgroups_spark.terminal.options import options_of
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.pages import ROOT, blocks
+from tests.protocol.local_spark import LocalSpark
 
-DATA = Path(__file__).parent / "data"
-GROUP = "search-11b239"
+GROUP = "invoice-export"
 EXAMPLES = [text for text in blocks("docs/python.md", "python") if ">>> " in text]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a `lake` of two nights and `segments` of one partition."""
+def made(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the demo's `lake`, and with its segments at their path in a checkout."""
     folder = tmp_path_factory.mktemp("made")
-    with zipfile.ZipFile(DATA / "lakes" / "layout-6.zip") as archive:
-        archive.extractall(folder)
-    (folder / "segments").symlink_to(DATA / "segments" / "classic-4.3")
+    run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))
+    (folder / "kgroups_spark").symlink_to(ROOT / "kgroups_spark")
     return folder
 
 
@@ -96,7 +96,7 @@ def test_the_answer_of_an_audit_has_a_public_type() -> None:
 
 def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
     code = "import sys, kgroups_spark; print(kgroups_spark.open_lake('./lake').table('groups').num_rows); "
-    assert alone(f"{code}print('pyspark' in sys.modules)") == "11\nFalse"
+    assert alone(f"{code}print('pyspark' in sys.modules)") == "35\nFalse"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_examples_on_the_page_run_as_shown_without_spark(folder: Path) -> None:
 
 def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
     # Python workers of this session stay in the folder in which the tests were started.
-    text = "\n".join(EXAMPLES[2:]).replace("./segments", str(folder / "segments"))
+    text = "\n".join(EXAMPLES[2:]).replace("kgroups_spark/demo/segments", str(SEGMENTS))
     run_examples(text, {"kgroups_spark": kgroups_spark}, "docs/python.md")
 
 
