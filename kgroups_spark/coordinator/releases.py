@@ -238,7 +238,7 @@ RELEASES: dict[str, Release] = {
 def release(version: str) -> Release:
     """The rules of the release that `version` names: those with the longest known name that `version` begins with.
 
-    Raises ValueError, which lists the nearest names, or all of them.
+    Raises ValueError, which names the newest one if this is newer, else lists the nearest names, or all of them.
     """
     match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(-java)?", version.strip().lower())
     numbers, suffix = (match[1].split("."), match[2] or "") if match else ([], "")
@@ -246,5 +246,7 @@ def release(version: str) -> Release:
         found = RELEASES.get(".".join(numbers[:length]) + suffix)
         if found is not None:
             return found
+    if len(numbers) > 1 and [int(number) for number in numbers[:2]] > [int(number) for number in NEWEST.split(".")]:
+        raise ValueError(f"release {version!r} is unknown; the newest known one is {NEWEST}")
     nearest = did_you_mean(version, RELEASES) or f"; known are {', '.join(RELEASES)}"
     raise ValueError(f"release {version!r} is unknown{nearest}")

@@ -109,7 +109,7 @@ def test_value_columns_are_headed_by_the_releases():
     [
         ("compare", "name one release or two"),
         ("compare --release-version 4.3 --release-version 4.2 --release-version 4.1", "name one release or two"),
-        ("compare --release-version 4.33", "release '4.33' is unknown; did you mean 4.3"),
+        ("compare --release-version 4.33", "release '4.33' is unknown; the newest known one is"),
         ("compare --lake x --segments y --release-version 3.9", "two sources"),
     ],
 )

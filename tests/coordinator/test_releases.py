@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kgroups_spark.coordinator.releases import NEWEST, RELEASES, release
@@ -50,16 +52,22 @@ def test_an_unknown_release_is_refused_with_the_known_ones(asked):
 @pytest.mark.parametrize(
     ("asked", "nearest"),
     [
-        ("5.0", "4.0"),
-        ("4.5", "4.4"),
+        ("43", "4.3"),
+        ("2.9", "3.9"),
         ("4.3-java", "3.9-java"),
-        ("4.30", "4.3"),
         ("3,9", "3.9"),
         ("3.9java", "3.9-java"),
     ],
 )
 def test_a_mistyped_release_suggests_the_nearest(asked, nearest):
     with pytest.raises(ValueError, match=f"is unknown; did you mean {nearest}"):
+        release(asked)
+
+
+@pytest.mark.parametrize("asked", ["4.5", "v4.10.1", "5.0", "5.0-java"])
+def test_a_release_newer_than_all_is_refused_with_the_newest(asked):
+    """Its name is near "4.0" and "2.0", whose rules are not like its own."""
+    with pytest.raises(ValueError, match=rf"is unknown; the newest known one is {re.escape(NEWEST)}$"):
         release(asked)
 
 
