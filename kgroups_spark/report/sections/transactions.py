@@ -20,18 +20,7 @@ def transactions_section(answers: Answers) -> Section:
         return Section("transactions", heading, ["No transaction was open at the end of the log."])
     lake = answers["lake"][0]
     as_of, is_known = lake["as_of"], lake["has_transaction_state"]
-    hanging = sum(row["is_hanging"] for row in rows)
-    coordinator = (
-        "and by __transaction_state, their coordinator will not end them"
-        if is_known
-        else "by age alone, as __transaction_state was not read: their coordinator may still end them"
-    )
-    sentences = [
-        f"{counted(len(rows), 'transaction')} were open at the end of the log; {hanging:,} "
-        f"{'hanging' if is_known else 'likely hanging'}: open for longer than 15 minutes, Kafka’s default of "
-        f"transaction.max.timeout.ms, {coordinator}. Consumers that ask for stable offsets wait for them, and the log "
-        "cleaner cannot pass their first record."
-    ]
+    sentences = _sentences(len(rows), sum(row["is_hanging"] for row in rows), is_known)
     columns = [
         Column("producer_id", "Producer id"),
         Column("transactional_id", "Transactional id", is_minor=True),
@@ -55,6 +44,25 @@ def transactions_section(answers: Answers) -> Section:
     ]
     caption = "Transactions, the longest open first; records after it: those that the cleaner cannot reach"
     return Section("transactions", heading, sentences, [table("open_transactions", caption, columns, shown)])
+
+
+def _sentences(count: int, hanging: int, is_known: bool) -> list[str]:
+    """`is_known`: by __transaction_state, not by age alone."""
+    likely, why = (
+        ("", ", and by __transaction_state the coordinator will write no marker")
+        if is_known
+        else ("likely ", ". This is by age alone: __transaction_state was not read, and a marker may still come")
+    )
+    verdict = (
+        f"{hanging:,} {likely}hanging: open for longer than 15 minutes, Kafka’s default of "
+        f"transaction.max.timeout.ms{why}"
+    )
+    return [
+        f"{counted(count, 'transaction')} {'was' if count == 1 else 'were'} open at the end of the log, "
+        f"{verdict if hanging else 'none hanging'}.",
+        "Until a transaction ends, consumers that ask for stable offsets wait, and the log cleaner cannot pass the "
+        "transaction’s first record.",
+    ]
 
 
 def _groups_named(row: Row) -> str | None:
