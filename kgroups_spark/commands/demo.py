@@ -22,7 +22,7 @@ from kgroups_spark.terminal.style import Style
 from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
 
 NAME = "demo"
-SUMMARY = "audit the shipped segments into ./lake and show what is in them"
+SUMMARY = "audit the shipped segments into ./lake and show what is in it"
 DESCRIPTION = """\
 Audits segments that come with the package into a lake and shows what is in it: three weeks of a small shop's 48
 consumer groups, written by Kafka 4.3.1's own coordinator. A second run reads nothing new and shows the same."""
