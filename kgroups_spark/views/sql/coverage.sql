@@ -2,7 +2,7 @@
 --
 -- offsets_partition of committed_offsets
 -- first_log_offset: First record in the history tables; null: there is none
--- complete_from: From here on history has every record: none was compacted away or lost before it was read, corrupt, or removed from history by kgroups maintain; read_to: the last one is missing
+-- complete_from: From here on history has every record: none was compacted away or lost before it was read, corrupt, or removed from history by kgroups maintain; equal to read_to: the last record is missing
 -- read_to: Next offset: the log before it has been read
 
 WITH spans AS (

@@ -1,4 +1,4 @@
--- Ranges that were read and later cut off the log: the partition's rows from from_offset on, read before audit_id, stay in the all_ tables and are in no view or function
+-- Ranges that were read and later cut off the log: the partition's rows from from_offset on, read before audit_id, stay in the Delta tables and are in no view or function
 --
 -- offsets_partition of committed_offsets
 -- from_offset: First offset that was cut off the log
