@@ -317,7 +317,9 @@ class Cluster:
     def _gave_up(self, node_id: int | None, failures: list[Disconnected], elapsed: float) -> ClusterUnreachable:
         causes = "; ".join(dict.fromkeys(str(err) for err in failures))
         if node_id is None:
-            return ClusterUnreachable(f"no broker has answered in {elapsed:.0f} s: {causes}")
+            # A name that does not resolve is reported at once.
+            time = f" in {elapsed:.0f} s" if elapsed >= 0.5 else ""
+            return ClusterUnreachable(f"no broker has answered{time}: {causes}")
         if not failures:
             return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
         return ClusterUnreachable(f"broker {node_id} has not answered in {elapsed:.0f} s: {causes}{_FROM_LISTENERS}")

@@ -400,16 +400,14 @@ class TestConnections:
         port = free_port()
         client = client_properties(f"127.0.0.1:{port}", {})
         with (
-            pytest.raises(
-                ClusterUnreachable, match=rf"no broker has answered in 0 s: nothing listens at 127.0.0.1:{port}$"
-            ),
+            pytest.raises(ClusterUnreachable, match=rf"no broker has answered: nothing listens at 127.0.0.1:{port}$"),
             Cluster(client, timeout_ms=100) as cluster,
         ):
             cluster.brokers()
 
     def test_a_name_that_does_not_resolve_is_reported_at_once(self, fake_time: FakeTime) -> None:
         with (
-            pytest.raises(ClusterUnreachable, match=r"the name no\.invalid does not resolve"),
+            pytest.raises(ClusterUnreachable, match=r"^no broker has answered: the name no\.invalid does not resolve"),
             Cluster(client_properties("no.invalid:9092", {})) as cluster,
         ):
             cluster.brokers()
