@@ -25,7 +25,9 @@ def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.has_share_state:
         return
     columns = [*SHARE_PARTITION, "first_offset", "last_offset", "delivery_count", "attempts_left"]
-    rows = evidence.tables.rows("share_batches", columns, Condition("attempts_left", "<=", 1)).to_pylist()
+    near = evidence.tables.rows("share_batches", columns, Condition("attempts_left", "<=", 1))
+    # A batch may have any two offsets, between which there are no records.
+    rows = near.filter(pc.field("last_offset") >= pc.field("first_offset")).to_pylist()
     topics = _topics(evidence)
     for group_id, mine in _by_group(rows):
         records = sum(row["last_offset"] - row["first_offset"] + 1 for row in mine)

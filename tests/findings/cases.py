@@ -168,6 +168,8 @@ CASES = [
     Case("share_delivery_near_limit", "others_are_done", share_group("a"),
          tables={"share_batches": [share_batch(attempts_left=2), share_batch(1, "archived"),
                                    share_batch(2, "acknowledged")]}),
+    Case("share_delivery_near_limit", "no_records_between_the_offsets", share_group("a"),
+         tables={"share_batches": [share_batch(attempts_left=1) | {"last_offset": -(2**63)}]}),
     Case("share_partition_not_progressing", "records_wait", share_group("a").tick(2 * HOUR).commit("x"),
          group(topic="t", partition=0),
          tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20)]}),

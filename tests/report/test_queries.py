@@ -134,6 +134,8 @@ def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigi
     batch = {"topic_id": "A", "first_offset": lowest, "last_offset": greatest - 1, "delivery_count": 4}
     batches = [share_row("share_batches", attempts_left=1, delivery_state="available", **batch)]
     batches += [share_row("share_batches", delivery_state="archived", **batch) for _ in range(2)]
+    backward = {"topic_id": "B", "first_offset": greatest, "last_offset": lowest, "attempts_left": 1}
+    batches += [share_row("share_batches", delivery_state=state, **backward) for state in ("available", "archived")]
     ends = [share_row("topic_offsets", status="ok", seen_at=AS_OF, topic_id="B", log_end_offset=0)]
     ends += [ends[0] | {"topic_id": None, "partition": 1}]
     partitions.append(partitions[0] | {"partition": 1})

@@ -4,7 +4,7 @@ SELECT
   batches.partition,
   batches.first_offset,
   batches.last_offset,
-  -- A batch may have any two offsets, so its size need not be a BIGINT.
+  -- A batch may have any two offsets: none lie between them, or more than a BIGINT counts.
   CAST(least(CAST(batches.last_offset AS DECIMAL(38, 0)) - batches.first_offset + 1, 9223372036854775807) AS BIGINT)
     AS records,
   batches.delivery_count,
@@ -14,5 +14,5 @@ LEFT JOIN share_partitions AS stored
   ON stored.group_id = batches.group_id
   AND stored.topic_id = batches.topic_id
   AND stored.partition = batches.partition
-WHERE batches.attempts_left <= 1
+WHERE batches.attempts_left <= 1 AND batches.last_offset >= batches.first_offset
 ORDER BY batches.attempts_left, batches.group_id, topic, batches.partition, batches.first_offset

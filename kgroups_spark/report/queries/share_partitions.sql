@@ -6,10 +6,10 @@ SELECT
   stored.start_offset,
   stored.lag,
   stored.delivery_complete_count,
-  -- A batch's offsets may be any, so a number of records need not be a BIGINT.
+  -- A batch may have any two offsets: none lie between them, or more than a BIGINT counts.
   CAST(least(
     sum(CASE
-      WHEN batches.delivery_state = 'archived'
+      WHEN batches.delivery_state = 'archived' AND batches.last_offset >= batches.first_offset
         THEN CAST(batches.last_offset AS DECIMAL(38, 0)) - batches.first_offset + 1
       ELSE 0
     END),
