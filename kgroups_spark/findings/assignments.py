@@ -60,24 +60,17 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
     """A member whose newest target assignment is not a tombstone and whose group exists, but which does not exist
     itself. The finding remains until there is a newer record."""
     key = [*GROUP, "member_id"]
-    read = evidence.tables.rows(
-        "group_records",
-        [*key, "log_offset", "log_timestamp", "value_version"],
-        Condition("audit_id", "==", evidence.audit_id),
-        Condition("record_type", "in", TARGET_RECORDS),
-    )
-    before = evidence.found_before("target_for_unknown_member")
-    if not read.num_rows and not before:
+    read = _targets(evidence, Condition("audit_id", "==", evidence.audit_id))
+    if before := sorted({row["group_id"] for row in evidence.found_before("target_for_unknown_member")}):
+        # A finding names one member of its group; there may be others.
+        earlier = Condition("audit_id", "<=", evidence.audit_id - 1)
+        read = pa.concat_tables([read, _targets(evidence, earlier, Condition("group_id", "in", before))])
+    if not read.num_rows:
         return
-    newest: dict[tuple[int, str, str], Row] = {
-        (*group_of(row), row["member_id"]): row | {"log_timestamp": row["since"], "value_version": 0} for row in before
-    }
     last = read.join(read.group_by(key).aggregate([("log_offset", "max")]), key).filter(
         pc.field("log_offset") == pc.field("log_offset_max")
     )
-    for row in listed(last):
-        newest[(*group_of(row), row["member_id"])] = row
-    values = [row for row in newest.values() if row["value_version"] is not None]
+    values = [row for row in listed(last) if row["value_version"] is not None]
     keys = {group_of(row) for row in values}
     groups = listed(of_groups(evidence.groups.select([*GROUP, "group_type"]), keys))
     modern = {group_of(row) for row in groups if row["group_type"] != "classic"}
@@ -95,6 +88,12 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
             "group's tombstone while the assignment exists. A member that joins triggers a new assignment",
             since=first["log_timestamp"],
         )
+
+
+def _targets(evidence: Evidence, *conditions: Condition) -> pa.Table:
+    """The records of target assignments by member."""
+    columns = [*GROUP, "member_id", "log_offset", "log_timestamp", "value_version"]
+    return evidence.tables.rows("group_records", columns, *conditions, Condition("record_type", "in", TARGET_RECORDS))
 
 
 def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:

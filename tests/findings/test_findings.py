@@ -144,6 +144,16 @@ def test_a_finding_that_no_longer_holds_is_not_raised_again() -> None:
     assert audit_nights(log.files, {0: cuts}, How()).found() == []
 
 
+def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_has_joined() -> None:
+    log = Log().consumer_group("g", a=(0,)).target("g", "x", 1).target("g", "y", 2)
+    night = log.offset
+    log.member("g", "x", "t")
+    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
+    nights = audit_nights(log.files, {0: cuts}, How())
+    assert nights.found() == audit(log.files).found() == nights.rebuilt().found()
+    assert [(row["finding"], row["member_id"]) for row in nights.found()] == [("target_for_unknown_member", "y")]
+
+
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
     audited_log = by_objects(Log().commit("g").commit("h", producer=7).files, How())
     evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
