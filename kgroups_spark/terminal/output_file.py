@@ -67,8 +67,8 @@ def _write_by_pyarrow(output: str, content: bytes) -> None:
 
 def _is_no_plain_file(output: Path) -> bool:
     """Whether it is a pipe, a device or the like, which another file must not replace: root would delete /dev/null.
-    /dev/stdout is a link, maybe to a plain file."""
-    return output.exists() and (not output.is_file() or output.is_relative_to(_DEVICES))
+    /dev/stdout is a link, maybe to a plain file; files of /dev/shm are plain."""
+    return output.exists() and (not output.is_file() or (output.is_symlink() and output.is_relative_to(_DEVICES)))
 
 
 def _write_local(output: Path, content: bytes) -> None:

@@ -134,6 +134,14 @@ def test_a_link_among_the_devices_stays_a_link(tmp_path: Path, monkeypatch: pyte
     assert (stdout.is_symlink(), target.read_bytes()) == (True, b"new")
 
 
+def test_a_plain_file_among_the_devices_is_written_completely_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those in /dev/shm."""
+    monkeypatch.setattr("kgroups_spark.terminal.output_file._DEVICES", tmp_path)
+    test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, monkeypatch)
+
+
 def test_an_unusable_output_path_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
         require_place(str(tmp_path), "x.csv")
