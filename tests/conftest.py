@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,10 @@ PROCESSES = (
 )
 
 
+# Temporary folders without a disk: the lakes of tests are 30,000 small files of 150 MB. Spark and brokers write more.
+IN_MEMORY = Path("/dev/shm")
+ROOM = 1 << 30
+
 # As entry.py, for the processes that tests start without it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -71,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
     if "not spark" in config.option.markexpr:
         leave_pandas_out()
+        if "not processes" in config.option.markexpr and _has_room(IN_MEMORY):
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_report_header() -> str:
@@ -142,6 +149,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     starts_jvms = any(item.get_closest_marker(name) for item in session.items for name in ("spark", "processes"))
     if starts_jvms and not session.config.option.collectonly:
         os.environ[JVM_OPTIONS] = with_shared_classes()
+
+
+def _has_room(folder: Path) -> bool:
+    """In a container /dev/shm may have 64 MB."""
+    return folder.is_dir() and shutil.disk_usage(folder).free > ROOM
 
 
 def _starts_processes(path: Path) -> bool:
