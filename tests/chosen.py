@@ -67,8 +67,8 @@ def marks_of(case: str, *cases: str) -> tuple[pytest.MarkDecorator, ...]:
     return () if case == taken else (pytest.mark.soak,)
 
 
-# Tests that take long and have little in common: `make test` runs one of each line, by the seed; the others are part
-# of the soak. A test names its entry in `pytest.mark.in_turn`.
+# Tests that take long: `make test` runs one of each line, by the seed; the others are part of the soak. A test names
+# its entry in `pytest.mark.in_turn`.
 IN_TURN = (
     # A job on a cluster with a lake on S3; nights on a cluster whose tasks and executors fail; a lake on S3 by a
     # process on this machine.
@@ -79,6 +79,17 @@ IN_TURN = (
     ("secrets", "files that others wrote", "upkeep by Delta"),
     # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers.
     ("signals in an audit", "Ctrl-C at the prompt"),
+    # Random logs, cut into tiny chunks or into nights and ranges.
+    ("tiny chunks", "nights and ranges"),
+    ("dense logs in nights", "old formats in nights"),
+    # Random logs that the cleaner changes between nights: what it leaves, and what it should have left.
+    ("cleaned after a read", "cleaned before a read"),
+    ("forgetful logs", "read again in any night"),
+    # Random logs that are cut back; a lake of one for all its readers, and reduced.
+    ("cut back anywhere", "cut back and cleaned"),
+    ("cut back for all readers", "cut back into reduced history"),
+    # Events of random logs, of many times or of one.
+    ("events in nights", "events of one time"),
 )
 
 

@@ -66,6 +66,7 @@ def assert_holds_all_it_saw(nights: Nights) -> None:
     assert set(history.values()) == {1}
 
 
+@pytest.mark.in_turn("cleaned after a read")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_cleaning_records_after_they_were_read_changes_nothing(release: str, chosen: Chosen) -> None:
     logs = list(some_logs(release, ("",), 12)) + [(seed, f"dense {seed}", dense_log(seed, 40)) for seed in range(4)]
@@ -84,6 +85,7 @@ def test_cleaning_records_after_they_were_read_changes_nothing(release: str, cho
     assert shrunk > len(logs) // 2 or not chosen.every
 
 
+@pytest.mark.in_turn("cleaned before a read")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_records_cleaned_before_they_were_read_leave_the_same_current_tables(release: str, chosen: Chosen) -> None:
     """The cleaner keeps tombstones and markers here. It takes only records that were overwritten or aborted."""

@@ -46,6 +46,7 @@ def audited_anyway(nights: Nights, files: Files, reported: Counter[str]) -> None
         reported["accepted"] += 1
 
 
+@pytest.mark.in_turn("cut back anywhere")
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
 def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release: str, chosen: Chosen) -> None:
     reported: Counter[str] = Counter()
@@ -63,6 +64,7 @@ def test_a_lake_of_a_log_cut_back_anywhere_and_again_equals_a_new_lake(release: 
         assert reported["accepted"] > 0
 
 
+@pytest.mark.in_turn("cut back and cleaned")
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
 def test_a_lake_of_a_log_cleaned_before_and_after_the_cut_equals_a_new_lake(release: str, chosen: Chosen) -> None:
     reported: Counter[str] = Counter()

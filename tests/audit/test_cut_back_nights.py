@@ -107,6 +107,7 @@ def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> l
     return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)
 
 
+@pytest.mark.in_turn("cut back for all readers")
 @by_each_writer
 def test_a_lake_of_a_cut_back_log_equals_a_new_lake(session: Any, tmp_path: Path, writer: str) -> None:
     log = Cut(session, tmp_path, writer)
@@ -161,6 +162,7 @@ def test_spark_continues_a_lake_whose_log_was_cut_back(
     assert [name for name in CUT if len(rows(tmp_path / "lake", name)) == len(said[name])] == []
 
 
+@pytest.mark.in_turn("cut back into reduced history")
 def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(session: Any, tmp_path: Path) -> None:
     log = Cut(session, tmp_path, "parts")
     for _ in range(2):

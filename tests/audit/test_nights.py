@@ -37,6 +37,7 @@ def test_columns_and_groups_equal_a_shard_of_objects(release: str, chosen: Chose
         assert differing(files, referee(release, log), audit(files, how_of(release))) == [], log
 
 
+@pytest.mark.in_turn("tiny chunks")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_tiny_chunks_change_nothing(release: str, chosen: Chosen) -> None:
     for seed, log in chosen.some(enumerate(logs(release)), 1):
@@ -44,6 +45,7 @@ def test_tiny_chunks_change_nothing(release: str, chosen: Chosen) -> None:
         assert differing(files, referee(release, log), audit(files, how)) == [], (log, how)
 
 
+@pytest.mark.in_turn("nights and ranges")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str, chosen: Chosen) -> None:
     """But for an outcome, which is unknown if the marker is in another range."""
@@ -64,6 +66,7 @@ def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str, chosen
     assert not chosen.every or unknown > 10
 
 
+@pytest.mark.in_turn("dense logs in nights")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) -> None:
     for seed in chosen.some(range(12), 1):
@@ -77,6 +80,7 @@ def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) 
         assert audited.record_count() == audited.records_read()
 
 
+@pytest.mark.in_turn("old formats in nights")
 def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen: Chosen) -> None:
     """But where an audit ends between the tombstones of one clean-up: their batch is not known."""
     for seed, magic in chosen.some(itertools.product(range(12), (0, 1)), 1):

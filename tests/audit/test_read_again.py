@@ -36,6 +36,7 @@ from tests.records.build import KeyValue, batch
 RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
 
+@pytest.mark.in_turn("forgetful logs")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, chosen: Chosen) -> None:
     corrected: Counter[tuple[str, bool]] = Counter()
@@ -56,6 +57,7 @@ def test_reading_a_forgetful_log_again_corrects_the_saved_state(release: str, ch
         assert corrected.keys() >= kinds | ({("noted", True)} if release == "4.0.0" else set())
 
 
+@pytest.mark.in_turn("read again in any night")
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_a_lake_equals_its_log_whichever_night_reads_it_again(
     release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen

@@ -36,6 +36,7 @@ def events(audited: Reported) -> list[Row]:
     return audited.rows("group_events")
 
 
+@pytest.mark.in_turn("events in nights")
 @pytest.mark.parametrize("version", one_of(*RELEASES))
 @pytest.mark.parametrize("seed", one_of(*range(12)))
 def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
@@ -80,6 +81,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+@pytest.mark.in_turn("events of one time")
 def test_a_log_of_one_time_has_the_same_events_however_it_is_cut(chosen: Chosen) -> None:
     for seed in chosen.some(range(1, 40), 1):
         files = dense_log(seed, batches=40)
