@@ -15,7 +15,7 @@ from kgroups_spark.findings.finders import BY_GROUP, WHOLE
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.chosen import some_of
+from tests.chosen import one_of, some_of
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case
 from tests.findings.found import all_findings, evidence_of, findings, with_tables
@@ -76,7 +76,7 @@ TRUE_OF_RECORDINGS = {
 }
 
 
-@pytest.mark.parametrize("corpus", some_of(3, *sorted(ANSWERS)))
+@pytest.mark.parametrize("corpus", some_of(2, *sorted(ANSWERS)))
 def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: str) -> None:
     answers = ANSWERS[corpus]
     version = tuple(map(int, answers["release"].split(".")))
@@ -101,7 +101,7 @@ def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not
 ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not None}
 
 
-@pytest.mark.parametrize("name", some_of(3, *ODD))
+@pytest.mark.parametrize("name", one_of(*ODD))
 def test_ranges_do_not_matter(name: str) -> None:
     """Tables that count the records of a night belong to the night; where its ranges are cut changes nothing."""
     files, how = ODD[name].log.files, How(**ODD[name].how)

@@ -17,8 +17,8 @@ from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.lake.table_rows import rows_of
 from tests.report.made_lakes import partition_read
 
-NIGHTS = 30
-KEPT_NIGHTS = 10
+NIGHTS = 12
+KEPT_NIGHTS = 4
 ASKED = (
     "SELECT * FROM log_totals ORDER BY offsets_partition",
     "SELECT * FROM topic_health ORDER BY offsets_partition",
