@@ -330,5 +330,5 @@ def test_commands_answer_without_java_and_without_loading_spark(location: str, c
 
 def test_every_table_and_view_can_be_queried_alone(location: str, chosen: Chosen) -> None:
     """In a lake in which no other query has made what it needs."""
-    for name in chosen.some((*TABLES, *VIEWS), 6):
+    for name in chosen.some((*TABLES, *VIEWS), 3):
         assert by_duckdb.DuckDbReader(DuckDbLake(location)).sql(f"SELECT count(*) AS n FROM {name}")[0]["n"] >= 0

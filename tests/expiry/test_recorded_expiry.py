@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.chosen import some_of
+from tests.chosen import one_of
 from tests.expiry.twin import expires, judge_group, judge_offset
 from tests.logs.corpora import ALL
 from tests.logs.log_files import files_of_nights, segments_of
@@ -20,7 +20,7 @@ from tests.nights.nights_here import Audited, How, new_lake
 CASES = [(release, partition) for release, files in FILES.items() for partition in segments_of(files)]
 
 
-@pytest.mark.parametrize("case", some_of(2, *CASES), ids=lambda case: f"{case[0]}-{case[1]}")
+@pytest.mark.parametrize("case", one_of(*CASES), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_each_clean_up_removes_the_offsets_and_groups_that_are_due(case: tuple[str, int]) -> None:
     release, partition = case
     files, retention_ms = FILES[release], ALL[f"expiry-{release}-after"]["retention_ms"]

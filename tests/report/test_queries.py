@@ -60,7 +60,7 @@ def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader, chosen: C
     for row in reader.sql(query("groups_by_day")):
         days.setdefault(row["day"], {})[row["group_type"], row["state"]] = row["group_count"]
     assert len(days) == 22
-    for day, counts in chosen.some(days.items(), 5):
+    for day, counts in chosen.some(days.items(), 2):
         end = day + timedelta(days=1) - timedelta(milliseconds=1)
         as_of = reader.sql("SELECT group_type, state FROM groups_as_of(:moment)", moment=end)
         reported = [(row["group_type"], row["state"]) for row in as_of]

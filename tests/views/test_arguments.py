@@ -125,7 +125,7 @@ def test_every_function_is_called() -> None:
     assert {"log_offset", "expires_at", "numbered", "group_versions", "audits", *ONCE_WRONG} <= names
 
 
-@pytest.mark.parametrize("function", some_of(4, *CASES))
+@pytest.mark.parametrize("function", some_of(2, *CASES))
 def test_table_functions(
     lake: duckdb.DuckDBPyConnection, moments: list[datetime], function: str, chosen: Chosen
 ) -> None:
