@@ -29,8 +29,10 @@ def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
         if row["log_offset"] >= evidence.log_starts.get(row["offsets_partition"], 0):
             by_partition.setdefault(row["offsets_partition"], []).append(row)
     for number, found in by_partition.items():
-        first = min(found, key=lambda row: row["log_offset"])
-        more = f" {counted(len(found) - 1, 'other')} like it: table quarantine." if len(found) > 1 else ""
+        # A record can have two rows, from its decoding and its replay, in any order.
+        first = min(found, key=lambda row: (row["log_offset"], row["reason"], row["detail"]))
+        others = len({row["log_offset"] for row in found}) - 1
+        more = f" {counted(others, 'other')} like it: table quarantine." if others else ""
         yield Finding.of(
             "load_would_fail",
             first,

@@ -13,6 +13,7 @@ from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import BY_GROUP, WHOLE
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.findings.records import load_would_fail
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of, some_of
@@ -165,6 +166,20 @@ def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
     evidence = evidence_of(by_objects(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
     assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
+
+
+def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_order() -> None:
+    evidence = evidence_of(by_objects(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    (row,) = evidence.tables.rows("quarantine", TABLES["quarantine"].schema.names).to_pylist()
+    rows = [row, row | {"detail": "Another reason"}]
+    found = [
+        load_would_fail(with_tables(evidence, quarantine=pa.Table.from_pylist(each, schema=arrow_schema("quarantine"))))
+        for each in (rows, rows[::-1])
+    ]
+    (first,), (second,) = found
+    assert first == second
+    assert "Another reason" in first.detail
+    assert "like it" not in first.detail
 
 
 def test_an_id_that_only_the_cluster_reported_is_the_newest() -> None:
