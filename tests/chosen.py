@@ -67,8 +67,8 @@ def marks_of(case: str, *cases: str) -> tuple[pytest.MarkDecorator, ...]:
     return () if case == taken else (pytest.mark.soak,)
 
 
-# Tests that take long: `make test` runs one of each line, by the seed; the others are part of the soak. A test names
-# its entry in `pytest.mark.in_turn`.
+# Tests that take long: `make test` runs one of each line, by the seed; a soak runs all of them. A test names its entry
+# in `pytest.mark.in_turn`.
 IN_TURN = (
     # A job on a cluster with a lake on S3; nights on a cluster whose tasks and executors fail; a lake on S3 by a
     # process on this machine.

@@ -109,12 +109,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts long files first, and marks tests: `spark` with the session, `processes` for those of PROCESSES (both are
-    left out of `make test-fast`), `law` for those of hypothesis, `soak` for those whose turn it is not. Tests with the
-    marker `soak` run only with `-m soak`."""
+    left out of `make test-fast`), `law` for those of hypothesis, `soak` for those whose turn it is not, and in
+    a soak for all that take turns. Tests with the marker `soak` run only with `-m soak`."""
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    in_a_soak = "soak" in config.option.markexpr
     # A path is compared once, not once for each of its tests.
     processes = {path for path in {item.path for item in items} if _starts_processes(path.relative_to(folder))}
     for item in items:
@@ -122,13 +123,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("spark")
         if item.path in processes:
             item.add_marker("processes")
-        if not all(is_its_turn(*mark.args) for mark in item.iter_markers("in_turn")):
+        turns = list(item.iter_markers("in_turn"))
+        if turns and (in_a_soak or not all(is_its_turn(*mark.args) for mark in turns)):
             item.add_marker("soak")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("law")
     # Spark's writer needs Spark.
     items[:] = [item for item in items if _session_of(item) != "local" or not item.get_closest_marker("spark")]
-    if "soak" not in config.option.markexpr:
+    if not in_a_soak:
         left_out = [item for item in items if item.get_closest_marker("soak")]
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
