@@ -17,7 +17,7 @@ from importlib import import_module
 from types import ModuleType
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible, is_interruption
+from kgroups_spark.interruption import SIGNALS, exit_code, interruptible, is_interruption, is_termination
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.terminal.options import OptionParser, add_lake_option
 from kgroups_spark.terminal.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
@@ -110,8 +110,7 @@ def _done(argv: Sequence[str], script: str | None) -> int:
 
 def _ended_by(error: BaseException) -> int:
     """Prints the reason and returns the exit code. A failure after a signal counts as due to the signal."""
-    received = SIGNALS.received
-    if isinstance(error, Terminated) or received == signal.SIGTERM:
+    if is_termination(error):
         say("kgroups: terminated")
         return TERMINATED
     if is_interruption(error):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from kgroups_spark.interruption import Terminated, exit_code, interruptible
+from kgroups_spark.interruption import exit_code, interruptible, is_termination
 
 
 class _NoPandas:
@@ -33,7 +33,7 @@ def entry_point() -> None:
             leave_pandas_out()
             from kgroups_spark import cli
         except KeyboardInterrupt as ended:
-            is_sigterm = isinstance(ended, Terminated)
+            is_sigterm = is_termination(ended)
             sys.stderr.write(f"kgroups: {'terminated' if is_sigterm else 'interrupted'}\n")
             sys.stderr.flush()
             os._exit(exit_code(signal.SIGTERM if is_sigterm else signal.SIGINT))

@@ -145,9 +145,14 @@ def is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or SIGNALS.received is not None
 
 
+def is_termination(error: BaseException) -> bool:
+    """Whether that signal was SIGTERM."""
+    return isinstance(error, Terminated) or SIGNALS.received == signal.SIGTERM
+
+
 def going_on(after: BaseException) -> None:
     """Continues at a prompt after Ctrl-C has ended a statement. Raises Terminated if the signal was SIGTERM."""
-    if isinstance(after, Terminated) or SIGNALS.received == signal.SIGTERM:
+    if is_termination(after):
         raise Terminated from after
     with SIGNALS.lock:
         SIGNALS.received = None
