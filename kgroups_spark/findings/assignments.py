@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, by_group, group_of, listed, of_groups
 from kgroups_spark.findings.finding import Finding, at
+from kgroups_spark.tables.schemas import GROUP, SLOT
 
 # Records of target assignments by member, in consumer, share and streams groups.
 TARGET_RECORDS = [7, 13, 21]
@@ -102,10 +103,9 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
     changed = _changed(evidence)
     if not changed.num_rows:
         return
-    slot = [*GROUP, "topic", "partition"]
     committed = evidence.tables.rows(
         "committed_offsets",
-        [*slot, "log_offset", "commit_timestamp"],
+        [*SLOT, "log_offset", "commit_timestamp"],
         Condition("log_offset", ">=", pc.min(changed["changed_at"]).as_py()),
     )
     # A join of all committed offsets would cost ten times as much.
@@ -116,7 +116,7 @@ def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
         return
     members = evidence.members.filter(pc.is_in(evidence.members["group_id"], late["group_id"].unique()))
     owned = _with_owners(members, _exploded(members, ASSIGNED.partitions))
-    foreign = late.join(owned.select(slot), slot, join_type="left anti")
+    foreign = late.join(owned.select(SLOT), SLOT, join_type="left anti")
     for (_, group_id), rows in by_group(listed(foreign)).items():
         first = rows[0]
         more = f" (and for {counted(len(rows) - 1, 'other partition')})" if len(rows) > 1 else ""

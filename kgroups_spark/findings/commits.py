@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.findings.evidence import (
-    GROUP,
     Condition,
     Evidence,
     TimesOff,
@@ -20,6 +19,7 @@ from kgroups_spark.findings.evidence import (
     per_group,
 )
 from kgroups_spark.findings.finding import Finding, at
+from kgroups_spark.tables.schemas import GROUP
 
 # One commit a second for each partition, five times the rate of enable.auto.commit (auto.commit.interval.ms, 5 s) ...
 STORM_PER_PARTITION = 3_600

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import first_of
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.tables.conditions import Condition as Condition
+from kgroups_spark.tables.schemas import GROUP
 from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
 MixedOfShard = tuple[int, Mixed]  # offsets_partition
 GroupKey = tuple[int, str]  # offsets_partition, group_id
-GROUP = ["offsets_partition", "group_id"]
 
 
 class Tables(Protocol):

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups, some
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, by_group, group_of, listed, of_groups, some
 from kgroups_spark.findings.finding import Finding, at
+from kgroups_spark.tables.schemas import GROUP
 
 # The coordinator removes a static member that is away for its session timeout: 45 s, at most 60 s (defaults of
 # group.consumer.(max.)session.timeout.ms).

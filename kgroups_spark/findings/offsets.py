@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import shell_option, shell_word
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, group_of, listed, of_groups, per_group
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, group_of, listed, of_groups, per_group
 from kgroups_spark.findings.finding import Finding, at, tool
+from kgroups_spark.tables.schemas import GROUP
 
 
 def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted, sized
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, listed, moment
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, listed, moment
 from kgroups_spark.findings.finding import Finding
+from kgroups_spark.tables.schemas import GROUP
 
 # message.max.bytes, the default for a whole batch (ServerLogConfigs.MAX_MESSAGE_SIZE_DEFAULT, 1 MiB and its overhead).
 MAX_MESSAGE_BYTES = 1_048_588

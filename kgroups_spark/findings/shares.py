@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import UNITS_MS, format_duration
 from kgroups_spark.escapes import shell_word
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, some
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, some
 from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.share_coordinator.listed import share_lag
+from kgroups_spark.tables.schemas import GROUP
 
 SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 # A record is locked for 30 s by default, and for an hour at most (group.share.max.record.lock.duration.ms).

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_word
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, listed, some
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, by_group, listed, some
 from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.findings.listings import listings, open_on_partition
+from kgroups_spark.tables.schemas import GROUP, SLOT
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Verdict, verdict
 from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
@@ -103,12 +104,11 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
 
 def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
     """One partition of a group with offsets in the open transactions of several producers."""
-    slot = [*GROUP, "topic", "partition"]
-    pending = evidence.tables.rows("pending_offsets", [*slot, "producer_id", "log_offset"])
+    pending = evidence.tables.rows("pending_offsets", [*SLOT, "producer_id", "log_offset"])
     if not pending.num_rows:
         return
     aggregates: list[Any] = [("producer_id", "count_distinct"), ("producer_id", "list"), ("log_offset", "max")]
-    slots = pending.group_by(slot).aggregate(aggregates)
+    slots = pending.group_by(SLOT).aggregate(aggregates)
     several = listed(slots.filter(pc.field("producer_id_count_distinct") > 1))
     for rows in by_group(several).values():
         row, others = rows[0], len(rows) - 1

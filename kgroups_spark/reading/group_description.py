@@ -18,6 +18,7 @@ from kgroups_spark.reading.gone_groups import Removal, last_removal, log_ends
 from kgroups_spark.reading.group_options import of_groups, require_known
 from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import partitions_in_lots
+from kgroups_spark.tables.schemas import GROUP
 from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
@@ -29,7 +30,6 @@ DEAD = "Dead"
 What = Literal["offsets", "members", "state"]
 SLOT = "offsets_partition, group_id, topic, partition"
 OFFSET = f"{SLOT}, topic_id, committed_offset"
-PLACE = ("offsets_partition", "group_id")
 # Columns reported for a group's offset.
 OFFSET_ROW = (
     "topic",
@@ -243,7 +243,7 @@ class _Facts:
         if is_now:
             slots = " AND ".join(f"expiry.{name} = offsets.{name}" for name in SLOT.split(", "))
             offsets += f" LEFT JOIN (SELECT * FROM offset_expiry WHERE {chosen}) AS expiry ON {slots}"
-        columns = ", ".join(_column_of(name, is_now) for name in (*PLACE, *OFFSET_ROW))
+        columns = ", ".join(_column_of(name, is_now) for name in (*GROUP, *OFFSET_ROW))
         found = self._reader.arrow(f"SELECT {columns} FROM {offsets}", self._parameters)
         return _by_place(to_rows(found, times_as_text=self._times_as_text))
 
