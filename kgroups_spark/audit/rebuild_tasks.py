@@ -19,7 +19,7 @@ from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_tables import StoredTable
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import constant, table_batch, with_columns
+from kgroups_spark.tables.rows import as_table, constant, table_batch, with_columns
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask
 
@@ -43,7 +43,7 @@ class LookTask:
             if name == TRAFFIC:
                 traffic.append(pa.Table.from_batches([rows]))
             else:
-                names.see(name, rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
+                names.see(name, as_table(rows))
                 yield name, rows
         if traffic and self.counts_traffic:
             yield TRAFFIC, summed(pa.concat_tables(traffic))

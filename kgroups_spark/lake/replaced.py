@@ -23,6 +23,7 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
 
 if TYPE_CHECKING:
@@ -162,10 +163,8 @@ class Replaced:
         of_markers = (self._expression("offset_commits", each, "marker_offset") for each in self.ranges)
         is_gone = pc.fill_null(_mask(commits, of_markers), False)
         is_gone = is_gone if chosen is None else pc.and_(is_gone, chosen)
-        for name in _OF_MARKER:
-            at, field = commits.schema.get_field_index(name), commits.schema.field(name)
-            commits = commits.set_column(at, field, pc.if_else(is_gone, pa.scalar(None, field.type), commits[name]))
-        return commits
+        without = {name: pc.if_else(is_gone, pa.scalar(None, commits[name].type), commits[name]) for name in _OF_MARKER}
+        return with_columns(commits, **without)
 
 
 def _mask(rows: pa.Table, any_of: Iterable[pc.Expression]) -> pa.ChunkedArray:

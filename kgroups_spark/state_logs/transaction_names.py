@@ -15,6 +15,7 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.rows import with_columns
 
 NAMED = ("pending_offsets", "open_transactions")
 NAME = "transactional_id"
@@ -49,7 +50,7 @@ def named_table(lake: Lake, rows: pa.Table) -> pa.Table:
     known = lake.rows("transactional_ids", columns=["producer_id", NAME], conditions=wanted) if producers else None
     names = dict(zip(known["producer_id"].to_pylist(), known[NAME].to_pylist(), strict=True)) if known else {}
     column = pa.array([names.get(producer) for producer in rows["producer_id"].to_pylist()], pa.string())
-    return rows.set_column(rows.schema.get_field_index(NAME), rows.schema.field(NAME), column)
+    return with_columns(rows, **{NAME: column})
 
 
 def named_rows(lake: Lake, rows: DataFrame) -> DataFrame:

@@ -32,6 +32,7 @@ from kgroups_spark.history.reduction import flags
 from kgroups_spark.history.reduction import numbers as column_numbers
 from kgroups_spark.lake.last_finished import FINISHED, is_of_log
 from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.times import to_epoch_ms
 
 SUMS = ("records", "records_reread", "bytes", "offsets_missing")
@@ -80,8 +81,7 @@ def reduced_ledger(rows: pa.Table, old: OldAudits, horizons: Mapping[int, int]) 
     is_finished = flags(pc.equal(rows["status"], FINISHED))
     is_old = is_finished & np.isin(audit_ids, list(old.numbers))
     partitions, counts = _reduced_entries(rows["partitions"].combine_chunks(), audit_ids, is_old, horizons)
-    at, name = rows.schema.get_field_index("partitions"), rows.schema.field("partitions")
-    rows = _no_longer_looked(rows.set_column(at, name, partitions), is_old, old)
+    rows = _no_longer_looked(with_columns(rows, partitions=partitions), is_old, old)
     goes = is_old & (counts == 0) & (audit_ids != old.looked_last)
     # Also removes the rows `running` and `abandoned` of audits that go, and of audits that never finished.
     stays = set(audit_ids[is_finished & ~goes].tolist())
@@ -95,8 +95,7 @@ def _no_longer_looked(rows: pa.Table, is_old: Flags, old: OldAudits) -> pa.Table
     for at in np.flatnonzero(is_old).tolist():
         if audit_ids[at] != old.looked_last and added[at] is not None:
             added[at] = [each for each in added[at] if each[0] != FINDINGS]
-    at = rows.schema.get_field_index("rows_added")
-    return rows.set_column(at, rows.schema.field(at), pa.array(added, rows.schema.field(at).type))
+    return with_columns(rows, rows_added=pa.array(added, rows["rows_added"].type))
 
 
 def _reduced_entries(
