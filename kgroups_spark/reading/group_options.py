@@ -110,11 +110,12 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     for group in wanted:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
-            nearest = (
-                did_you_mean(group, names)
-                or f"; it has {counted(len(names), 'other')}, kgroups groups lists the current ones"
-            )
+            nearest = did_you_mean(group, names) or _other_groups(len(names))
             raise KgroupsError(f"no group {group!r} in the log ({reader.known_as_of()}){nearest}")
+
+
+def _other_groups(count: int) -> str:
+    return f"; it has {counted(count, 'other')}, kgroups groups lists the current ones" if count else "; it has none"
 
 
 def _named_topics(names: Collection[str]) -> str:

@@ -343,6 +343,21 @@ def test_a_group_in_two_offsets_partitions_counts_once(command: str, kgroups: An
     assert f"{count} group{'' if count == 1 else 's'} " in err
 
 
+@pytest.mark.parametrize(
+    ("tables", "reported"),
+    [
+        ({}, "it has none"),
+        ({"group_versions": [group(3, **PLACE, log_offset=1)]}, "it has 1 other, kgroups groups lists the current"),
+    ],
+)
+def test_a_log_without_the_group_says_how_many_others_it_has(
+    tables: dict[str, Any], reported: str, kgroups: Any
+) -> None:
+    code, _, err = kgroups("describe --group orders-etl", reader_of(**tables))
+    assert code == 1
+    assert f"no group 'orders-etl' in the log (audit 1, as of 1970-01-01 00:00:10 UTC); {reported}" in err
+
+
 def slot_of(row: dict[str, Any]) -> export_offsets.Slot:
     at = row["commit_timestamp"]
     given = row | {"commit_us": None if at is None else int(at.timestamp() * 1_000_000)}
