@@ -17,7 +17,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.reader import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.reading.reader import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.reading.spark_queries import SparkQueries
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
@@ -37,10 +37,6 @@ class SparkReader(LakeReader):
         # PySpark prints every refused query with the JVM's stack, in addition to its exception.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._queries = SparkQueries(spark)
-
-    def table(self, name: str) -> DataFrame:
-        """A table as the last finished audit left it, or the ledger."""
-        return self._tables.read(name)
 
     @property
     def audit_id(self) -> int:
@@ -78,13 +74,8 @@ class SparkReader(LakeReader):
             return self._frame(query, parameters)
 
     def _frame(self, query: str, parameters: Mapping[str, Any] | None) -> DataFrame:
-        names = self._queries.names(query)
-        self.make(with_what_they_need(names))
+        make(self.spark, self._tables, with_what_they_need(self._queries.names(query)))
         return self._queries.frame(query, parameters or {})
-
-    def make(self, names: list[str] | tuple[str, ...]) -> None:
-        """Creates missing tables, views and functions, given in the order of NAMES."""
-        make(self.spark, self._tables, names)
 
     @cached_property
     def _tables(self) -> LakeAsOfAudit:
@@ -111,10 +102,6 @@ def _in_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             with pa.ipc.new_stream(sink, batch.schema) as stream:
                 stream.write_batch(batch.slice(start, ROWS_AT_ONCE))
             yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batches"])
-
-
-def rows_of(frame: DataFrame) -> Rows:
-    return to_rows(frame.toArrow())
 
 
 def _reported(error: PySparkException) -> str:

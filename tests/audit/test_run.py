@@ -17,11 +17,13 @@ from kgroups_spark.decoding import ranges
 from kgroups_spark.errors import UsageError
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.findings.evidence import Condition
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.plan.audit_plan import AnotherLog
-from kgroups_spark.reading.by_spark import SparkReader, rows_of
+from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.reading.reader import to_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import one_of
@@ -182,7 +184,8 @@ def current_tables(spark, lake):
     reader = SparkReader(spark, Lake.open(spark, str(lake)))
     names = [name for name, table in TABLES.items() if table.kind == "current"]
     by_files = {name: sorted(map(str, reader.rows(name))) for name in names}
-    assert {name: sorted(map(str, rows_of(reader.table(name)))) for name in names} == by_files
+    left = LakeAsOfAudit.last_finished(reader.lake)
+    assert {name: sorted(map(str, to_rows(left.read(name).toArrow()))) for name in names} == by_files
     return by_files
 
 

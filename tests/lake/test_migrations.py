@@ -18,6 +18,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.compare.comparison import Side, compare
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.history.checkpoints import reduced_to
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.kernel import KernelTable
@@ -153,9 +154,10 @@ def test_readers_see_an_older_lake_as_it_is_and_name_the_table_that_it_lacks(spa
     assert reader.last_audit["audit_id"] == 2
     groups = reader.rows("groups")
     assert len(groups) == 11
-    assert reader.table("groups").count() == 11
+    left = LakeAsOfAudit.last_finished(reader.lake)
+    assert left.read("groups").count() == 11
     # Comments stay those of the layout that made the table.
-    found = [(f.name, f.dataType, f.nullable) for f in reader.table("offset_commits").schema]
+    found = [(f.name, f.dataType, f.nullable) for f in left.read("offset_commits").schema]
     assert found == [(f.name, f.dataType, f.nullable) for f in TABLES["offset_commits"].schema]
     assert reader.lake.version == layout
     assert reader.rows(LACKS[layout]) == []
@@ -193,13 +195,17 @@ def test_groups_of_layout_3_have_no_description_epoch_yet(spark, tmp_path):
     reader = SparkReader(spark, Lake.open(spark, location))
     for rows in (reader.rows("groups"), duckdb_reader(location, must=True).rows("groups")):
         assert [row["stored_description_epoch"] for row in rows] == [None] * 11
-    assert reader.table("groups").schema.names == TABLES["groups"].schema.names
+    assert LakeAsOfAudit.last_finished(reader.lake).read("groups").schema.names == TABLES["groups"].schema.names
 
 
 def test_entries_of_an_older_ledger_have_no_topic_in_any_reader(spark, tmp_path):
     location = lake_of(5, tmp_path)
     reader = SparkReader(spark, Lake.open(spark, location))
-    ended = [row["partitions"] for row in reader.table("audits").collect() if row["partitions"] is not None]
+    ended = [
+        row["partitions"]
+        for row in LakeAsOfAudit.last_finished(reader.lake).read("audits").collect()
+        if row["partitions"] is not None
+    ]
     assert {entry.topic for entries in ended for entry in entries} == {None}
     views = ("audit_partitions", "log_totals")
     register_views(spark, Lake.open(spark, location), with_what_they_need(views))
