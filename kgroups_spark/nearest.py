@@ -1,6 +1,6 @@
 """The names that a mistyped one was probably meant to be."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
 _AS_NEAR = 0.2  # a name is left out if another one is nearer by more than this
@@ -15,3 +15,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     likeness = [SequenceMatcher(a=name, b=word.lower()).ratio() for name in near]
     near = [name for name, ratio in zip(near, likeness, strict=True) if ratio >= max(likeness) - _AS_NEAR]
     return f"; did you mean {' or '.join(by_lower_case[name] for name in near)}?"
+
+
+def suggested(word: str, known: Sequence[str], aliases: Iterable[str] = ()) -> str:
+    """As `did_you_mean`, also of `aliases`; if no name is like `word`, `; use a, b, c` with all known names."""
+    return did_you_mean(word, [*known, *aliases]) or f"; use {', '.join(known)}"

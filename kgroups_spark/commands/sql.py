@@ -20,7 +20,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.durations import exact_duration
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
-from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.nearest import did_you_mean, suggested
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, python_rows
 from kgroups_spark.tables.schemas import TABLES
@@ -208,8 +208,7 @@ class Session:
         elif word in QUIT:
             raise UsageError(f"{word} takes no argument")
         else:
-            nearest = did_you_mean(word, POINTED) or f"; use {', '.join(POINTED)}"
-            raise UsageError(f"{word} is unknown{nearest}")
+            raise UsageError(f"{word} is unknown{suggested(word, POINTED)}")
 
     def _describe(self, name: str) -> None:
         if name not in NAMES:

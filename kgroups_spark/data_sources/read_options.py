@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.nearest import did_you_mean, suggested
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
 EARLIEST, LATEST = -2, -1  # in JSON offsets
@@ -67,8 +67,7 @@ def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> No
     """Raises BadOption for an unknown name; case does not matter."""
     names = {name.lower(): name for name in known}
     if unknown := sorted(name for name in given if name.lower() not in names):
-        nearest = did_you_mean(unknown[0], list(names.values())) or f"; use {', '.join(names.values())}"
-        raise BadOption(f"{source} has no option {', '.join(unknown)}{nearest}")
+        raise BadOption(f"{source} has no option {', '.join(unknown)}{suggested(unknown[0], list(names.values()))}")
 
 
 def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, int], int]:

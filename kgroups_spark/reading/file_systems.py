@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.nearest import suggested
 from kgroups_spark.storage.s3 import SCHEMES as S3
 
 # In the jars of Spark 4.2 (META-INF/services of hadoop-client-api 3.5.0).
@@ -38,8 +38,7 @@ def require_file_system(location: str) -> None:
             f"spark-submit --packages {JARS[scheme]}, or name it as spark.jars.packages in $SPARK_CONF_DIR"
         )
     known = (*S3, *OF_SPARK, *JARS)
-    nearest = did_you_mean(scheme, known) or f"; use {', '.join(known)}"
-    raise UsageError(f"--lake {location}: no file system is known for {scheme}://{nearest}")
+    raise UsageError(f"--lake {location}: no file system is known for {scheme}://{suggested(scheme, known)}")
 
 
 # pyarrow.fs.FileSystem.from_uri (23.0), and Hadoop's names that storage/files.py turns into those.
@@ -52,5 +51,4 @@ def require_readable(folders: Iterable[str]) -> None:
         scheme, colon, _ = folder.partition("://")
         known = (*S3, *OF_PYARROW)
         if colon and scheme not in known:
-            nearest = did_you_mean(scheme, known) or f"; use {', '.join(known)}"
-            raise UsageError(f"--segments {folder}: no file system is known for {scheme}://{nearest}")
+            raise UsageError(f"--segments {folder}: no file system is known for {scheme}://{suggested(scheme, known)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from kgroups_spark.coordinator import releases
 from kgroups_spark.durations import parse_duration
 from kgroups_spark.errors import UsageError
-from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.nearest import suggested
 from kgroups_spark.terminal.help_text import HelpFormatter
 from kgroups_spark.terminal.output import FORMATS
 from kgroups_spark.times import parse_time
@@ -58,8 +58,7 @@ class OptionParser(argparse.ArgumentParser):
         """Checks a command name: only these have choices. argparse's own text lists all of them and suggests none."""
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            nearest = did_you_mean(str(value), known) or f"; use {', '.join(known)}"
-            raise argparse.ArgumentError(None, f"unknown command {value}{nearest}")
+            raise argparse.ArgumentError(None, f"unknown command {value}{suggested(str(value), known)}")
 
     def option_strings(self) -> list[str]:
         """Every option that this parser knows and shows."""
@@ -168,8 +167,7 @@ def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> 
     spelling = {name.lower(): name for name in known} | dict(aliases)
     name = spelling.get(word.lower())
     if name is None:
-        nearest = did_you_mean(word, [*known, *aliases]) or f"; use {', '.join(known)}"
-        raise ValueError(f"{word!r} is unknown{nearest}")
+        raise ValueError(f"{word!r} is unknown{suggested(word, known, aliases)}")
     return name
 
 
