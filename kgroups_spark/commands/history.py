@@ -13,7 +13,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.reading.group_options import (
-    Condition,
+    SqlCondition,
     add_group_options,
     add_topic_option,
     asked_groups,
@@ -163,7 +163,7 @@ def column_names(commits: bool) -> list[str]:
     return [*arrow_schema("offset_commits").names, *more, *owner]
 
 
-def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit: int) -> Rows:
+def newest(reader: LakeReader, source: str, time: str, chosen: SqlCondition, limit: int) -> Rows:
     """The newest rows of a table or view with log offsets: in log order within one partition, across several also by
     time."""
     is_event = source == EVENTS_OF
@@ -183,15 +183,15 @@ def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit:
     return reader.sql(query, **chosen.parameters)[::-1]
 
 
-def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> Condition:
+def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> SqlCondition:
     """The conditions of the options; {time} is the placeholder for the column of times."""
     parts = [of_groups(groups), of_topics(arguments.topic)]
     for name, comparison in (("since", ">="), ("until", "<=")):
         moment = getattr(arguments, name)
         if moment is not None:
-            parts.append(Condition(f"{{time}} {comparison} :{name}", {name: to_datetime(moment)}))
+            parts.append(SqlCondition(f"{{time}} {comparison} :{name}", {name: to_datetime(moment)}))
     parameters = {name: value for part in parts for name, value in part.parameters.items()}
-    return Condition(" AND ".join(part.sql for part in parts), parameters)
+    return SqlCondition(" AND ".join(part.sql for part in parts), parameters)
 
 
 def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:
@@ -247,7 +247,7 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _closing_line(
-    reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int, all_of_them: int
+    reader: LakeReader, arguments: argparse.Namespace, chosen: SqlCondition, shown: int, all_of_them: int
 ) -> str:
     """The counts for that time: of rows that are not shown and, for events, of the commits among them."""
     noun = "offset record" if arguments.commits else "event"
@@ -261,7 +261,7 @@ def _closing_line(
     return f"{found} ({reader.known_as_of()})"
 
 
-def _count(reader: LakeReader, source: str, chosen: Condition, time: str) -> int:
+def _count(reader: LakeReader, source: str, chosen: SqlCondition, time: str) -> int:
     (row,) = reader.sql(f"SELECT count(*) AS n FROM {source} WHERE {chosen.sql.format(time=time)}", **chosen.parameters)
     return int(row["n"])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.reading.group_options import Condition
+from kgroups_spark.reading.group_options import SqlCondition
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.times import format_time_for_people
 from kgroups_spark.views.known_history import below_places
@@ -86,7 +86,7 @@ FROM (
 WHERE (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE"""
 
 
-def reduced_history(reader: LakeReader, groups: Condition, since: datetime | None) -> list[str]:
+def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | None) -> list[str]:
     """A note if `kgroups maintain --keep` has reduced the history of these groups from `since` on (None: from its
     begin): what happened then can no longer be listed."""
     reduced = reader.sql(_REDUCED_TO.format(groups=groups.sql), **groups.parameters)

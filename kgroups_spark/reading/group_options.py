@@ -23,14 +23,14 @@ class TopicPartitions(NamedTuple):
     partitions: tuple[int, ...]
 
 
-class Condition(NamedTuple):
+class SqlCondition(NamedTuple):
     """A condition in SQL of both dialects, and its parameters."""
 
     sql: str
     parameters: dict[str, Any]
 
 
-EVERYTHING = Condition("true", {})
+EVERYTHING = SqlCondition("true", {})
 
 
 def topic_partitions_value(text: str) -> TopicPartitions:
@@ -77,23 +77,23 @@ def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     return None if arguments.all_groups else groups
 
 
-def of_groups(groups: Iterable[str] | None) -> Condition:
+def of_groups(groups: Iterable[str] | None) -> SqlCondition:
     """The condition for rows of these groups; None: all rows."""
     if groups is None:
         return EVERYTHING
     # One parameter for each name instead of a list, because only then the files' statistics are used.
     parameters = {f"group_{number}": group for number, group in enumerate(groups)}
-    return Condition(f"group_id IN ({', '.join(f':{name}' for name in parameters)})", parameters)
+    return SqlCondition(f"group_id IN ({', '.join(f':{name}' for name in parameters)})", parameters)
 
 
-def of_topics(topics: Iterable[TopicPartitions]) -> Condition:
+def of_topics(topics: Iterable[TopicPartitions]) -> SqlCondition:
     """The condition for rows of these topics' partitions; no topics: all rows."""
     parts, parameters = [], {}
     for number, (topic, partitions) in enumerate(topics):
         parameters[f"topic_{number}"] = topic
         only = f" AND partition IN ({', '.join(map(str, partitions))})" if partitions else ""
         parts.append(f"(topic = :topic_{number}{only})")
-    return Condition(f"({' OR '.join(parts)})", parameters) if parts else EVERYTHING
+    return SqlCondition(f"({' OR '.join(parts)})", parameters) if parts else EVERYTHING
 
 
 def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
