@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kgroups_spark.counts import counted
@@ -11,7 +12,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.terminal.options import text_value
+from kgroups_spark.terminal.options import partition_values, text_value
 
 _NAMED_TOPICS = 5
 
@@ -36,10 +37,10 @@ EVERYTHING = SqlCondition("true", {})
 def topic_partitions_value(text: str) -> TopicPartitions:
     """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
     topic, colon, numbers = text_value(text).partition(":")
-    words = [word.strip() for word in numbers.split(",")] if colon else []
-    if not topic or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
-    return TopicPartitions(topic, tuple(map(int, words)))
+    if topic:
+        with suppress(argparse.ArgumentTypeError):
+            return TopicPartitions(topic, tuple(partition_values(numbers)) if colon else ())
+    raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
 
 
 def add_group_options(parser: argparse.ArgumentParser) -> None:
