@@ -24,6 +24,7 @@ from kgroups_spark.interruption import still_in_force
 from kgroups_spark.java import NoJava, require_java
 from kgroups_spark.jvm import own_jvm
 from kgroups_spark.storage.memory import memory_of_workers, use_jemalloc
+from kgroups_spark.storage.s3 import endpoint_of_environment, region_of_environment
 
 try:
     import fcntl
@@ -157,8 +158,7 @@ def _s3_of_environment() -> dict[str, str]:
     Storage of other vendors rarely has a host name for each bucket.
     """
     settings = {}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    endpoint, region = endpoint_of_environment(), region_of_environment()
     if endpoint:
         settings = {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
     return {**settings, "spark.hadoop.fs.s3a.endpoint.region": region} if region else settings

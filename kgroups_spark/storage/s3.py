@@ -61,7 +61,7 @@ class S3Settings:
     def options(self, bucket: str) -> dict[str, Any]:
         """The arguments of pyarrow's S3FileSystem for a bucket."""
         endpoint = self._value(bucket, "endpoint")
-        endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        endpoint = endpoint or endpoint_of_environment()
         options = {
             **self._credentials(bucket),
             "region": self._value(bucket, "endpoint.region") or _region_in(endpoint),
@@ -73,7 +73,7 @@ class S3Settings:
             in_path = self._value(bucket, "path.style.access") == "true" or not self._there_is_hadoop
             is_number = re.fullmatch(r"[\d.]+", _host(endpoint)) is not None
             options["force_virtual_addressing"] = not in_path and not is_number
-            options["region"] = options["region"] or _region_of_environment() or "us-east-1"
+            options["region"] = options["region"] or region_of_environment() or "us-east-1"
         return options
 
     def _credentials(self, bucket: str) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def s3_file_system(location: str) -> tuple[fs.S3FileSystem, str]:
 def _connected(bucket: str) -> fs.S3FileSystem:
     options = _settings.options(bucket)
     if "endpoint_override" not in options and not options["region"]:
-        options["region"] = _region_of_environment() or fs.resolve_s3_region(bucket)
+        options["region"] = region_of_environment() or fs.resolve_s3_region(bucket)
     # A small file in one request instead of three.
     return fs.S3FileSystem(**options, allow_delayed_open=True)
 
@@ -154,7 +154,13 @@ def require_no_credentials(location: str) -> None:
         )
 
 
-def _region_of_environment() -> str | None:
+def endpoint_of_environment() -> str | None:
+    """The endpoint of S3 in the settings of AWS's tools."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def region_of_environment() -> str | None:
+    """The region in the settings of AWS's tools."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
