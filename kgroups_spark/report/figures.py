@@ -22,7 +22,6 @@ Cell = str | int | float | None
 ROWS_SHOWN = 10  # of each table, until the reader opens the rest
 LONGEST_WORD = 24  # characters without a blank or hyphen that stay on one line
 BUDGET_BYTES = 300_000  # of a table's rows in the page, to keep it below 5 MB
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
