@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted, first_of
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.store import total_rows
 from kgroups_spark.tables.schemas import TABLES
 
 # The number of names on a line of the screen; the tables have all.
@@ -43,7 +44,7 @@ def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTabl
 
     groups = lake.rows("groups", version("groups"), columns=["offsets_partition", "group_id", "state"]).to_pydict()
     rows = {
-        name: sum(int(file.stats["numRecords"]) for file in lake.table(name).files(version(name)))
+        name: total_rows(lake.table(name).files(version(name)))
         for name, table in TABLES.items()
         if table.kind == "current"
     }

@@ -7,7 +7,7 @@ answers and refusals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -36,6 +36,11 @@ class TableFile:
     def bound(self, which: str, column: str) -> Any:
         """The least (`minValues`) or greatest (`maxValues`) value of the column in the file; None: unknown."""
         return self.stats.get(which, {}).get(column)
+
+
+def total_rows(files: Iterable[TableFile]) -> int:
+    """The number of rows in the files, by the table's log."""
+    return sum(int(file.stats["numRecords"]) for file in files)
 
 
 Removal = Callable[[TableFile], bool]

@@ -31,7 +31,7 @@ from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.saved_states import is_of_night
-from kgroups_spark.lake.store import TableFile
+from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.offsets.numbers import Flags
 from kgroups_spark.runner import Line, frame_of
@@ -44,7 +44,7 @@ from kgroups_spark.tasks.outputs import ROWS
 from kgroups_spark.tasks.sinks import PartsSink, RowsSink
 from kgroups_spark.tasks.table_scan import scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
-from kgroups_spark.upkeep.optimize import columns_of_order, replace_files, total_rows
+from kgroups_spark.upkeep.optimize import columns_of_order, replace_files
 from kgroups_spark.upkeep.reduce_stage import (
     BY_SHARD,
     MARKERS,

@@ -23,7 +23,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import named_if_lost
 from kgroups_spark.lake.lake import Lake, parquet_of
 from kgroups_spark.lake.parts_writer import Part
-from kgroups_spark.lake.store import ChangedMeanwhile, TableFile
+from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.sinks import parts_of
@@ -71,11 +71,6 @@ def files_for(size_bytes: int) -> int:
 
 def total_bytes(files: Sequence[TableFile]) -> int:
     return sum(file.size for file in files)
-
-
-def total_rows(files: Sequence[TableFile]) -> int:
-    """The number of rows in the files, by the table's log."""
-    return sum(int(file.stats["numRecords"]) for file in files)
 
 
 def optimize(writer: LakeWriter, name: str) -> Rewritten:
