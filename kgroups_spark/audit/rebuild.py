@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.night import replace_current
-from kgroups_spark.audit.rebuild_tasks import LOOKED_AT, KeptRows, LookTask, RebuildTask
+from kgroups_spark.audit.rebuild_tasks import LOOKED_AT, REBUILT_TABLES, KeptRows, LookTask, RebuildTask
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
@@ -43,7 +43,6 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, ShardTask, replay_shards
 from kgroups_spark.tasks.sinks import Sink, sink_of
 
-MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
 PLACE = ["offsets_partition", "log_offset"]
 
 
@@ -109,7 +108,7 @@ class _Rebuild:
         with sink_of(self.writer) as sink:
             self._replay(sink, work, decoded, begins)
             say("rebuilding from history: committing")
-            for name in (*MADE_OF_RECORDS, "quarantine"):
+            for name in REBUILT_TABLES:
                 sink.replace(self.writer, name)
             if self.current:
                 replace_current(work, sink, [])
@@ -160,11 +159,10 @@ class _Rebuild:
                 work.ends([]),
                 stored=history,
                 read_by=self.read_by,
-                tables=frozenset((*MADE_OF_RECORDS, "quarantine", *self.current, CHECKPOINTS)),
+                tables=frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
             ),
             replace(history, begins={}),
             self._kept(stored, begins),
-            MADE_OF_RECORDS,
         )
         if self.current:
             stored.give(EXPIRY, work.then)
@@ -172,9 +170,7 @@ class _Rebuild:
 
     def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
         """Rows that no replay can rebuild: those of reduced history, and those that are replaced."""
-        versions = {
-            name: self.work.then.version(name) for name in (*MADE_OF_RECORDS, "quarantine") if begins or self.replaced
-        }
+        versions = {name: self.work.then.version(name) for name in REBUILT_TABLES if begins or self.replaced}
         tables = {
             name: stored.table(f"{name} before", name, arrow_schema(name).names, version)
             for name, version in versions.items()

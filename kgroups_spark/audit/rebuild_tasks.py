@@ -23,6 +23,10 @@ from kgroups_spark.tables.rows import as_table, constant, table_batch, with_colu
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask
 
+# The tables of history that follow from the records. Those of quarantine's rows that have records stay.
+REBUILT_TABLES = ("group_versions", "group_member_versions", "group_events", "quarantine")
+_ASKED = [name for name in MISREAD_COLUMNS if name != "detail"]
+
 
 @dataclass(frozen=True)
 class LookTask:
@@ -41,7 +45,7 @@ class LookTask:
         names, traffic = NamesOfShard(offsets_partition), list[pa.Table]()
         for name, rows in decoded_again(decodable(shard.rows("quarantine")), offsets_partition, self.audit_id):
             if name == TRAFFIC:
-                traffic.append(pa.Table.from_batches([rows]))
+                traffic.append(as_table(rows))
             else:
                 names.see(name, as_table(rows))
                 yield name, rows
@@ -87,7 +91,6 @@ class RebuildTask:
     replay: ShardTask
     stored: StoredHistory
     kept: KeptRows
-    made_of_records: Sequence[str]
 
     @property
     def _replayed(self) -> StoredHistory:
@@ -96,7 +99,7 @@ class RebuildTask:
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
         yield from self.replay.outputs(reader, offsets_partition, parts)
-        for name in (*self.made_of_records, "quarantine"):
+        for name in REBUILT_TABLES:
             for rows in self.kept.of(name, self._replayed, reader, offsets_partition, parts):
                 yield name, rows
         yield from self._quarantine(reader, offsets_partition, parts)
@@ -117,11 +120,8 @@ class RebuildTask:
             ),
         )
         group_records = self._replayed.shard(reader, number, parts).rows("group_records")
-        found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, ASKED)]
+        found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, _ASKED)]
         constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
         failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)
         assert self.replay.read_by is not None
         yield "quarantine", self.replay.read_by.with_audit_ids(failures)
-
-
-ASKED = [name for name in MISREAD_COLUMNS if name != "detail"]
