@@ -76,9 +76,9 @@ class Stored:
         meet them may be there."""
         if not self.by_reference:
             rows = rows_where(self.lake.read(name, version, NOTHING), conditions).select(*columns)
-            schema = StoredTable(label, name, "", tuple(columns), None).schema
-            self.packed.append(packed_by_shard(rows, label, schema, shard_column(name)))
-            return StoredTable(label, name, "", tuple(columns), None)
+            packed = StoredTable(label, name, "", tuple(columns), None)
+            self.packed.append(packed_by_shard(rows, label, packed.schema, shard_column(name)))
+            return packed
         self.lake.require_table(name)
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
