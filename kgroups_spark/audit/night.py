@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
+from kgroups_spark.audit.result import AuditResult
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
-from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress, newly_quarantined
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.offsets.mixed import Mixed
@@ -48,7 +48,7 @@ def audit_night(work: AuditWork) -> AuditResult:
         _commit(work, sink, progress)
         sink.require_read_once()
     rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
-    quarantined = quarantined_by_reason(progress, replayed.rows["quarantine"])
+    quarantined = newly_quarantined(progress) + Counter(load_would_fail=replayed.rows["quarantine"])
     mixed = [(number, Mixed(*each)) for of_shard in replayed.facts for number, *each in of_shard]
     return AuditResult(moment, progress, rows_added, quarantined, work.plan, mixed=mixed)
 

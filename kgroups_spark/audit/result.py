@@ -11,13 +11,14 @@ from typing import Any
 from kgroups_spark.audit.moment import Moment, new_times
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.state_logs import StateLogsResult
-from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
+from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import MixedOfShard
+from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import named_partitions, number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
@@ -42,13 +43,6 @@ class AuditResult:
     plan: AuditPlan | None = None
     states: StateLogsResult = field(default_factory=StateLogsResult)
     mixed: Sequence[MixedOfShard] = ()
-
-
-def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
-    """The number of new rows of quarantine by reason, from both stages. Records that are read again have theirs
-    already."""
-    reasons = sum((each.quarantined for each in progress if each.number >= 0), Counter[str]())
-    return reasons + Counter(load_would_fail=replay_failures)
 
 
 @dataclass(frozen=True)

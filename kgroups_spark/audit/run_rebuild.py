@@ -22,13 +22,14 @@ from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.settings import AuditSettings, RetentionSource
 from kgroups_spark.audit.state_logs import audit_state_logs
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
+from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter

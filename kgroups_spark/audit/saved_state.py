@@ -12,6 +12,7 @@ from kgroups_spark.coordinator.state_entries import STATE_FORMAT, STATE_FORMATS
 from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.saved_states import newest_state, rows_of_state
 from kgroups_spark.tables.schemas import CHECKPOINTS
@@ -118,6 +119,6 @@ def left_undone(claim: Claim, before: AuditRow) -> str | None:
         meant = (row.release_version, row.rules_version)
         is_other = meant != (before.release_version, before.rules_version)
         is_other |= before.state_format not in STATE_FORMATS
-        if row.release_version is not None and (row.source == "tables" or is_other or row.notes):
+        if row.release_version is not None and (row.source == TABLES_ALONE or is_other or row.notes):
             return f"state rebuilt from history: audit {row.audit_id} began to, and did not finish"
     return None

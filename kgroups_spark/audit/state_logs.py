@@ -19,6 +19,7 @@ import pyarrow as pa
 from kgroups_spark.balance import by_weight
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.range_progress import newly_quarantined
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.saved_states import newest_state, rows_of_state
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
@@ -33,6 +34,7 @@ from kgroups_spark.state_logs.shard_task import (
     read_and_replay_shards,
     read_from_json,
 )
+from kgroups_spark.state_logs.share_listing import SHARE_PARTITIONS
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from kgroups_spark.tasks.sinks import sink_of
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.work import AuditWork
 
 HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "history")
-STORED = "share_partitions"
-NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name != STORED)
+NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name != SHARE_PARTITIONS)
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,12 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
         for name in NOW:
             sink.replace(work.writer, name)
         sink.replace(work.writer, STATE_TABLE, history.saved_audit_id)
-        share_partitions = sink.table(work.writer, STORED)
+        share_partitions = sink.table(work.writer, SHARE_PARTITIONS)
         sink.require_read_once()
     reads = list(map(read_from_json, made.facts))
     return StateLogsResult(
         Counter({name: made.rows[name] for name in HISTORY}),
-        sum((each.quarantined for read in reads for each in read.progress if each.number >= 0), Counter[str]()),
+        newly_quarantined(each for read in reads for each in read.progress),
         tuple(reads),
         share_partitions,
     )

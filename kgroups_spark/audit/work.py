@@ -32,9 +32,6 @@ from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.storage.files import open_file
 from kgroups_spark.tasks.replay_stage import ShardTask
 
-# The ledger's source of an audit that reads no log.
-TABLES_ALONE = "tables"
-
 # The columns of quarantine that identify the records that an audit has decoded again.
 DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 # Fewer bytes are not worth their own task, whose start costs more.

@@ -119,6 +119,11 @@ class RangeProgress:
             self.record_counts[(pair // 256, None if version < 0 else version)] += count
 
 
+def newly_quarantined(progress: Iterable[RangeProgress]) -> Counter[str]:
+    """The number of new rows of quarantine by reason. Records that are read again have theirs already."""
+    return sum((each.quarantined for each in progress if each.number >= 0), Counter[str]())
+
+
 def damaged_when_read_again(progress: Iterable[RangeProgress]) -> dict[int, int]:
     """By partition, the number of corrupt batches in the records read again."""
     counts = {p.offsets_partition: p.quarantined["corrupt_batch"] for p in progress if p.number < 0}

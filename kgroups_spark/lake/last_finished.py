@@ -21,6 +21,8 @@ ABANDONED = "abandoned"
 STATUSES = (RUNNING, ABANDONED, FINISHED)
 
 IS_FINISHED = Condition("status", "==", FINISHED)
+# The value of its column `source` for an audit that reads no log.
+TABLES_ALONE = "tables"
 
 # Under this application id each table's log has the newest audit that wrote to it.
 APP_ID = "kgroups-audit"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kgroups_spark.lake.last_finished import IS_FINISHED
+from kgroups_spark.lake.last_finished import IS_FINISHED, TABLES_ALONE
 from kgroups_spark.tables.conditions import Condition
 
 _NOTE = "audits up to {}: findings are gone, and of the ledger what nobody asks any more (--keep)"
@@ -42,6 +42,6 @@ def removal_of(maintenances: Iterable[Mapping[str, Any]], audit_id: int) -> Remo
 
 def maintenances(table_rows: Callable[..., pa.Table]) -> list[dict[str, Any]]:
     """audit_id and notes of finished audits that read no log. `table_rows`: LakeReader.table_rows."""
-    of_tables = [IS_FINISHED, Condition("source", "==", "tables")]
+    of_tables = [IS_FINISHED, Condition("source", "==", TABLES_ALONE)]
     rows: list[dict[str, Any]] = table_rows("audits", ["audit_id", "notes"], of_tables).to_pylist()
     return rows

@@ -16,7 +16,7 @@ from kgroups_spark.share_coordinator.rows import SharePartitionRow
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.rows import table_batch
 
-TABLE = "share_partitions"
+SHARE_PARTITIONS = "share_partitions"
 # ShareGroupStatePartitionMetadata of __consumer_offsets.
 LISTING = 15
 
@@ -25,8 +25,8 @@ def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
     """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed."""
     lake = writer.lake
     rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
-    batch = table_batch(TABLE, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
-    writer.replace_table(TABLE, pa.Table.from_batches([batch]))
+    batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
+    writer.replace_table(SHARE_PARTITIONS, pa.Table.from_batches([batch]))
 
 
 def _rows(stored: pa.Table) -> list[SharePartitionRow]:

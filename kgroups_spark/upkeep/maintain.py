@@ -24,6 +24,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.gone import require_newest
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
 from kgroups_spark.lake.reach import tasks_read
@@ -186,7 +187,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
     names = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
     return {
         **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
-        "source": "tables",
+        "source": TABLES_ALONE,
         "partitions": tuple(map(not_read_now, before.partitions or ())),
         "state_partitions": tuple(map(not_read_now, before.state_partitions)),
         "rows_added": {},
