@@ -1,4 +1,4 @@
-"""The plan of an audit: where to go on in each offsets partition, and whether the log still is the lake's (R8).
+"""The plan of an audit: where to go on in each offsets partition, if the log still is the lake's (same_log.py).
 
 Planning writes nothing, so a wrong log is refused before anything is written.
 """
@@ -9,17 +9,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
-
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.number_ranges import named_partitions
-from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, MaybeCutBack, is_untouched
+from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings
 from kgroups_spark.plan.delete_retention import DeleteRetention, TooOld
 from kgroups_spark.plan.misread import misread
-from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.plan.same_log import (
+    as_the_log_has_it,
+    require_nothing_was_read,
+    require_same_log,
+    require_same_topic,
+)
 from kgroups_spark.sources.partition_log import NotReadable, PartitionLog
 
 
@@ -202,15 +205,15 @@ def _plan_partition(
     if before is None:
         return _plan_new(log)
     if not log.is_there:
-        _require_same_topic(log, before)
-        _require_nothing_was_read(log, before)
+        require_same_topic(log, before)
+        require_nothing_was_read(log, before)
         return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
     try:
-        _require_same_topic(log, before)
+        require_same_topic(log, before)
         if wrong := misread(log, before, readings):
             return _plan_cut(log, _repairable(wrong, log, before, readings))
-        before = _as_the_log_has_it(log, before)
-        _require_same_log(log, before)
+        before = as_the_log_has_it(log, before)
+        require_same_log(log, before)
     except AnotherLog as refused:
         if readings is None:
             raise
@@ -298,94 +301,3 @@ def _reread(log: PartitionLog, log_start: int, start: int) -> LogRange | None:
     if not pieces or log_start >= start:
         return None
     return LogRange(log.partition, -1, log_start, pieces, is_reread=True, begins_log=True, end_offset=start)
-
-
-def _require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
-    if before.topic_id and log.topic_id and before.topic_id != log.topic_id:
-        raise AnotherLog(
-            f"this is another log: {log.where} has topic id {log.topic_id}, the lake holds topic id "
-            f"{before.topic_id}; use a new lake"
-        )
-
-
-def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog if records were read before: a broker always keeps a segment, so a folder without one is not
-    the log that was read."""
-    if before.last_batch_crc is not None:
-        raise AnotherLog(
-            f"{log.where} has no segments, the lake has read it up to {before.end_offset}: give its log again, or use "
-            "a new lake"
-        )
-
-
-def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog if the log ends before the offset read last, has lower leader epochs, was rewritten from some
-    offset on, has a batch across the borders of the last one, or has another last batch."""
-    if log.end_offset < before.end_offset and before.last_batch_crc is not None:
-        raise MaybeCutBack(
-            f"this is another log, or one that was cut back: {log.where} ends at offset "
-            f"{log.end_offset}, the lake has read it up to {before.end_offset}; use a new lake"
-        )
-    epoch = log.leader_epoch_after(before.last_batch_offset or 0)
-    if before.last_leader_epoch is not None and 0 <= epoch < before.last_leader_epoch:
-        raise AnotherLog(
-            f"this is another log: {log.where} ends in leader epoch {epoch}, the lake has read epoch "
-            f"{before.last_leader_epoch}; use a new lake"
-        )
-    if before.last_batch_offset is None or before.last_batch_crc is None:
-        return
-    found = log.headers_at(before.last_batch_offset)
-    _require_not_rewritten(log, before, found)
-    _require_same_borders(log, (before.last_batch_offset, before.end_offset), found)
-    crc = found.crc[found.base_offset == before.last_batch_offset]
-    if len(crc) and int(crc[0]) != before.last_batch_crc and is_untouched(found, before):
-        raise AnotherLog(
-            f"this is another log: the batch at offset {before.last_batch_offset} of {log.where} has checksum "
-            f"{int(crc[0])}, the lake has read one with {before.last_batch_crc}; use a new lake"
-        )
-
-
-def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> PartitionProgress:
-    """The progress with the last batch's leader epoch from the log. The batch is known by its checksum, which covers
-    neither its offset nor its epoch. One of the two readings was damaged, and the log can be read again."""
-    if before.last_batch_offset is None or before.last_batch_crc is None or not log.is_there:
-        return before
-    found = log.headers_at(before.last_batch_offset)
-    same = np.flatnonzero(found.crc == before.last_batch_crc)
-    if not len(same):
-        return before
-    row = int(same[-1])
-    offset, epoch = int(found.base_offset[row]), int(found.leader_epoch[row])
-    if offset != before.last_batch_offset or epoch < 0:
-        return before
-    return replace(before, last_leader_epoch=epoch)
-
-
-def _require_same_borders(log: PartitionLog, borders: Sequence[int], found: BatchColumns) -> None:
-    """Raises MaybeCutBack if a batch lies across the start or the end of the last one that was read. The cleaner keeps
-    a batch's first and last offset; old messages that became a batch have no leader epoch."""
-    for border in borders:
-        is_across = (found.base_offset < border) & (found.last_offset >= border) & (found.leader_epoch >= 0)
-        for row in np.flatnonzero(is_across).tolist():
-            raise MaybeCutBack(
-                f"this is another log, or one that was cut back and written again: {log.where} has a batch from "
-                f"offset {int(found.base_offset[row])} to {int(found.last_offset[row])}, where one that the lake has "
-                f"read ends before offset {border}; use a new lake"
-            )
-
-
-def _require_not_rewritten(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
-    """Raises AnotherLog if a batch that was read has a later leader epoch: the log was cut back, and a later leader
-    filled the gap. The cleaner keeps a batch's epoch."""
-    if before.last_leader_epoch is None:
-        return
-    # If the epoch is lower after a batch, the batch's header is damaged there.
-    epochs = np.where(found.leader_epoch < 0, np.iinfo(np.int32).max, found.leader_epoch)
-    epochs = np.minimum(found.leader_epoch, np.minimum.accumulate(epochs[::-1])[::-1])
-    later = np.flatnonzero((found.base_offset < before.end_offset) & (epochs > before.last_leader_epoch))
-    if len(later):
-        raise MaybeCutBack(
-            f"this is another log, or one that was cut back and written again: {log.where} has a batch of leader epoch "
-            f"{int(found.leader_epoch[later[0]])} at offset {int(found.base_offset[later[0]])}, the lake has read it "
-            f"up to {before.end_offset} in epoch {before.last_leader_epoch}; use a new lake"
-        )

@@ -25,7 +25,7 @@ def misread(log: PartitionLog, before: PartitionProgress, readings: KnownReading
     Before such a batch offsets were missing, according to the audit that read it. Idle audits may have followed.
     """
     offset, crc = before.last_batch_offset, before.last_batch_crc
-    if offset is None or crc is None or not log.is_there:
+    if offset is None or crc is None:
         return None
     there = log.headers_at(offset)
     if ((there.base_offset == offset) & (there.crc == crc)).any():
