@@ -27,6 +27,7 @@ from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.stored_history import StoredShard
+from kgroups_spark.tables.arrays import flags
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL
 from kgroups_spark.tables.schemas import TABLES
 
@@ -216,7 +217,7 @@ def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator
         differs = np.zeros(both.num_rows, bool)
         for column in ("decision", when):
             one, other = (both[f"{column}_{side}"] for side in "ab")
-            is_equal = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
+            is_equal = flags(pc.equal(one, other))
             both_null = pc.and_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
             differs |= ~(is_equal | both_null).astype(bool)
         yield from ((name, row) for row in both.filter(pa.array(differs)).to_pylist())

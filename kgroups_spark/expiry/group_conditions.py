@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.expiry.matching import NOWHERE, Column, Flags, Rows, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import NONE, Ms, times_in
+from kgroups_spark.tables.arrays import flags, is_given
 from kgroups_spark.tables.columns import STRING
 from kgroups_spark.tables.schemas import GROUP
 
@@ -80,7 +81,7 @@ def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa
 
 def _flags(column: Column) -> Flags:
     """The boolean column with null as false, and a last false for the row NOWHERE."""
-    return np.append(column.fill_null(False).to_numpy(zero_copy_only=False), False).astype(bool)
+    return np.append(flags(column), False)
 
 
 def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
@@ -96,7 +97,7 @@ def _looks_at_subscriptions(groups: pa.Table, rules: ExpiryRules) -> Flags:
 def _has_readable_members(groups: pa.Table, group_members: pa.Table) -> Flags:
     """Whether each group has members, and the subscriptions of all of them could be parsed."""
     group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
-    is_readable = group_members["subscribed_topics"].is_valid().to_numpy(zero_copy_only=False).astype(bool)
+    is_readable = is_given(group_members["subscribed_topics"])
     has_members, has_unreadable = np.zeros((2, groups.num_rows + 1), bool)
     has_members[group] = True
     has_unreadable[group[~is_readable]] = True

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.history.log_ends import ENDS_COLUMNS, believed_until, first_places, look_for_ends, reported_first
-from kgroups_spark.history.reduction import looked_up, numbers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.replaced import Replaced
-from kgroups_spark.offsets.numbers import NEVER
+from kgroups_spark.offsets.numbers import I64, NEVER
 from kgroups_spark.runner import Line
+from kgroups_spark.tables.arrays import numbers
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.tasks.table_scan import Look, scan_tables
 
@@ -55,3 +55,13 @@ def _look_for_spanning(of: Horizons, replaced: Replaced) -> Look:
             yield "starts", list(first_places(rows.filter(pa.array(np.asarray(spans))), _SPAN[:1], _SPAN[2]).items())
 
     return look
+
+
+def looked_up(of: Horizons, partition: I64) -> I64:
+    """The H of each row's partition; -1: the partition is not reduced."""
+    if not of:
+        return np.full(len(partition), -1, np.int64)
+    known = np.array(sorted(of), np.int64)
+    at_known = np.array([of[number] for number in known.tolist()], np.int64)
+    at = np.minimum(np.searchsorted(known, partition), len(known) - 1)
+    return np.where(known[at] == partition, at_known[at], -1)

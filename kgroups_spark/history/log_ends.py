@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.decoding.log_times import believed_until_ms
-from kgroups_spark.history.reduction import flags
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.runner import Line
+from kgroups_spark.tables.arrays import flags
 from kgroups_spark.tasks.table_scan import Look
 from kgroups_spark.times import to_epoch_ms
 

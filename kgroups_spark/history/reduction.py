@@ -31,27 +31,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, LARGEST_KEY, NEVER, Flags, Markers, next_marker, starts_of
+from kgroups_spark.history.last_of_each import Contest, LastOfEach
+from kgroups_spark.history.transaction_ends import PRODUCER_COLUMNS, Ends, ends_of
+from kgroups_spark.offsets.numbers import I64, NEVER, Flags
+from kgroups_spark.tables.arrays import flags, is_given, numbers
 
 UNKNOWN = ("unknown_record_type", "unknown_value_version")
-# The number of rows that wait for the comparison of their keys; at least the number of keys.
-ROWS_AT_ONCE = 1 << 20
-# Columns of transaction_markers.
-MARKER_COLUMNS = ("offsets_partition", "producer_id", "log_offset", "transaction_start_offset", "outcome")
-PRODUCER_COLUMNS = ("offsets_partition", "producer_id", "log_offset")
-
-
-class Contest(NamedTuple):
-    """The rows of a key from its last base on stay; without a base all of its rows stay.
-
-    key           the key's columns, for each row
-    is_in         rows that take part; the contest keeps no other row
-    is_base       rows that are a base; None: all are, so only the last row of a key stays
-    """
-
-    key: pa.Table
-    is_in: Flags
-    is_base: Flags | None = None
 
 
 class Decided(NamedTuple):
@@ -59,17 +44,6 @@ class Decided(NamedTuple):
 
     stays: Flags
     contests: tuple[Contest, ...] = ()
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The ends of the transactions of n records: the log offset of the marker (NEVER: none), and whether it aborted."""
-
-    log_offset: I64
-    is_aborted: Flags
-
-    def before(self, horizon: I64) -> Flags:
-        return self.log_offset < horizon
 
 
 @dataclass(frozen=True)
@@ -101,9 +75,13 @@ def _of_group_records(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
 
 
 def _of_quarantine(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-    is_unknown = flags(pc.is_in(rows["reason"], pa.array(UNKNOWN)))
-    is_unknown &= ~is_given(rows["resolved_by"]) & ~is_given(rows["producer_id"])
+    is_unknown = is_of_unknown_kind(rows) & ~is_given(rows["resolved_by"]) & ~is_given(rows["producer_id"])
     return Decided(~is_unknown, (Contest(rows.select(["offsets_partition", "raw_key"]), is_unknown),))
+
+
+def is_of_unknown_kind(rows: pa.Table) -> Flags:
+    """Which rows of quarantine are records of an unknown type or version."""
+    return flags(pc.is_in(rows["reason"], pa.array(UNKNOWN)))
 
 
 def _of_versions(*key: str) -> Rule:
@@ -191,121 +169,6 @@ def _reported(rows: pa.Table) -> Ends:
     return Ends(numbers(rows["marker_offset"], none=NEVER), flags(pc.equal(rows["outcome"], "aborted")))
 
 
-class LastOfEach:
-    """A contest among all added rows, by their numbers. Memory: one row for each key, and ROWS_AT_ONCE rows."""
-
-    def __init__(self) -> None:
-        self._lots: list[pa.Table] = []
-        self._waiting, self._left = 0, 0
-
-    def add(self, contest: Contest, log_offset: I64, number: I64) -> None:
-        base = np.ones(len(number), np.bool_) if contest.is_base is None else contest.is_base
-        key = {f"key_{n}": _encoded(column) for n, column in enumerate(contest.key.columns)}
-        rows = pa.table(key | {"log_offset": log_offset, "number": number, "is_base": base})
-        self._lots.append(rows.filter(pa.array(contest.is_in)))
-        self._waiting += len(self._lots[-1])
-        if self._waiting >= max(self._left, ROWS_AT_ONCE):
-            self._compare()
-
-    def numbers(self) -> I64:
-        """The rows that stay."""
-        self._compare()
-        return numbers(self._lots[0]["number"])
-
-    def _compare(self) -> None:
-        rows = pa.concat_tables(self._lots).unify_dictionaries()
-        left = rows.filter(pa.array(_from_last_base_on(rows))).combine_chunks()
-        self._lots, self._waiting, self._left = [left], 0, len(left)
-
-
-def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column, with texts and bytes as dictionaries, because keys repeat them."""
-    is_number = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    return column if is_number or pa.types.is_dictionary(column.type) else column.dictionary_encode()
-
-
-def _from_last_base_on(rows: pa.Table) -> Flags:
-    """Which rows are at or after the last base of their key."""
-    if not len(rows):
-        return np.zeros(0, np.bool_)
-    log_offset, key = numbers(rows["log_offset"]), _key_numbers(rows)
-    base = np.where(flags(rows["is_base"]), log_offset, -1)
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(starts_of(key[order]))
-    last = np.repeat(np.maximum.reduceat(base[order], starts), np.diff(starts, append=len(order)))
-    stays = np.empty(len(rows), np.bool_)
-    stays[order] = log_offset[order] >= last
-    return stays
-
-
-def _key_numbers(rows: pa.Table) -> I64:
-    """The same number for rows with the same key; null equals null."""
-    key = np.zeros(len(rows), np.int64)
-    for name in (name for name in rows.column_names if name.startswith("key_")):
-        codes = _codes(rows[name])
-        low, span = int(codes.min()), int(codes.max()) - int(codes.min()) + 1
-        if (int(key.max()) + 1) * span >= LARGEST_KEY:
-            key = np.unique(key, return_inverse=True)[1]
-            codes, span = np.unique(codes, return_inverse=True)[1], len(codes)
-            low = 0
-        key = key * span + (codes - low)
-    return key
-
-
-def _codes(column: pa.ChunkedArray) -> I64:
-    if pa.types.is_dictionary(column.type):
-        column = pa.chunked_array([chunk.indices for chunk in column.chunks], column.type.index_type)
-        return numbers(column, none=-1)
-    if not column.null_count:
-        return numbers(column)
-    return np.unique(numbers(column.dictionary_encode().combine_chunks().indices, none=-1), return_inverse=True)[1]
-
-
-class NextMarkers:
-    """For each record (PRODUCER_COLUMNS) the next committing or aborting marker of its producer, among the markers
-    added so far; `log_offset` NEVER: none follows."""
-
-    def __init__(self, records: pa.Table) -> None:
-        self._partition, self._producer, self._record = (numbers(records[name], none=-1) for name in PRODUCER_COLUMNS)
-        self.log_offset = np.full(len(records), NEVER, np.int64)
-        self.start_offset = np.full(len(records), NEVER, np.int64)
-        self.is_aborted = np.zeros(len(records), np.bool_)
-
-    def look(self, markers: pa.Table) -> None:
-        """Adds rows of transaction_markers (MARKER_COLUMNS)."""
-        wanted = pc.and_(pc.is_valid(markers["outcome"]), pc.is_valid(markers["producer_id"]))
-        markers = markers.filter(wanted)
-        of = numbers(markers["offsets_partition"])
-        for partition in np.intersect1d(of, self._partition).tolist():
-            self._look(np.flatnonzero(self._partition == partition), markers.filter(pa.array(of == partition)))
-
-    def _look(self, at: I64, markers: pa.Table) -> None:
-        log_offset, is_aborted = numbers(markers["log_offset"]), flags(pc.equal(markers["outcome"], "aborted"))
-        outcome = np.where(is_aborted, ABORT, COMMIT)
-        ends = Markers(log_offset, np.zeros_like(log_offset), numbers(markers["producer_id"]), outcome)
-        number = next_marker(self._producer[at], self._record[at], ends)
-        nearer = np.flatnonzero((number >= 0) & (log_offset[number] < self.log_offset[at]))
-        at, number = at[nearer], number[nearer]
-        self.log_offset[at] = log_offset[number]
-        self.start_offset[at] = numbers(markers["transaction_start_offset"], none=NEVER)[number]
-        self.is_aborted[at] = is_aborted[number]
-
-    def places(self) -> dict[int, I64]:
-        """The log offsets of the markers that follow a record, by offsets partition."""
-        has = self.log_offset != NEVER
-        partition, log_offset = self._partition[has], self.log_offset[has]
-        return {number: np.unique(log_offset[partition == number]) for number in np.unique(partition).tolist()}
-
-
-def ends_of(records: pa.Table, markers: Iterable[pa.Table]) -> Ends:
-    """The ends of the records' transactions: a marker counts if its transaction began at or before the record."""
-    following = NextMarkers(records)
-    for some in markers:
-        following.look(some.filter(pc.is_valid(some["transaction_start_offset"])))
-    is_in = following.start_offset <= numbers(records["log_offset"])
-    return Ends(np.where(is_in, following.log_offset, NEVER), following.is_aborted & is_in)
-
-
 def producers_left(rows: pa.Table, horizon: I64) -> pa.Table:
     """PRODUCER_COLUMNS of rows that stay below H, because their markers must stay, too. `rows`: of a table of
     records."""
@@ -336,34 +199,3 @@ def topic_offsets_that_stay(rows: pa.Table, moment_ms: int, newest_audit_id: int
     any, which the view lag reads."""
     stays: Flags = (numbers(rows["seen_at"]) // 1000 >= moment_ms) | (numbers(rows["audit_id"]) == newest_audit_id)
     return stays
-
-
-def looked_up(horizons: Mapping[int, int], partition: I64) -> I64:
-    """The H of each row's partition; -1: the partition is not reduced."""
-    if not horizons:
-        return np.full(len(partition), -1, np.int64)
-    known = np.array(sorted(horizons), np.int64)
-    of = np.array([horizons[number] for number in known.tolist()], np.int64)
-    at = np.minimum(np.searchsorted(known, partition), len(known) - 1)
-    return np.where(known[at] == partition, of[at], -1)
-
-
-def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> I64:
-    """A column of integers as int64, with `none` for null."""
-    column = column.cast(pa.int64())
-    if column.null_count:
-        column = pc.fill_null(column, none)
-    found: I64 = column.to_numpy()
-    return found
-
-
-def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
-    """A boolean column as a NumPy array; null is false."""
-    found: Flags = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
-    return found
-
-
-def is_given(column: pa.ChunkedArray) -> Flags:
-    """Whether a value is not null."""
-    found: Flags = column.is_valid().to_numpy()
-    return found

@@ -23,13 +23,17 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows
+from kgroups_spark.history.horizons import looked_up
+from kgroups_spark.history.last_of_each import Contest
 from kgroups_spark.history.log_ends import believed_until, log_ends, reported_first
-from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers
+from kgroups_spark.history.reduction import Decided, Rule, is_of_unknown_kind
+from kgroups_spark.history.transaction_ends import Ends
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.runner import Line
 from kgroups_spark.state_logs.range_decoder import RECORDS
+from kgroups_spark.tables.arrays import flags, is_given, numbers
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
@@ -93,7 +97,7 @@ def _of_shares(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
 
 
 def _of_quarantine(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-    is_unknown = flags(pc.is_in(rows["reason"], pa.array(UNKNOWN)))
+    is_unknown = is_of_unknown_kind(rows)
     return Decided(~is_unknown, (Contest(rows.select(["log", "state_partition", "raw_key"]), is_unknown),))
 
 

@@ -21,7 +21,7 @@ from kgroups_spark.balance import by_weight
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
-from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.history.shard_states import keep_states
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
@@ -37,6 +37,7 @@ from kgroups_spark.offsets.numbers import Flags
 from kgroups_spark.runner import Line, frame_of
 from kgroups_spark.runner import numbers as task_numbers
 from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
+from kgroups_spark.tables.arrays import flags, numbers
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES

@@ -28,10 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.findings.looked import FINDINGS, has_looked
-from kgroups_spark.history.reduction import flags
-from kgroups_spark.history.reduction import numbers as column_numbers
 from kgroups_spark.lake.last_finished import FINISHED, is_of_log
 from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.tables.arrays import flags
+from kgroups_spark.tables.arrays import numbers as column_numbers
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.times import to_epoch_ms
 

@@ -23,24 +23,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from pyspark.sql import DataFrame
 
-from kgroups_spark.history.reduction import (
-    MARKER_COLUMNS,
-    PRODUCER_COLUMNS,
-    RULES,
-    Lot,
-    NextMarkers,
-    looked_up,
-    markers_that_stay,
-    numbers,
-    producers_left,
-    rows_that_stay,
-)
+from kgroups_spark.history.horizons import looked_up
+from kgroups_spark.history.reduction import RULES, Lot, markers_that_stay, producers_left, rows_that_stay
+from kgroups_spark.history.transaction_ends import MARKER_COLUMNS, PRODUCER_COLUMNS, NextMarkers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.runner import numbers_in
 from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES, StateHorizons, columns_of_place, state_horizons_of
+from kgroups_spark.tables.arrays import numbers
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.packed_rows import packed_by_shard

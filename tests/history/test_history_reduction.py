@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kgroups_spark.history import reduction
+from kgroups_spark.history import last_of_each
 from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from tests.chosen import some_of
@@ -124,7 +124,7 @@ def assert_as_by_hand(found, expected):
 @pytest.mark.parametrize("seed", some_of(3, *range(12)))
 def test_random_logs_are_reduced_as_by_hand(seed, monkeypatch):
     rng = random.Random(seed)
-    monkeypatch.setattr(reduction, "ROWS_AT_ONCE", rng.choice([10, 1 << 20]))
+    monkeypatch.setattr(last_of_each, "ROWS_AT_ONCE", rng.choice([10, 1 << 20]))
     tables, horizons = random_tables(rng, 6), {partition: rng.randint(0, 80) for partition in range(5)}
     expected = twin(tables, horizons)
     assert all(len(expected[name]) < len(tables[name]) for name in ("offset_commits", "transaction_markers"))
