@@ -12,7 +12,7 @@ from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.expiry.group_expiry import group_expiry
 from kgroups_spark.expiry.offset_expiry import offset_expiry
-from kgroups_spark.tables.rows import as_table, no_rows
+from kgroups_spark.tables.rows import as_table, constant, no_rows, with_columns
 from kgroups_spark.tables.schemas import arrow_schema
 
 # The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.
@@ -120,9 +120,8 @@ def deciding_tables(current: Iterable[Output]) -> dict[str, pa.Table]:
 
 def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
     """Rows of offset_expiry as rows of previous_offset_expiry of the audit `audit_id`."""
-    ours = pa.repeat(pa.scalar(audit_id, pa.int64()), decisions.num_rows)
-    columns = {name: decisions[name] for name in decisions.column_names}
-    return pa.table({**columns, "audit_id": ours, "decided_by": decisions["audit_id"]})
+    ours = with_columns(decisions, audit_id=constant(audit_id, decisions.num_rows, pa.int64()))
+    return ours.append_column("decided_by", decisions["audit_id"])
 
 
 def _needed(name: str, rows: pa.RecordBatch | pa.Table) -> pa.Table:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
+from kgroups_spark.expiry.decisions import decisions, texts
 from kgroups_spark.expiry.group_conditions import in_partitions_without_clean_up
 from kgroups_spark.expiry.matching import NOWHERE, Flags, are_among, columns_of, rows_among
-from kgroups_spark.expiry.moment import NONE, Ms, storable, times_in, timestamp, timestamps
-from kgroups_spark.expiry.offset_expiry import texts
-from kgroups_spark.tables.schemas import GROUP, arrow_schema
+from kgroups_spark.expiry.moment import NONE, Ms, storable, times_in, timestamps
+from kgroups_spark.tables.arrays import flags, is_given
+from kgroups_spark.tables.schemas import GROUP
 
 # In the order in which they are checked.
 REASONS = (
@@ -46,14 +47,13 @@ def group_expiry(
     has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
     nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
     """
-    rows = groups.num_rows
     offsets = _OffsetsOfGroups.of(offset_expiry, groups)
-    has_members = ~_truths(pc.equal(groups["state"], "Empty"))
+    has_members = ~flags(pc.equal(groups["state"], "Empty"))
     is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
-    is_kept_share = _truths(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
+    is_kept_share = flags(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
     is_skipped = in_partitions_without_clean_up(groups, offset_expiry, groups, rules)
     # We assume that the plugin is still configured: no record shows whether it is.
-    is_described = groups["stored_description_epoch"].is_valid().to_numpy() & rules.keeps_described_streams_groups
+    is_described = is_given(groups["stored_description_epoch"]) & rules.keeps_described_streams_groups
     reason = np.select(
         [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped, is_described],
         range(NOTHING_LEFT),
@@ -63,18 +63,15 @@ def group_expiry(
     is_held_by_more = is_held | is_kept_share | is_skipped | is_described
     outlives_its_offsets = has_members | is_held_by_more | offsets.has_timeless
     deletes_ms = np.where(offsets.last_ms == NONE, storable(as_of), offsets.last_ms)
-    writes_tombstone = _truths(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
-    columns = {
-        "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
-        "as_of": pa.repeat(timestamp(as_of), rows),
-        "retention_ms": pa.repeat(pa.scalar(retention_ms, pa.int64()), rows),
+    writes_tombstone = flags(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
+    decided = {
         "decision": texts(reason == NOTHING_LEFT, ("keep", "delete")),
         "reason": texts(reason, REASONS),
         "deletes_at": timestamps(np.where(outlives_its_offsets, NONE, deletes_ms)),
         "writes_tombstone": pa.array(writes_tombstone),
     }
-    schema = arrow_schema("group_expiry")
-    return pa.table([columns[name] if name in columns else groups[name] for name in schema.names], schema)
+    given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
+    return decisions("group_expiry", groups, decided, **given)
 
 
 @dataclass(frozen=True)
@@ -95,15 +92,10 @@ class _OffsetsOfGroups:
         has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
         last_ms = np.full(groups.num_rows + 1, NONE)
         has_some[group] = True
-        has_kept[group[_truths(pc.equal(offset_expiry["decision"], "keep"))]] = True
+        has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
         has_timeless[group[expires_ms == NONE]] = True
         np.maximum.at(last_ms, group, expires_ms)
         return cls(has_some[:NOWHERE], has_kept[:NOWHERE], has_timeless[:NOWHERE], last_ms[:NOWHERE])
-
-
-def _truths(column: pa.ChunkedArray) -> Flags:
-    """A boolean column as a NumPy array; null is false."""
-    return column.fill_null(False).to_numpy(zero_copy_only=False).astype(bool)  # type: ignore[no-any-return]
 
 
 def _is_held_by_transaction(

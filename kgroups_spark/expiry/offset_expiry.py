@@ -3,14 +3,12 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
+from kgroups_spark.expiry.decisions import decisions, texts
 from kgroups_spark.expiry.group_conditions import (
     GroupConditions,
     group_conditions,
@@ -24,11 +22,10 @@ from kgroups_spark.expiry.moment import (
     later,
     storable,
     times_in,
-    timestamp,
     timestamps,
 )
-from kgroups_spark.tables.columns import STRING
-from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
+from kgroups_spark.tables.arrays import flags
+from kgroups_spark.tables.schemas import GROUP, SLOT
 
 # In the order in which they are checked: the first that applies is an offset's reason.
 REASONS = (
@@ -73,7 +70,6 @@ def offset_expiry(
     missing. `as_of` is epoch milliseconds. expires_at is null if time alone changes nothing, and is in the past if the
     offset is due. In a group without members expires_at_if_empty equals expires_at.
     """
-    rows = committed_offsets.num_rows
     group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
     conditions = group_conditions(groups, group_members, rules)
     is_pending = _is_pending(committed_offsets, pending_offsets, rules)
@@ -104,10 +100,7 @@ def offset_expiry(
     has_none_if_empty = (
         is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
     )
-    columns = {
-        "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
-        "as_of": pa.repeat(timestamp(as_of), rows),
-        "retention_ms": pa.repeat(pa.scalar(retention_ms, pa.int64()), rows),
+    decided = {
         "decision": texts(np.isin(reason, EXPIRES), ("keep", "expire")),
         "reason": texts(reason, REASONS),
         "base": texts(base, BASES, ~has_base),
@@ -115,13 +108,8 @@ def offset_expiry(
         "expires_at": timestamps(np.where(has_time, due_ms, NONE)),
         "expires_at_if_empty": timestamps(np.where(has_none_if_empty, NONE, if_empty_ms)),
     }
-    schema = arrow_schema("offset_expiry")
-    return pa.table([columns[name] if name in columns else committed_offsets[name] for name in schema.names], schema)
-
-
-def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
-    """The word of each code; null if masked."""
-    return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
+    given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
+    return decisions("offset_expiry", committed_offsets, decided, **given)
 
 
 def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]:
@@ -133,7 +121,7 @@ def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]
         return np.full(len(commit_ms), NONE), commit_ms
     expire_ms = times_in(committed_offsets["expire_timestamp"])
     if rules.v1_without_expire_timestamp_expired:
-        is_v1 = pc.equal(committed_offsets["value_version"], 1).fill_null(False).to_numpy(zero_copy_only=False)
+        is_v1 = flags(pc.equal(committed_offsets["value_version"], 1))
         expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
     return expire_ms, commit_ms
 
