@@ -65,6 +65,24 @@ quarantined, or some records could not be read; the notes name them."""
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_lake_option(parser)
+    _add_options_of_the_log(parser)
+    _add_options_of_the_rules(parser)
+    _add_options_of_reading(parser)
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 3 if something was quarantined, offsets were lost, a partition is missing, or one was not read to "
+        "its end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
+    )
+    add_writer_option(
+        parser,
+        "which writer adds to history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+    )
+    add_take_over_option(parser)
+
+
+def _add_options_of_the_log(parser: argparse.ArgumentParser) -> None:
+    """Which log is read, and how it is reached."""
     parser.add_argument(
         "--segments",
         action="append",
@@ -89,6 +107,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="total limit of fetched bytes a second, as in 500000, 500k or 20m (default: no limit)",
     )
+
+
+def _add_options_of_the_rules(parser: argparse.ArgumentParser) -> None:
+    """The moment, the retention and the release by which the audit replays and judges."""
     parser.add_argument(
         "--as-of", type=time_value, metavar="T", help="judge expiry at T (default: now; segments: newest log timestamp)"
     )
@@ -106,6 +128,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the "
         "cluster's; segments: the newest)",
     )
+
+
+def _add_options_of_reading(parser: argparse.ArgumentParser) -> None:
+    """How much of the log is read."""
     parser.add_argument(
         "--partition",
         dest="partitions",
@@ -140,17 +166,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "partition was last read longer ago and offsets are missing since, it is read again from its start, "
         "because tombstones may be among the missing records",
     )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit 3 if something was quarantined, offsets were lost, a partition is missing, or one was not read to "
-        "its end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
-    )
-    add_writer_option(
-        parser,
-        "which writer adds to history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
-    )
-    add_take_over_option(parser)
 
 
 def default_options() -> argparse.Namespace:

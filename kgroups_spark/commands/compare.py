@@ -18,8 +18,10 @@ from kgroups_spark.reading.open_lake import existing_lake
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import (
+    add_fail_if_any_option,
     add_format_option,
     add_lake_option,
+    fail_if_any,
     positive_duration_value,
     release_value,
     text_value,
@@ -52,8 +54,6 @@ examples:
 
 3.7, 3.8 and 3.9 mean the Scala coordinator, which these releases start with; 3.9-java means the Java one. 4.0 means its
 last patch release: name an earlier patch release if it has its own rules (4.0.0, 4.1.1)."""
-
-FAILED_IF_ANY = 4
 
 
 def columns(release_a: str, release_b: str) -> list[Column]:
@@ -108,7 +108,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="one table of all differences, including those that only follow from others (JSON and CSV have all of "
         "them)",
     )
-    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if something differs, for alerting")
+    add_fail_if_any_option(parser, "something differs")
     add_format_option(parser)
 
 
@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
             names = found.a.release_version, found.b.release_version
             write_rows([each._asdict() for each in found.differences], columns(*names), arguments.format)
     say_lines(count_lines(found))
-    return FAILED_IF_ANY if arguments.fail_if_any and found.differences else 0
+    return fail_if_any(arguments, found.differences)
 
 
 def _print_causes(found: Comparison) -> None:

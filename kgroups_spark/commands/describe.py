@@ -17,7 +17,12 @@ from kgroups_spark.reading.group_description import Description, What, describe_
 from kgroups_spark.reading.group_options import add_group_options, asked_groups
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
+from kgroups_spark.terminal.options import (
+    add_as_of_option,
+    add_engine_option,
+    add_format_option,
+    add_lake_option,
+)
 from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
 from kgroups_spark.times import to_datetime
 
@@ -40,7 +45,7 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_lake_option(parser)
     add_group_options(parser)
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
+    add_as_of_option(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--offsets", action="store_true", help="one row a partition (default)")
     what.add_argument("--members", action="store_true", help="one row a member")

@@ -16,9 +16,11 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.terminal.options import (
     add_engine_option,
+    add_fail_if_any_option,
     add_format_option,
     add_lake_option,
     duration_value,
+    fail_if_any,
     positive_duration_value,
     time_value,
 )
@@ -121,7 +123,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--if-empty", action="store_true", help="as if every group had lost its last member at the as-of time"
     )
     parser.add_argument("--offsets", action="store_true", help="one row for each offset, not for each group")
-    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
+    add_fail_if_any_option(parser)
     parser.add_argument(
         "--output", metavar="FILE", help="write the rows to this file (or URI), too: x.csv, or JSON lines as x.json"
     )
@@ -145,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     with until_closed():
         write_rows(rows, columns if arguments.format == "table" else stored, arguments.format)
     say(_closing_line(reader, arguments, until, found))
-    return 4 if arguments.fail_if_any and found.offsets else 0
+    return fail_if_any(arguments, found.offsets)
 
 
 def file_format(output: str) -> str:

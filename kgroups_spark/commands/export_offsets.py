@@ -37,7 +37,11 @@ from kgroups_spark.reading.group_options import (
 )
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader
-from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
+from kgroups_spark.terminal.options import (
+    add_as_of_option,
+    add_engine_option,
+    add_lake_option,
+)
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
 from kgroups_spark.terminal.output_file import STDOUT, new_file, require_place
 from kgroups_spark.times import format_time_for_people, to_datetime
@@ -63,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_lake_option(parser)
     add_group_options(parser)
     add_topic_option(parser)
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
+    add_as_of_option(parser)
     parser.add_argument("--output", metavar="F", help="a file that does not exist yet (default, and -: stdout)")
     add_engine_option(parser)
 

@@ -24,8 +24,10 @@ from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
 from kgroups_spark.terminal.display import filled, words
 from kgroups_spark.terminal.options import (
     add_engine_option,
+    add_fail_if_any_option,
     add_format_option,
     add_lake_option,
+    fail_if_any,
     names_value,
     positive_count_value,
     text_value,
@@ -74,7 +76,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--audit", type=positive_count_value, metavar="N", help="of audit N (default: the last one)")
     which.add_argument("--all-audits", action="store_true", help="of all audits, the last one's first")
-    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
+    add_fail_if_any_option(parser)
     add_format_option(parser)
     add_engine_option(parser)
 
@@ -93,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
     if arguments.all_audits:
         say_lines(removal_lines(reader))
-    return 4 if arguments.fail_if_any and rows else 0
+    return fail_if_any(arguments, rows)
 
 
 def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.Namespace) -> Rows:

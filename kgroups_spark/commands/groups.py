@@ -15,11 +15,11 @@ from kgroups_spark.terminal.options import (
     GROUP_STATES,
     GROUP_TYPE_ALIASES,
     GROUP_TYPES,
+    add_as_of_option,
     add_engine_option,
     add_format_option,
     add_lake_option,
     names_value,
-    time_value,
 )
 from kgroups_spark.terminal.output import Column, say, say_lines, table_columns, write_rows
 from kgroups_spark.times import to_datetime
@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE,...",
         help="only groups of these types: classic (or generic), consumer, share, streams",
     )
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
+    add_as_of_option(parser)
     add_format_option(parser)
     add_engine_option(parser)
 

@@ -20,7 +20,14 @@ from kgroups_spark.reading.held_back import (
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, to_rows
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, duration_value
+from kgroups_spark.terminal.options import (
+    add_engine_option,
+    add_fail_if_any_option,
+    add_format_option,
+    add_lake_option,
+    duration_value,
+    fail_if_any,
+)
 from kgroups_spark.terminal.output import Column, say, say_lines, until_closed, write_rows
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, verdict
@@ -85,7 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the brokers' transaction.max.timeout.ms: a younger transaction does not hang (default: 15m)",
     )
     parser.add_argument("--verbose", action="store_true", help="also show what else each transaction blocks")
-    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
+    add_fail_if_any_option(parser)
     add_format_option(parser)
     add_engine_option(parser)
 
@@ -108,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     also = about_other_partitions(chosen) if arguments.verbose else ()
     say_lines([*waiting_groups(chosen), *about_hanging(chosen), *also])
     say(f"{_summary(chosen, is_listed=listed is not None)} ({reader.known_as_of()})")
-    return 4 if arguments.fail_if_any and chosen else 0
+    return fail_if_any(arguments, chosen)
 
 
 def listed_of(reader: LakeReader, producers: set[int]) -> Listings | None:

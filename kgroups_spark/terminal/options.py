@@ -182,6 +182,21 @@ def add_lake_option(parser: argparse.ArgumentParser, default: str = "") -> None:
     )
 
 
+def add_as_of_option(parser: argparse.ArgumentParser) -> None:
+    """`--as-of`, for a command that shows groups or offsets of a moment."""
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
+
+
+def add_fail_if_any_option(parser: argparse.ArgumentParser, if_any: str = "there is a row") -> None:
+    """`--fail-if-any`, for a command whose rows need attention."""
+    parser.add_argument("--fail-if-any", action="store_true", help=f"exit 4 if {if_any}, for alerting")
+
+
+def fail_if_any(arguments: argparse.Namespace, found: object) -> int:
+    """The exit code of a command that has `--fail-if-any`; `found`: false if there is nothing to report."""
+    return 4 if arguments.fail_if_any and found else 0
+
+
 def add_format_option(parser: argparse.ArgumentParser) -> None:
     """`--format`, for a command that prints rows."""
     parser.add_argument(
