@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -222,11 +222,7 @@ def run_audit(
         1
     """
     folders = [segments] if isinstance(segments, str | os.PathLike) else list(segments)
-    if bool(folders) == bool(bootstrap_servers):
-        raise UsageError("an audit reads either segments or the cluster at bootstrap_servers: give one of them")
-    for name, value in (("properties", properties), ("max_bytes_per_second", max_bytes_per_second)):
-        if value is not None and not bootstrap_servers:
-            raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")
+    _require_one_source(folders, bootstrap_servers, properties=properties, max_bytes_per_second=max_bytes_per_second)
     is_strict = _flag("strict", strict)
     options = AuditOptions(
         lake=_place(lake),
@@ -246,14 +242,27 @@ def run_audit(
         take_over=_flag("take_over", take_over),
         progress=progress,
     )
+    summary = _run(spark, options)
+    if is_strict and summary.lacks_records:
+        raise KgroupsError("the audit counts, but some records could not be read or used:", *summary.lines())
+    return summary
+
+
+def _require_one_source(folders: Sequence[object], bootstrap_servers: str | None, **of_a_cluster: object) -> None:
+    """Raises UsageError unless there is one source, and for an argument that only a cluster has."""
+    if bool(folders) == bool(bootstrap_servers):
+        raise UsageError("an audit reads either segments or the cluster at bootstrap_servers: give one of them")
+    for name, value in of_a_cluster.items():
+        if value is not None and not bootstrap_servers:
+            raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")
+
+
+def _run(spark: SparkSession | None, options: AuditOptions) -> AuditSummary:
     from kgroups_spark.audit.run import run_audit as run
     from kgroups_spark.session import spark_session
     from kgroups_spark.storage.s3 import is_s3
 
-    summary = run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
-    if is_strict and summary.lacks_records:
-        raise KgroupsError("the audit counts, but some records could not be read or used:", *summary.lines())
-    return summary
+    return run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
 
 
 def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> ClientProperties:
