@@ -13,7 +13,8 @@ from kgroups_spark.commands.describe_rows import KINDS
 from kgroups_spark.commands.describe_tables import table_columns
 from kgroups_spark.commands.moments import times_as_of
 from kgroups_spark.counts import counted
-from kgroups_spark.reading.group_description import Description, What, describe_groups
+from kgroups_spark.reading.group_description import Description, describe_groups
+from kgroups_spark.reading.group_facts import What
 from kgroups_spark.reading.group_options import add_group_options, asked_groups
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kgroups_spark.reading.group_description import OFFSET_ROW, Description, OffsetSums, What
+from kgroups_spark.reading.group_description import Description
+from kgroups_spark.reading.group_facts import OFFSET_ROW, OffsetSums, What
 from kgroups_spark.reading.reader import Rows
 from kgroups_spark.times import format_time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kgroups_spark.reading.group_description import Row, What
+from kgroups_spark.reading.group_facts import Row, What
 from kgroups_spark.terminal.display import list_items, words
 from kgroups_spark.terminal.output import Column
 
