@@ -15,13 +15,13 @@ from kgroups_spark.decoding.topic_names import CLUSTER, Sighting
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.sources.copies import choose_copies
 from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import (
     OFFSETS_TOPIC,
     PartitionCopy,
-    choose_copies,
     find_any_partitions,
     find_partitions,
 )

@@ -17,9 +17,11 @@ from kgroups_spark.data_sources.read_options import SHARED, BadOption, ReadOptio
 from kgroups_spark.data_sources.record_frame import RECORDS, record_batches
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.sources.copies import choose_copies
 from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.sources.segment_file import SegmentFile
 from kgroups_spark.sources.segment_reading import SegmentReading, Span
-from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, choose_copies, find_partitions
+from kgroups_spark.sources.segments import PartitionCopy, find_partitions
 
 
 class CorruptLog(KgroupsError):
@@ -59,7 +61,7 @@ class KafkaSegmentsDataSource(DataSource):
     ==================  ==========================  ==================================================================
 
     A Spark partition is a run of segments of one log partition. The best of several copies is read
-    (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS in record_frame.py.
+    (`kgroups_spark.sources.copies.choose_copies`). Columns: see RECORDS in record_frame.py.
 
         spark.dataSource.register(KafkaSegmentsDataSource)
         spark.read.format("kafka-segments").load("/var/kafka-logs").where("control_type = 'ABORT'").show()

@@ -12,7 +12,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
-from kgroups_spark.sources.segments import SegmentFile
+from kgroups_spark.sources.segment_file import SegmentFile
 
 
 class NotReadable(KgroupsError):

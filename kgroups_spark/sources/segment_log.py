@@ -11,9 +11,11 @@ import numpy as np
 from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
+from kgroups_spark.sources.copies import last_batch
 from kgroups_spark.sources.leader_epochs import epoch_by_checkpoint
 from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
-from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, last_batch, list_partition, scan_segment, settled
+from kgroups_spark.sources.segment_file import SegmentFile, scan_segment
+from kgroups_spark.sources.segments import PartitionCopy, list_partition, settled
 
 
 @dataclass(frozen=True)

@@ -24,16 +24,9 @@ from kgroups_spark.records.headers import MARK_BYTES, BatchMark
 from kgroups_spark.records.scan import RAW_BYTES
 from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, read_segment
 from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.sources.segment_file import CheckedFile, SegmentChanged, SegmentFile, open_segment
 from kgroups_spark.sources.segment_log import SegmentLog
-from kgroups_spark.sources.segments import (
-    CheckedFile,
-    SegmentChanged,
-    SegmentFile,
-    keeps_changing,
-    list_partition,
-    open_segment,
-    settled,
-)
+from kgroups_spark.sources.segments import keeps_changing, list_partition, settled
 from kgroups_spark.storage.files import folder_of, open_file
 
 # The most plans of a piece without a record read from it.

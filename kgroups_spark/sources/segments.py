@@ -1,4 +1,4 @@
-"""Folders of log segments: their partitions, the copies of each, and the files that are a partition's log.
+"""Folders of log segments: their partitions, and the files that are a partition's log.
 
     <folder>/meta.properties                     cluster.id=...
     <folder>/<topic>-<partition>/partition.metadata      topic_id: ...
@@ -14,8 +14,8 @@ are not part of the log. A compressed segment is (`<20 digits>.log.gz`, of a cop
 itself is there, too.
 
 A running broker's cleaner replaces, merges and deletes segments while they are read. So a listing has the identity of
-each segment's file (`FileVersion`), which is checked when a segment is opened: see `open_segment`, `settled` and
-segment_reading.py.
+each segment's file (`FileVersion`), which is checked when a segment is opened: see segment_file.py,
+segment_reading.py and `settled`.
 
 Folders are local paths or URIs of any file system that pyarrow.fs opens. Spark's own file sources hide names that
 start with `_`.
@@ -25,37 +25,29 @@ from __future__ import annotations
 
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kgroups_spark.client.properties_file import parse_properties
+from kgroups_spark.counts import first_of
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.records.bounds import LARGEST_SPAN, Bounds
-from kgroups_spark.records.columns import BatchColumns
-from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.high_watermarks import committed_offsets
-from kgroups_spark.storage.files import (
-    Entry,
-    FileVersion,
-    OpenFile,
-    folder_of,
-    is_local,
-    list_folder,
-    name_of,
-    open_file,
-    read_text,
+from kgroups_spark.sources.segment_file import (
+    LARGEST_OFFSET,
+    SegmentChanged,
+    SegmentFile,
+    UnreadableSegment,
+    scan_segment,
 )
+from kgroups_spark.storage.files import Entry, folder_of, is_local, list_folder, name_of, read_text
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _CLEANED_NAME = re.compile(r"(\d{20})\.log\.cleaned")
+LARGEST_PARTITION = (1 << 31) - 1  # that Kafka can have
 _COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
-# The largest partition and the largest offset that Kafka can have.
-LARGEST_PARTITION, LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
 
 class NoPartitions(UsageError):
@@ -64,15 +56,6 @@ class NoPartitions(UsageError):
 
 class MixedClusters(UsageError):
     """Folders from different clusters, or of a topic that was deleted and created again."""
-
-
-class UnreadableSegment(KgroupsError):
-    """A segment file that the file system cannot read."""
-
-
-class SegmentChanged(KgroupsError):
-    """A segment that is no longer the listed file: cleaned, merged, renamed, truncated or deleted. Its partition is
-    listed again."""
 
 
 class KeepsChanging(KgroupsError):
@@ -84,26 +67,6 @@ class KeepsChanging(KgroupsError):
 WAITS_S = (0.0, 0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class SegmentFile:
-    """A listed segment. `is_last`: it is the last one of its log, so it may grow."""
-
-    path: str  # opens in every process: an absolute path or a URI
-    base_offset: int  # from the file's name
-    size: int  # bytes
-    version: FileVersion | None = None  # None: any file at the path
-    is_last: bool = False
-    next_base_offset: int | None = None  # from the next file's name
-
-    @property
-    def bounds(self) -> Bounds:
-        """The offsets that its batches can have. Every batch has a next offset, which is an offset, too."""
-        below = min(self.base_offset + LARGEST_SPAN, LARGEST_OFFSET)
-        if self.next_base_offset is not None:
-            below = min(below, self.next_base_offset)
-        return Bounds(self.base_offset, below, self.base_offset, ends_log=self.is_last)
 
 
 @dataclass(frozen=True)
@@ -286,113 +249,6 @@ def _next_offset(segment: SegmentFile) -> int:
     return int(batches.last_offset[-1]) + 1 if len(batches) else segment.base_offset
 
 
-class CheckedFile:
-    """An open segment. Bytes are returned only if it still was the listed file after the read."""
-
-    def __init__(self, file: OpenFile, segment: SegmentFile) -> None:
-        self._file, self._segment = file, segment
-        self._expected = segment.version
-        self.seek = file.seek
-        self._check()
-
-    def readinto(self, buffer: memoryview) -> int | None:
-        """As Python's files. Raises SegmentChanged."""
-        got = self._file.readinto(buffer)
-        self._check()
-        return got
-
-    def read(self, size: int) -> bytes:
-        """As Python's files. Raises SegmentChanged."""
-        got = self._file.read(size)
-        self._check()
-        return got
-
-    def _check(self) -> None:
-        if self._expected is None:
-            return
-        try:
-            now = self._file.version()
-        except FileNotFoundError as err:
-            raise SegmentChanged(f"{self._segment.path} is gone") from err
-        if now is None:
-            return
-        if not self._expected.is_still(now, may_grow=self._segment.is_last):
-            raise SegmentChanged(f"{self._segment.path} is another file than the one that was listed")
-        self._expected = replace(self._expected, etag=now.etag)
-
-
-@contextmanager
-def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_file) -> Iterator[CheckedFile]:
-    """The listed file, opened. Raises SegmentChanged, at once or at a read, if it is no longer that file; OSError."""
-    try:
-        file = open_file(segment.path)
-    except FileNotFoundError as err:
-        if segment.version is None:
-            raise
-        raise SegmentChanged(f"{segment.path} is gone") from err
-    with closing(file):
-        yield CheckedFile(file, segment)
-
-
-def scan_segment(segment: SegmentFile) -> BatchColumns:
-    """The headers of a segment's sound batches. Raises UnreadableSegment, SegmentChanged."""
-    try:
-        with open_segment(segment) as file:
-            return scan_batches(file, end=segment.size, bounds=segment.bounds)
-    except OSError as err:
-        raise UnreadableSegment(f"{segment.path} cannot be read: {err}") from err
-
-
-def last_batch(copy: PartitionCopy, scan: Callable[[SegmentFile], BatchColumns] = scan_segment) -> BatchColumns:
-    """The header of the last sound batch of a log; empty if it has none."""
-    for segment in reversed(copy.segments):
-        batches = scan(segment)
-        if len(batches):
-            return batches[-1:]
-    return BatchColumns.empty()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One copy per partition, by partition; `notes` has a sentence per partition about the copies left out."""
-
-    copies: list[PartitionCopy]
-    notes: list[str]
-
-
-def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
-    """Among several copies of a partition the one with the highest last leader epoch, then the furthest end, then the
-    first given.
-
-    A follower can lag, and can have a tail that was never committed: the copy with the higher epoch is right (KIP-101).
-    """
-    by_partition: dict[tuple[str, int], list[PartitionCopy]] = defaultdict(list)
-    for copy in copies:
-        by_partition[copy.topic, copy.partition].append(copy)
-    chosen: list[PartitionCopy] = []
-    notes: list[str] = []
-    for (topic, partition), candidates in sorted(by_partition.items()):
-        if len(candidates) == 1:
-            chosen += candidates
-            continue
-        looked_at = [settled(copy, _end) for copy in candidates]
-        best = max(looked_at, key=itemgetter(1))
-        chosen.append(best[0])
-        others = ", ".join(_described(*each) for each in looked_at if each is not best)
-        notes.append(f"{topic}-{partition} is read from {_described(*best)}; not from {others}")
-    return Choice(chosen, notes)
-
-
-def _end(copy: PartitionCopy) -> tuple[int, int]:
-    """Last leader epoch and next offset; -1 and 0 of an empty log."""
-    last = last_batch(copy)
-    return (int(last.leader_epoch[0]), int(last.last_offset[0]) + 1) if len(last) else (-1, 0)
-
-
-def _described(copy: PartitionCopy, end: tuple[int, int]) -> str:
-    return f"{copy.folder} (leader epoch {end[0]}, ends before offset {end[1]})"
-
-
 def _of_one_cluster(copies: Sequence[PartitionCopy]) -> list[PartitionCopy]:
     """The copies by partition, those of a folder that was given twice once."""
     by_folder: dict[str, PartitionCopy] = {}
@@ -419,4 +275,4 @@ def _contents(entries: Sequence[Entry]) -> str:
     names = sorted(entry.name for entry in entries)
     if not names:
         return "is empty"
-    return f"has {', '.join(names[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"has {first_of(names, 5)}"

@@ -13,7 +13,7 @@ from kgroups_spark.decoding.ranges import LogRange, cut
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.sources.segments import SegmentFile
+from kgroups_spark.sources.segment_file import SegmentFile
 from kgroups_spark.storage.files import open_file
 from tests.logs.planned_batches import commits
 from tests.records.build import batch

@@ -5,15 +5,9 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.sources.segments import (
-    MixedClusters,
-    NoPartitions,
-    PartitionCopy,
-    UnreadableSegment,
-    choose_copies,
-    find_partitions,
-    last_batch,
-)
+from kgroups_spark.sources.copies import choose_copies, last_batch
+from kgroups_spark.sources.segment_file import UnreadableSegment
+from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
 from kgroups_spark.storage.files import FolderNotFound, UnreadableFolder
 from tests.records.build import batch
 
