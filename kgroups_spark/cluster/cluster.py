@@ -26,18 +26,11 @@ from kgroups_spark.cluster.answers import (
     offset_answer,
     topic_metadata,
 )
-from kgroups_spark.cluster.connection import (
-    Address,
-    BrokerConnection,
-    Disconnected,
-    NoAnswerInTime,
-    UnknownHost,
-    api_versions_request,
-    place_of,
-)
+from kgroups_spark.cluster.connection import BrokerConnection, NoAnswerInTime, api_versions_request
 from kgroups_spark.cluster.errors import PASSING, UNKNOWN_TOPIC, ClusterUnreachable, KafkaRefused
 from kgroups_spark.cluster.patience import LEAST_TIME, LONGEST_PAUSE, SHORTEST_PAUSE, Patience
 from kgroups_spark.cluster.requests import fetch_request, list_offsets_request, metadata_request
+from kgroups_spark.cluster.sockets import Address, Disconnected, UnknownHost, place_of
 from kgroups_spark.errors import KgroupsError
 
 EARLIEST, LATEST = -2, -1

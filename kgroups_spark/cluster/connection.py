@@ -11,11 +11,9 @@ the message. ApiVersions, which exchanges both sides' versions, is followed by S
 from __future__ import annotations
 
 import io
-import socket
 import ssl
-import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,12 +24,19 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.version import __version__
 
-from kgroups_spark.client.properties import SOCKET_OPTIONS
 from kgroups_spark.client.security.scram import require_strong
 from kgroups_spark.cluster.answers import require_no_wrong_null
 from kgroups_spark.cluster.errors import AuthenticationFailed, KafkaRefused, Throttled, WrongProtocol, error_name
-
-Address = tuple[str, int]
+from kgroups_spark.cluster.sockets import (
+    Address,
+    Disconnected,
+    connected,
+    in_words,
+    is_tls_alert,
+    place_of,
+    refused_tls,
+    seconds_until,
+)
 
 SOFTWARE = "kgroups-spark-kafka-python"
 # More than a batch can have (records.headers.LARGEST_BATCH), and less than the lengths that other protocols make of
@@ -44,16 +49,8 @@ IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a req
 SESSION_SHARE = 0.85
 
 
-class Disconnected(Exception):
-    """The connection could not be opened, or broke: a retry may help. The text has the reason."""
-
-
 class NoAnswerInTime(Disconnected):
     """A request was sent, and not answered, or not to the end."""
-
-
-class UnknownHost(Disconnected):
-    """The name does not resolve."""
 
 
 class BrokerConnection:
@@ -72,7 +69,7 @@ class BrokerConnection:
         self._session_ends_at: float | None = None
         self._used_at = time.monotonic()
         deadline = time.monotonic() + timeout
-        self._socket = self._connect(deadline)
+        self._socket = connected(address, settings, deadline)
         try:
             self.api_versions = self._negotiate(deadline)
             self.versions = BrokerVersionData(
@@ -138,35 +135,6 @@ class BrokerConnection:
     @property
     def _is_sasl(self) -> bool:
         return str(self._settings.get("security_protocol")).startswith("SASL_")
-
-    def _connect(self, deadline: float) -> socket.socket:
-        plain = _plain_socket(self.address, self._settings.get("socket_options", SOCKET_OPTIONS), deadline)
-        if not str(self._settings.get("security_protocol")).endswith("SSL"):
-            return plain
-        return self._with_tls(plain, deadline)
-
-    def _with_tls(self, plain: socket.socket, deadline: float) -> socket.socket:
-        context = self._settings.get("ssl_context") or ssl.create_default_context()
-        try:
-            plain.settimeout(_left(deadline))
-            secured: socket.socket = context.wrap_socket(plain, server_hostname=self.address[0].rstrip("."))
-        except ssl.SSLCertVerificationError as err:
-            raise untrusted(self.address, err) from err
-        except TimeoutError as err:
-            raise Disconnected(f"{place_of(self.address)} does not answer in the TLS handshake") from err
-        except OSError as err:
-            if _answers_in_plain(self.address, _left(deadline)):
-                raise WrongProtocol(
-                    f"{place_of(self.address)} speaks Kafka's protocol without TLS: security.protocol has to be "
-                    "PLAINTEXT or SASL_PLAINTEXT there"
-                ) from err
-            if _is_tls_alert(err):
-                raise _refused_tls(self.address, err) from err
-            raise Disconnected(f"the TLS handshake with {place_of(self.address)} failed: {_reason(err)}") from err
-        finally:
-            # wrap_socket has taken the descriptor over, or has left it to us.
-            plain.close()
-        return secured
 
     def _negotiate(self, deadline: float) -> Any:
         """The broker's answer to ApiVersions. A broker older than our version of the request reports its own
@@ -248,15 +216,15 @@ class BrokerConnection:
         self._correlation_id += 1
         request.with_header(correlation_id=self._correlation_id, client_id=self._settings["client_id"])
         try:
-            self._socket.settimeout(_left(deadline))
+            self._socket.settimeout(seconds_until(deadline))
             self._socket.sendall(request.encode(header=True, framed=True))
             frame = self._receive(deadline)
         except TimeoutError as err:
             raise NoAnswerInTime(f"{self} has not answered {request.name} in time") from err
         except OSError as err:
-            if _is_tls_alert(err):  # TLS 1.3 reports a missing client certificate only after the handshake
-                raise _refused_tls(self.address, err) from err
-            raise Disconnected(f"the connection to {self} broke: {_reason(err)}") from err
+            if is_tls_alert(err):  # TLS 1.3 reports a missing client certificate only after the handshake
+                raise refused_tls(self.address, err) from err
+            raise Disconnected(f"the connection to {self} broke: {in_words(err)}") from err
         return self._decode(request, memoryview(frame))
 
     def _decode(self, request: Any, frame: memoryview) -> Any:
@@ -290,7 +258,7 @@ class BrokerConnection:
         buffer = bytearray(size)
         left = memoryview(buffer)
         while left:
-            self._socket.settimeout(_left(deadline))
+            self._socket.settimeout(seconds_until(deadline))
             got = self._socket.recv_into(left)
             if not got:
                 raise Disconnected(f"{self} closed the connection")
@@ -301,102 +269,3 @@ class BrokerConnection:
 def api_versions_request(version: int | None = None) -> Any:
     """Asks for a broker's versions and features, with the client's name (KIP-511)."""
     return ApiVersionsRequest(version=version, client_software_name=SOFTWARE, client_software_version=__version__)
-
-
-def _answers_in_plain(address: Address, timeout: float) -> bool:
-    """Whether a port answers ApiVersions (version 0) without TLS."""
-    request = struct.pack(">ihhih", 10, ApiVersionsRequest.API_KEY, 0, 1, -1)
-    try:
-        with socket.create_connection(address, timeout) as plain:
-            plain.sendall(request)
-            return len(plain.recv(8)) == 8
-    except OSError:
-        return False
-
-
-def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], deadline: float) -> socket.socket:
-    """Connected; options are set before, as the size of the receive buffer has to be. Raises Disconnected."""
-    try:
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
-    except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
-        raise UnknownHost(f"{place_of(address)!r} is not an address: {err}") from err
-    except socket.gaierror as err:
-        kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
-        raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
-    failures: list[OSError] = []
-    for number, (family, kind_of, protocol, _, place) in enumerate(found):
-        try:
-            plain = socket.socket(family, kind_of, protocol)
-        except OSError as err:  # this machine has no IPv6
-            failures.append(err)
-            continue
-        try:
-            for option in options:
-                plain.setsockopt(*option)
-            # An address that drops packets leaves time for the others.
-            plain.settimeout(_left(deadline) / (len(found) - number))
-            plain.connect(place)
-            # On one machine a connection to a port without a listener can connect to itself.
-            if plain.getsockname() != plain.getpeername():
-                return plain
-            failures.append(ConnectionRefusedError())
-        except OSError as err:
-            failures.append(err)
-        plain.close()
-    raise Disconnected(_why_not(address, failures[0])) from failures[0]
-
-
-def _left(deadline: float) -> float:
-    """Seconds until the deadline, a little at least: 0 would mean not to wait, and never fail."""
-    return max(deadline - time.monotonic(), 0.001)
-
-
-def place_of(address: Address) -> str:
-    """host:port; an IPv6 address is in brackets, as people type it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _why_not(address: Address, err: OSError) -> str:
-    if isinstance(err, ConnectionRefusedError):
-        return f"nothing listens at {place_of(address)}"
-    if isinstance(err, TimeoutError):
-        return f"{place_of(address)} does not answer"
-    return f"{place_of(address)} cannot be reached: {err.strerror or err}"
-
-
-def _is_tls_alert(err: OSError) -> bool:
-    return isinstance(err, ssl.SSLError) and "ALERT" in (err.reason or "")
-
-
-def _refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
-    return AuthenticationFailed(
-        f"{place_of(address)} rejected our side of the TLS handshake ({_reason(err)}): it may require a client "
-        "certificate (ssl.keystore.location), or a different one"
-    )
-
-
-# OpenSSL's X509_V_ERR_*: not yet valid; expired; not for this host name, not for this IP address.
-NOT_YET_VALID, EXPIRED, WRONG_NAME = 9, 10, (62, 64)
-
-
-def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
-    """Advice about a certificate that is refused."""
-    start = f"the certificate of {place_of(address)} is not trusted: {err.verify_message}"
-    if err.verify_code == NOT_YET_VALID:
-        return AuthenticationFailed(f"{start}: its time has not begun, or this machine's clock is late")
-    if err.verify_code == EXPIRED:
-        return AuthenticationFailed(
-            f"{start}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"
-        )
-    if err.verify_code in WRONG_NAME:
-        return AuthenticationFailed(f"{start}; use a broker name that is in its certificate")
-    return AuthenticationFailed(f"{start}; ssl.truststore.location must have the authority that signed it")
-
-
-def _reason(err: OSError) -> str:
-    """The error in words: OpenSSL's SSLV3_ALERT_BAD_CERTIFICATE as "sslv3 alert bad certificate"."""
-    if isinstance(err, ssl.SSLEOFError):
-        return "it was closed"
-    reason = getattr(err, "reason", None) or err.strerror or str(err)
-    return str(reason).replace("_", " ").lower()

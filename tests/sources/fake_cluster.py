@@ -34,7 +34,7 @@ class FakeTime:
 @pytest.fixture
 def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     time = FakeTime()
-    for module in ("connection", "cluster", "fetch", "patience"):
+    for module in ("connection", "sockets", "cluster", "fetch", "patience"):
         monkeypatch.setattr(f"kgroups_spark.cluster.{module}.time", time)
     return time
 
