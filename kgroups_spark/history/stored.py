@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 
 from kgroups_spark.balance import by_weight
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.lake import Lake, rows_where
+from kgroups_spark.lake.frames import rows_where
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.saved_states import rows_of_state

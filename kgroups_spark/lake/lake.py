@@ -19,14 +19,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.catalog_schema import CatalogSchema
 from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.folder import Folder
+from kgroups_spark.lake.frames import never_null, parquet_of, rows_where, with_all_columns
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
 from kgroups_spark.lake.parts_reader import dataset_of
@@ -44,7 +44,6 @@ from kgroups_spark.tables.layout import (
     require_nothing_else,
 )
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
-from kgroups_spark.tables.spark_types import struct_in_array
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.
 CHECKPOINT_INTERVAL = 100
@@ -134,7 +133,7 @@ class Lake:
         """
         self.require_table(name)
         rows = self.place.read(name, version)
-        rows = rows if self.version >= LAKE_VERSION else _with_all_columns(rows, TABLES[name].schema)
+        rows = rows if self.version >= LAKE_VERSION else with_all_columns(rows, TABLES[name].schema)
         return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
 
     @cached_property
@@ -315,18 +314,6 @@ def _newest_audit(file: TableFile) -> float:
     return math.inf if newest is None else float(newest)
 
 
-def rows_where(rows: DataFrame, conditions: Iterable[Condition]) -> DataFrame:
-    """The rows of a frame that meet all conditions."""
-    for each in conditions:
-        rows = rows.where(each.of(F.col(each.column), F.lit))
-    return rows
-
-
-def parquet_of(spark: SparkSession, schema: StructType, paths: Iterable[str]) -> DataFrame:
-    """The rows of these files. Spark takes paths for globs by default, and a lake's folder may be named `{a}`."""
-    return spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
-
-
 def table_properties(table: Table) -> dict[str, str]:
     """The properties of the table, for Delta and for us."""
     return {
@@ -336,39 +323,6 @@ def table_properties(table: Table) -> dict[str, str]:
         "delta.enableExpiredLogCleanup": "false",
         LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
     }
-
-
-def _with_all_columns(rows: DataFrame, schema: StructType) -> DataFrame:
-    missing = {field.name: F.lit(None).cast(field.dataType) for field in schema if field.name not in rows.columns}
-    there = {field.name: struct_in_array(field.dataType) for field in rows.schema}
-    wider = {
-        field.name: _with_all_fields(field.name, there[field.name], struct)
-        for field in schema
-        if (struct := struct_in_array(field.dataType)) and there.get(field.name) not in (None, struct)
-    }
-    return rows.withColumns({**missing, **wider}).select(*schema.names)
-
-
-def _with_all_fields(name: str, there: StructType | None, struct: StructType) -> Column:
-    """An array of structs with its missing fields added as nulls."""
-    names = there.names if there else ()
-
-    def element(found: Column) -> Column:
-        fields = ((found[f.name] if f.name in names else F.lit(None)).cast(f.dataType).alias(f.name) for f in struct)
-        return F.struct(*fields)
-
-    return F.transform(name, element).alias(name)
-
-
-def never_null(field: StructField) -> Column:
-    """The column as not nullable: Delta ensures that it has no null, but Spark's Parquet reader drops that fact."""
-    if isinstance(field.dataType, StringType):
-        zero = F.lit("")
-    elif isinstance(field.dataType, ArrayType):
-        zero = F.array()
-    else:
-        zero = F.lit(0)
-    return F.coalesce(field.name, zero.cast(field.dataType)).alias(field.name, metadata=field.metadata)
 
 
 def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:

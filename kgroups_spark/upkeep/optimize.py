@@ -21,7 +21,8 @@ from pyspark.sql import DataFrame, Row
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import named_if_lost
-from kgroups_spark.lake.lake import Lake, parquet_of
+from kgroups_spark.lake.frames import parquet_of
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter
