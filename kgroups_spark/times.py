@@ -61,3 +61,8 @@ def format_time(moment: datetime | int) -> str:
 def format_time_for_people(moment: datetime | int) -> str:
     """`2026-11-16 06:34:36`, in UTC, for tables on a screen, whose headings name the zone."""
     return format_time(moment)[:19].replace("T", " ")
+
+
+def format_utc(moment: datetime | int) -> str:
+    """`2026-11-16 06:34:36 UTC`, for sentences."""
+    return f"{format_time_for_people(moment)} UTC"

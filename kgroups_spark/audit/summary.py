@@ -11,7 +11,7 @@ from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
-from kgroups_spark.times import format_time_for_people
+from kgroups_spark.times import format_utc
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class AuditSummary:
             expiring = counted(self.now.expiring, "offset")
             yield (
                 f"  {expiring} will expire at the brokers' next check (as of "
-                f"{format_time_for_people(audit.as_of)} UTC, retention {format_duration(audit.retention_ms)} "
+                f"{format_utc(audit.as_of)}, retention {format_duration(audit.retention_ms)} "
                 f"({audit.retention_source}), rules of Kafka {audit.release_version})"
             )
 
@@ -109,6 +109,6 @@ class AuditSummary:
         added = ", ".join(f"{name} {rows:,}" for name, rows in sorted((audit.rows_added or {}).items()) if rows)
         seconds = (audit.finished_at - audit.started_at).total_seconds()
         yield (
-            f"  ledger: audit {audit.audit_id} finished {format_time_for_people(audit.finished_at)} UTC after "
+            f"  ledger: audit {audit.audit_id} finished {format_utc(audit.finished_at)} after "
             f"{seconds:,.1f} s; rows added: {added or 'none'}"
         )

@@ -29,7 +29,7 @@ from kgroups_spark.terminal.options import (
 from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.terminal.progress import work_reported
 from kgroups_spark.terminal.style import Style
-from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
+from kgroups_spark.times import format_utc, to_datetime, to_epoch_ms
 
 if TYPE_CHECKING:
     from kgroups_spark.compare.comparison import Comparison
@@ -196,7 +196,7 @@ def summary_lines(found: Comparison) -> Iterator[str]:
     retention = dict.fromkeys(format_duration(side.retention_ms) for side in (found.a, found.b))
     yield (
         f"{a} and {b} over the log of {counted(found.partitions, 'offsets partition')} up to "
-        f"{format_time_for_people(to_datetime(found.as_of_ms))} UTC, retention {' and '.join(retention)}"
+        f"{format_utc(to_datetime(found.as_of_ms))}, retention {' and '.join(retention)}"
     )
     if found.is_reduced:
         yield "maintain --keep has reduced history: both releases load it as a compacted log"

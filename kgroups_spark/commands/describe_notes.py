@@ -8,7 +8,7 @@ from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.reading.group_description import DEAD, Description
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.times import format_time, format_time_for_people
+from kgroups_spark.times import format_time, format_utc
 
 _ELSEWHERE = "START-OFFSET and LAG of a share group are not in __consumer_offsets but in __share_group_state"
 # Notes by the knowledge of that log's history (state_known_as_of); None: the log was not read.
@@ -53,7 +53,7 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
     if removal is None:
         if description.offsets_partition is not None:
             return [f"{name} does not exist (Dead), but has offsets: no client can fetch them, and they never expire."]
-        when = "" if arguments.as_of is None else f" as of {format_time_for_people(arguments.as_of)} UTC"
+        when = "" if arguments.as_of is None else f" as of {format_utc(arguments.as_of)}"
         return [f"{name} does not exist{when} (Dead) and is nowhere in the log read up to then."]
     if removal.removed_at is None:
         lines = [
@@ -62,9 +62,9 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
         ]
     else:
         why = REMOVAL_CAUSES.get(removal.cause or "", "the cause is unknown, as the lake has no events of that time")
-        lines = [f"{name} does not exist (Dead): removed {format_time_for_people(removal.removed_at)} UTC, {why}."]
+        lines = [f"{name} does not exist (Dead): removed {format_utc(removal.removed_at)}, {why}."]
     if description.members and removal.members_as_of is not None and not arguments.members:
-        lines.append(f"Last members, until {format_time_for_people(removal.members_as_of)} UTC:")
+        lines.append(f"Last members, until {format_utc(removal.members_as_of)}:")
         lines += [
             f"  {member['member_id']} (client id {member['client_id']}, host {member['client_host']})"
             for member in sorted(description.members, key=lambda row: str(row["member_id"]))

@@ -26,7 +26,7 @@ from kgroups_spark.terminal.options import (
 )
 from kgroups_spark.terminal.output import Column, say, until_closed, write_rows
 from kgroups_spark.terminal.output_file import require_place, write_file
-from kgroups_spark.times import LAST_MS, format_time_for_people, to_datetime, to_epoch_ms
+from kgroups_spark.times import LAST_MS, format_utc, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]
 
@@ -196,7 +196,7 @@ def expires_in(duration_ms: int) -> str:
 
 
 def _closing_line(reader: LakeReader, arguments: argparse.Namespace, until: datetime | None, found: Found) -> str:
-    by = "" if until is None else f" by {format_time_for_people(until)} UTC"
+    by = "" if until is None else f" by {format_utc(until)}"
     expire = "would expire" if arguments.if_empty else "will expire"
     if_empty = " if every group were empty" if arguments.if_empty else ""
     retention = format_duration(arguments.retention or reader.last_audit["retention_ms"])

@@ -44,7 +44,7 @@ from kgroups_spark.terminal.options import (
 )
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
 from kgroups_spark.terminal.output_file import STDOUT, new_file, require_place
-from kgroups_spark.times import format_time_for_people, to_datetime
+from kgroups_spark.times import format_utc, to_datetime
 
 NAME = "export-offsets"
 SUMMARY = "committed offsets as CSV that Kafka's tools import"
@@ -278,7 +278,7 @@ def _nothing(
     who = "no group" if groups is None else f"group {', '.join(map(repr, groups))}"
     has = "has" if groups is None or len(groups) == 1 else "have"
     of_topic = " of these topics" if arguments.topic else ""
-    when = reader.known_as_of() if as_of is None else f"as of {format_time_for_people(as_of)} UTC"
+    when = reader.known_as_of() if as_of is None else f"as of {format_utc(as_of)}"
     if next(_committed_offsets(reader, groups, arguments, as_of), None) is not None:
         return f"Kafka's tool takes none of the offsets ({when}); nothing was written"
     negation = "a" if groups is None else "no"
@@ -291,7 +291,7 @@ def _how_to_import(
     reader: LakeReader, exported: Exported, arguments: argparse.Namespace, *, is_single: bool
 ) -> list[str]:
     """Kafka's command, and its effect on the offsets."""
-    when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
+    when = reader.known_as_of() if arguments.as_of is None else f"as of {format_utc(arguments.as_of)}"
     lines = [
         f"{counted(exported.offsets, 'offset')} of {counted(exported.groups.total(), 'group')} ({when}); to import:"
     ]

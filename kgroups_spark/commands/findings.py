@@ -33,7 +33,7 @@ from kgroups_spark.terminal.options import (
     text_value,
 )
 from kgroups_spark.terminal.output import say, say_lines, screen_width, show, table_columns, until_closed, write_rows
-from kgroups_spark.times import format_time_for_people
+from kgroups_spark.times import format_utc
 
 NAME = "findings"
 SUMMARY = "what is odd, why it matters, and what to do"
@@ -170,7 +170,7 @@ def _of_what(reader: LakeReader, audits: list[int]) -> str:
     if len(audits) > 1:
         return counted(len(audits), "audit")
     (row,) = reader.ledger_rows([Condition("audit_id", "==", audits[0]), IS_FINISHED], ["audit_id", "as_of"])
-    return f"audit {audits[0]}, as of {format_time_for_people(row['as_of'])} UTC"
+    return f"audit {audits[0]}, as of {format_utc(row['as_of'])}"
 
 
 def _print_for_eyes(rows: Rows) -> None:
@@ -179,7 +179,7 @@ def _print_for_eyes(rows: Rows) -> None:
     several = len({row["audit_id"] for row in rows}) > 1
     for row in rows:
         audit = f"audit {row['audit_id']}: " if several else ""
-        since = "" if row["since"] is None else f", since {format_time_for_people(row['since'])} UTC"
+        since = "" if row["since"] is None else f", since {format_utc(row['since'])}"
         heading = f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}"
         for line in [heading] if width is None else filled(words(printable(heading)), width):
             show(line)

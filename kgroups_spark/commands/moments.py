@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.reading.group_options import SqlCondition
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.times import format_time_for_people
+from kgroups_spark.times import format_utc
 from kgroups_spark.views.known_history import below_places
 
 
@@ -32,8 +32,8 @@ class KnownTimes:
         """A note on a moment after the history; None: it is not."""
         if self.ends is not None and moment > self.ends:
             return (
-                f"{_shown(moment)} is after the history of this lake, which ends at {_shown(self.ends)}: later states "
-                "are unknown"
+                f"{format_utc(moment)} is after the history of this lake, which ends at {format_utc(self.ends)}: later "
+                "states are unknown"
             )
         return None
 
@@ -47,7 +47,7 @@ class KnownTimes:
 
     def closing(self, moment: datetime) -> str:
         """The part of the log that counted."""
-        return f"the log up to {_shown(moment if self.ends is None else min(moment, self.ends))}"
+        return f"the log up to {format_utc(moment if self.ends is None else min(moment, self.ends))}"
 
     def notes(self, moment: datetime) -> list[str]:
         """Notes for people on an answer as of the moment."""
@@ -56,8 +56,8 @@ class KnownTimes:
             return [later]
         if self.incomplete_to is not None and moment < self.incomplete_to:
             return [
-                f"offsets are missing in the log up to {_shown(self.incomplete_to)} (compacted before it was read, or "
-                "damaged): as of an earlier moment, groups, members and offsets may be missing or stale (view "
+                f"offsets are missing in the log up to {format_utc(self.incomplete_to)} (compacted before it was read, "
+                "or damaged): as of an earlier moment, groups, members and offsets may be missing or stale (view "
                 "known_history)"
             ]
         return []
@@ -96,7 +96,7 @@ def reduced_history(reader: LakeReader, groups: SqlCondition, since: datetime | 
     if row["moment"] is None or (since is not None and since > row["moment"]):
         return []
     return [
-        f"history up to {_shown(row['moment'])} has been reduced (kgroups maintain --keep): events up to then are "
+        f"history up to {format_utc(row['moment'])} has been reduced (kgroups maintain --keep): events up to then are "
         "gone, and all but the last commit of each partition"
     ]
 
@@ -113,11 +113,7 @@ def times_as_of(reader: LakeReader, moment: datetime) -> KnownTimes:
     times = known_times(reader)
     if times.reduced_to is None and times.begins is not None and moment < times.begins:
         raise KgroupsError(
-            f"{_shown(moment)} is before the history of this lake, which begins at {_shown(times.begins)}: nothing is "
-            "known about that time"
+            f"{format_utc(moment)} is before the history of this lake, which begins at {format_utc(times.begins)}: "
+            "nothing is known about that time"
         )
     return times
-
-
-def _shown(moment: datetime) -> str:
-    return f"{format_time_for_people(moment)} UTC"

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.durations import UNITS_MS, format_duration
 from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.times import LAST_MS, format_time_for_people
+from kgroups_spark.times import LAST_MS, format_utc
 
 # The greatest difference between the clocks of the audit and a broker, and the greatest jump of a log without a second
 # batch.
@@ -189,8 +189,8 @@ def newest_plausible(
     if not before and not ends and any(one[0] - other[0] <= LONGEST_JUMP_MS for one, other in pairwise(ahead)):
         ends, read, ahead = ahead, ahead, []
         notes.append(
-            f"the whole log is ahead of this machine's clock ({_utc(clock_ms)}), so the clock is taken to be wrong: "
-            "as_of goes by the log"
+            f"the whole log is ahead of this machine's clock ({format_utc(clock_ms)}), so the clock is taken to be "
+            "wrong: as_of goes by the log"
         )
     end = _first_that_counts(ends, floor, clock_ms)
     newest = end if end is None else max([end, *(ms for ms, *_ in read if ms <= end + CLOCKS_DIFFER_MS)])
@@ -268,11 +268,13 @@ def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, be
         if clock_ms - as_of > CLOCKS_AGREE_MS:
             note = (
                 f"this machine's clock is {format_duration(clock_ms - as_of)} ahead of the brokers': a record that "
-                f"came while this audit was reading is stamped {_utc(appended_ms)}; as_of goes by the brokers"
+                f"came while this audit was reading is stamped {format_utc(appended_ms)}; as_of goes by the brokers"
             )
     notes = [] if note is None else [note]
     if before_ms is not None and as_of < before_ms <= clock_ms + CLOCKS_DIFFER_MS:
-        notes.append(f"as_of stays at {_utc(before_ms)}, that of the audit before: by the clocks it is {_utc(as_of)}")
+        notes.append(
+            f"as_of stays at {format_utc(before_ms)}, that of the audit before: by the clocks it is {format_utc(as_of)}"
+        )
         as_of = before_ms
     return Judged(as_of, tuple(notes))
 
@@ -290,21 +292,17 @@ def _impossible_note(partition: int, times: LogTimes) -> str:
 def _ahead_note(odd: tuple[int, int, int], others: str, rest: int) -> str:
     ms, partition, offset = odd
     return (
-        f"the record at offset {offset} of partition {partition}{others} is stamped {_utc(ms)}, "
+        f"the record at offset {offset} of partition {partition}{others} is stamped {format_utc(ms)}, "
         f"{format_duration(ms - rest)} ahead of the rest of the log: as_of does not go by it"
     )
 
 
 def _undone_note(partition: int, ms: int, rest: int) -> str:
     return (
-        f"an earlier audit went by {_utc(ms)} in partition {partition}, but the log went on "
+        f"an earlier audit went by {format_utc(ms)} in partition {partition}, but the log went on "
         f"{format_duration(ms - rest)} below it: as_of does not go by it any more"
     )
 
 
 def _others(count: int, what: str) -> str:
     return f" (one of {count:,} such {what}s)" if count > 1 else ""
-
-
-def _utc(ms: int) -> str:
-    return f"{format_time_for_people(ms)} UTC"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from kgroups_spark.times import format_time_for_people
+from kgroups_spark.times import format_utc
 
 Severity = Literal["error", "warning", "notice"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "notice")
@@ -94,7 +94,7 @@ def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def at(moment: datetime) -> str:
     """`2026-11-16 06:30:00 UTC`: the form of times in details."""
-    return f"{format_time_for_people(moment)} UTC"
+    return format_utc(moment)
 
 
 def tool(name: str, arguments: str) -> str:

@@ -20,7 +20,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.times import format_time_for_people, to_epoch_ms
+from kgroups_spark.times import format_utc, to_epoch_ms
 
 Rows = list[dict[str, Any]]
 
@@ -136,7 +136,7 @@ class LakeReader(ABC):
     def known_as_of(self) -> str:
         """The audit of the rows and its as_of, for a heading."""
         audit = self.last_audit
-        return f"audit {audit['audit_id']}, as of {format_time_for_people(audit['as_of'])} UTC"
+        return f"audit {audit['audit_id']}, as of {format_utc(audit['as_of'])}"
 
 
 def to_rows(table: pa.Table, *, times_as_text: bool = False) -> Rows:
