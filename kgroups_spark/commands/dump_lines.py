@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,11 +15,10 @@ from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCom
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
+from kgroups_spark.records.control import control_type, control_type_name, coordinator_epoch
 from kgroups_spark.times import format_time
 
 Line = dict[str, Any]
-
-CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}  # Kafka: ControlRecordType.java
 
 
 class RecordLines:
@@ -94,7 +92,7 @@ class RecordLines:
 
 
 def _record(records: RecordColumns, row: int, decoder: CoordinatorRecordDecoder) -> Line:
-    outcome = decoder.decode(_key(records, row), _value(records, row))
+    outcome = decoder.decode(records.key(row), records.value(row))
     if isinstance(outcome, Undecodable):
         return _undecodable(records, row, outcome)
     key = outcome.key
@@ -171,33 +169,16 @@ def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None
 
 
 def _marker(records: RecordColumns, row: int) -> Line:
-    """A control record: key int16 version, int16 type; value int16 version, int32 coordinator epoch
-    (Kafka: ControlRecordType.java, EndTransactionMarker.java 4.3.1)."""
-    key, value = _key(records, row), _value(records, row)
-    control_type = struct.unpack_from(">hh", key)[1] if key is not None and len(key) >= 4 else None
-    epoch = struct.unpack_from(">hi", value)[1] if value is not None and len(value) >= 6 else None
+    number = control_type(records.key(row))
     return {
-        "control_type": None if control_type is None else CONTROL_TYPES.get(control_type, str(control_type)),
-        "coordinator_epoch": epoch,
+        "control_type": None if number is None else control_type_name(number),
+        "coordinator_epoch": coordinator_epoch(records.value(row)),
     }
 
 
 def _raw(records: RecordColumns, row: int) -> Line:
     """The bytes, if the decoded key and value lack some of their contents."""
-    return {"raw_key": _key(records, row), "raw_value": _value(records, row)}
-
-
-def _key(records: RecordColumns, row: int) -> bytes | None:
-    return _bytes(records, int(records.key_start[row]), int(records.key_length[row]))
-
-
-def _value(records: RecordColumns, row: int) -> bytes | None:
-    return _bytes(records, int(records.value_start[row]), int(records.value_length[row]))
-
-
-def _bytes(records: RecordColumns, start: int, length: int) -> bytes | None:
-    """The bytes; null for Kafka's length -1."""
-    return None if length < 0 else records.data[start : start + length].tobytes()
+    return {"raw_key": records.key(row), "raw_value": records.value(row)}
 
 
 def _known(number: int) -> int | None:

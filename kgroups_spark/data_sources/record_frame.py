@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.control import control_type, control_type_name
 from kgroups_spark.records.slices import binary_slices
 from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, column, required
 from kgroups_spark.tables.spark_types import spark_schema
@@ -82,12 +83,10 @@ def _nullable(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def control_types(records: RecordColumns) -> pa.Array:
-    """COMMIT, ABORT, or another type's number as text; null unless it is a control record. The key is version i16, type
-    i16."""
+    """COMMIT, ABORT, or another type's number as text (-1: its key has none); null unless it is a control record."""
     rows = np.flatnonzero(records.is_control)
     types: list[str | None] = [None] * len(records)
     for row in rows.tolist():
-        key = records.key(row) or b""
-        number = int.from_bytes(key[2:4], "big", signed=True) if len(key) >= 4 else -1
-        types[row] = {0: "ABORT", 1: "COMMIT"}.get(number, str(number))
+        number = control_type(records.key(row))
+        types[row] = control_type_name(-1 if number is None else number)
     return pa.array(types, pa.string())

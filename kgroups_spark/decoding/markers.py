@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 import numpy as np
 
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, NEITHER, Markers
+from kgroups_spark.records import control
 from kgroups_spark.records.columns import RecordColumns
 
-# ControlRecordType.java, 4.3.1
-OUTCOMES = {0: ABORT, 1: COMMIT}
+OUTCOMES = {control.ABORT: ABORT, control.COMMIT: COMMIT}
 
 
 class Marker(NamedTuple):
@@ -33,18 +32,17 @@ def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[
     unreadable: list[tuple[int, Undecodable]] = []
     for row in rows.tolist():
         key, value = records.key(row), records.value(row)
-        if key is None or len(key) < 4:
+        kind = control.control_type(key)
+        if kind is None:
             reason = "null_key" if key is None else "truncated"
             detail = f"key of a control record has {0 if key is None else len(key)} bytes, 4 are needed"
             unreadable.append((row, Undecodable(reason=reason, detail=detail)))
         else:
-            markers.append(_marker(records, row, key, value))
+            markers.append(_marker(records, row, kind, control.coordinator_epoch(value)))
     return markers, unreadable
 
 
-def _marker(records: RecordColumns, row: int, key: bytes, value: bytes | None) -> Marker:
-    control_type = struct.unpack_from(">h", key, 2)[0]
-    coordinator_epoch = struct.unpack_from(">i", value, 2)[0] if value is not None and len(value) >= 6 else None
+def _marker(records: RecordColumns, row: int, control_type: int, coordinator_epoch: int | None) -> Marker:
     batch = int(records.batch[row])
     return Marker(
         int(records.offset[row]),
