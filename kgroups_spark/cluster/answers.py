@@ -5,13 +5,13 @@ kafka-python decodes a null wherever the bytes have one; Kafka's own clients rej
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kgroups_spark.cluster.errors import KafkaRefused, error_name
+from kgroups_spark.messages.schema import uuid_text
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class FetchAnswer:
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
     """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
-    return None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    return None if topic_id is None else uuid_text(topic_id.bytes)
 
 
 def require_no_wrong_null(answer: Any, where: str = "") -> None:
