@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import MARK, WAITING
 from kgroups_spark.tables.internal import KEEP, REREAD
+from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 LAST_LAYOUT = 10
@@ -43,5 +44,5 @@ def as_checkpoints(older: pa.Table) -> pa.Table:
 def checkpoint_batches(older: Iterator[pa.RecordBatch], newest: int | None = None) -> Iterator[pa.RecordBatch]:
     """The same for mapInArrow, for audits up to `newest` (None: all audits)."""
     for batch in older:
-        rows = as_checkpoints(pa.Table.from_batches([batch]))
+        rows = as_checkpoints(as_table(batch))
         yield from (rows if newest is None else rows.filter(pc.field("audit_id") <= newest)).to_batches()

@@ -133,14 +133,13 @@ class Replaced:
         """Rows of `what_was_read` (ledger_rows.py) with spans cut to the offsets that still count."""
         if not self.ranges:
             return read
-        at = read.schema.get_field_index("end_offset")
         ends = [
             end if (first := self.first_after(partition, audit_id)) is None else min(end, first)
             for partition, audit_id, end in zip(
                 *(read[name].to_pylist() for name in ("offsets_partition", "audit_id", "end_offset")), strict=True
             )
         ]
-        return read.set_column(at, "end_offset", pa.array(ends, pa.int64()))
+        return with_columns(read, end_offset=pa.array(ends, pa.int64()))
 
     def _condition(self, name: str, each: ReplacedRange, place: str = "log_offset") -> str:
         audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"

@@ -50,8 +50,6 @@ class StateRangeDecoder:
             rows = self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path, take)
             if not self.is_reread:
                 yield from map(self._counted, rows)
-            else:
-                list(rows)
 
     def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
         self.progress.note(records)

@@ -14,7 +14,7 @@ from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.share_coordinator.listed import ListedTopic, listed_share_partitions, listed_topics
 from kgroups_spark.share_coordinator.rows import SharePartitionRow
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.rows import as_table, table_batch
 
 SHARE_PARTITIONS = "share_partitions"
 # ShareGroupStatePartitionMetadata of __consumer_offsets.
@@ -26,7 +26,7 @@ def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
     lake = writer.lake
     rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
     batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
-    writer.replace_table(SHARE_PARTITIONS, pa.Table.from_batches([batch]))
+    writer.replace_table(SHARE_PARTITIONS, as_table(batch))
 
 
 def _rows(stored: pa.Table) -> list[SharePartitionRow]:

@@ -32,6 +32,7 @@ from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.runner import rows_by_task
 from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import AGAIN, Fact, TaskOutput
@@ -138,7 +139,7 @@ class ShardTask:
         ours = rows.filter(pc.field("resolved_by") == self.audit_id)
         for name, counted in decoded_again(ours, offsets_partition, self.audit_id):
             if name == TRAFFIC:
-                yield pa.Table.from_batches([counted])
+                yield as_table(counted)
 
     def _replay(
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
