@@ -7,7 +7,7 @@ each of them is missing as long as the failing record is in the log.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -219,10 +219,8 @@ def _groups(number: int, a: dict[str, GroupRow], b: dict[str, GroupRow]) -> Iter
         if one.group_type != other.group_type:
             yield Difference(GROUP, number, group_id, "group_type", _group_text(one), _group_text(other))
             continue
-        for name in _GROUP:
-            value, other_value = getattr(one, name), getattr(other, name)
-            if value != other_value:
-                yield Difference(GROUP, number, group_id, name, _text(value), _text(other_value))
+        for name, value, other_value in _differing(one, other, _GROUP):
+            yield Difference(GROUP, number, group_id, name, value, other_value)
 
 
 def _group_text(row: GroupRow | None) -> str | None:
@@ -240,10 +238,8 @@ def _members(number: int, a: Members, b: Members) -> Iterator[Difference]:
         if one is None or other is None:
             yield Difference(MEMBER, number, group_id, "member", _member_text(one), _member_text(other), member_id)
             continue
-        for name in _MEMBER:
-            value, other_value = (_comparable(getattr(row, name)) for row in (one, other))
-            if value != other_value:
-                yield Difference(MEMBER, number, group_id, name, _text(value), _text(other_value), member_id)
+        for name, value, other_value in _differing(one, other, _MEMBER):
+            yield Difference(MEMBER, number, group_id, name, value, other_value, member_id)
 
 
 def _member_text(row: MemberRow | None) -> str | None:
@@ -263,6 +259,16 @@ def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Diffe
                 yield Difference(kind, number, group_id, name, value, other_value, None, producer_id, topic, partition)
                 if name == "committed_offset":
                     break
+
+
+def _differing(
+    one: GroupRow | MemberRow, other: GroupRow | MemberRow, names: Sequence[str]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """The columns in which two rows differ, with both values as text."""
+    for name in names:
+        value, other_value = (_comparable(getattr(row, name)) for row in (one, other))
+        if value != other_value:
+            yield name, _text(value), _text(other_value)
 
 
 def _comparable(value: Any) -> Any:
