@@ -53,6 +53,11 @@ class FetchAnswer:
     diverges_at: int | None = None  # the log differs from this offset on: it was truncated and appended to
 
 
+def said(answer: OffsetAnswer | FetchAnswer) -> str | None:
+    """The error, and what happened to the connection; None: no error."""
+    return f"{answer.error}: {answer.detail}" if answer.detail else answer.error
+
+
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
     """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
     return None if topic_id is None else uuid_text(topic_id.bytes)

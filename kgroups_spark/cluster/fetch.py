@@ -10,7 +10,7 @@ import io
 import time
 from dataclasses import dataclass
 
-from kgroups_spark.cluster.answers import FetchAnswer
+from kgroups_spark.cluster.answers import FetchAnswer, said
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import (
     PASSING,
@@ -32,6 +32,8 @@ SMALLEST_RESPONSE = 64 << 10
 UNKNOWN_TOPIC_SECONDS = 15.0
 # The number of times without progress that a broker may throttle us before its first records.
 LONGEST_THROTTLED = 10
+# Errors after which the same request may succeed.
+RETRIED = PASSING | {"THROTTLING_QUOTA_EXCEEDED"}
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class FetchedLog:
     def _require_passing(self, answer: FetchAnswer, elapsed: float) -> None:
         """Raises the error for failures that are not retriable."""
         error = answer.error
-        if error is None or error in PASSING or error == "THROTTLING_QUOTA_EXCEEDED":
+        if error is None or error in RETRIED:
             return
         if error == "OFFSET_OUT_OF_RANGE":
             self._find_range()
@@ -242,9 +244,8 @@ class FetchedLog:
                 f"for {elapsed:.0f} s its leader has returned nothing after offset {self._next_offset}; its high "
                 f"watermark is {answer.high_watermark}, and was {self._end_offset} before"
             )
-        cause = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
         return LeaderLost(
-            f"{self._place} has returned nothing from offset {self._next_offset} on for {elapsed:.0f} s: {cause}"
+            f"{self._place} has returned nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said(answer)}"
         )
 
     def _batches(self, answer: FetchAnswer) -> memoryview:
@@ -329,7 +330,7 @@ class FetchedLog:
             answer = self._cluster.fetch(
                 self._topic, self._partition, offset, max_bytes=self._max_bytes, topic_id=self._topic_id
             )
-            if answer.error not in PASSING | {"THROTTLING_QUOTA_EXCEEDED"}:
+            if answer.error not in RETRIED:
                 return answer
             if not patience.pause():
                 raise self._gave_up(answer, patience.elapsed)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from kgroups_spark.client.properties import ClientProperties
-from kgroups_spark.cluster.answers import TopicMetadata
+from kgroups_spark.cluster.answers import TopicMetadata, said
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import ClusterUnreachable, Throttled, not_authorized
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
@@ -249,8 +249,7 @@ class PieceOpener:
         except (ClusterUnreachable, Throttled) as err:
             raise LeaderLost(str(err)) from err
         if answer.offset is None:
-            why = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
-            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader to report its end: {why}")
+            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader to report its end: {said(answer)}")
         return answer.offset
 
     def lose_patience(self) -> None:
