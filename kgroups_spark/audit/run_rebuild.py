@@ -117,8 +117,17 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     settings = options.settings(before)
     state = replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None)
     plan = AuditPlan([], before.cluster_id)
-    work = AuditWork(lake, writer, plan, before, state, settings, options.progress, chosen_partitions=True)
-    work = replace(work, states=StatePlan(before=before))
+    work = AuditWork(
+        lake,
+        writer,
+        plan,
+        before,
+        state,
+        settings,
+        options.progress,
+        chosen_partitions=True,
+        states=StatePlan(before=before),
+    )
     then = current_tables(lake, work.then)
     states = audit_state_logs(work, from_history=True)
     if work.states.shards:
