@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import MARK, WAITING
 from kgroups_spark.tables.internal import KEEP, REREAD
-from kgroups_spark.tables.rows import as_table
+from kgroups_spark.tables.rows import as_table, by_name
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 LAST_LAYOUT = 10
@@ -30,7 +30,7 @@ def as_checkpoints(older: pa.Table) -> pa.Table:
     is_of_log = pc.equal(correction, _OF_LOG)
     entry_type = pc.if_else(pc.equal(correction, _WAIT), WAITING, entry_type)
     columns = {
-        **dict(zip(older.column_names, older.columns, strict=True)),
+        **by_name(older),
         "log": pc.if_else(is_of_log, older["entry_type"], None),
         "reason": pc.if_else(pc.is_in(correction, pa.array([_OF_LOG, _KEPT])), KEEP, REREAD),
         "entry_type": pc.if_else(is_of_log, MARK.entry_type, entry_type),

@@ -13,7 +13,7 @@ from kgroups_spark.offsets.numbers import I64, Markers
 from kgroups_spark.offsets.records import column, flags
 from kgroups_spark.offsets.removals import is_any_left, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import by_name, no_rows
 
 # A tombstone that may remove a committed offset: the removed offset, and the facts that its cause depends on.
 TOMBSTONES = pa.schema(
@@ -120,7 +120,7 @@ def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Tabl
         "is_pending": pa.array(found.is_pending),
         **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
     }
-    columns = {**{name: rows.column(name) for name in rows.column_names}, **columns}
+    columns = by_name(rows) | columns
     return pa.table([columns[field.name] for field in TOMBSTONES], schema=TOMBSTONES)
 
 

@@ -17,7 +17,7 @@ from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT, STATE_OFFSET
-from kgroups_spark.tables.rows import constant, table_of, where, with_columns
+from kgroups_spark.tables.rows import by_name, constant, table_of, where, with_columns
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, any other entry has a payload.
 ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
@@ -38,9 +38,8 @@ def checkpoint_rows(
     entries: pa.Table, offsets_partition: int, log_offset: int, made: Mapping[str, int | str]
 ) -> pa.Table:
     """Entries (ENTRIES) as rows of `checkpoints`, at a log offset. `made`: see state_entries.made_by."""
-    columns = dict(zip(entries.column_names, entries.columns, strict=True))
     constants = {"offsets_partition": offsets_partition, "log_offset": log_offset, **made}
-    return table_of("checkpoints", columns, len(entries), **constants)
+    return table_of("checkpoints", by_name(entries), len(entries), **constants)
 
 
 def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:

@@ -18,8 +18,8 @@ from kgroups_spark.offsets.moves import MOVES
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import TEXT, column, flags
 from kgroups_spark.replay.group_times import GroupFacts, GroupTimes
+from kgroups_spark.tables.rows import by_name, table_batch, table_of
 from kgroups_spark.tables.rows import column as array_of
-from kgroups_spark.tables.rows import table_batch, table_of
 from kgroups_spark.tables.schemas import arrow_schema
 
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
@@ -64,7 +64,7 @@ def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: Gro
     starts = np.flatnonzero(starts_of(column(rows, "log_offset")))
     first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
     rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
-    return table_of("group_events", dict(zip(rows.column_names, rows.columns, strict=True)), len(rows), **constants)
+    return table_of("group_events", by_name(rows), len(rows), **constants)
 
 
 def _sort_keys(rows: pa.Table) -> pa.Table:

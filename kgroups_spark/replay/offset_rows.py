@@ -18,7 +18,7 @@ from kgroups_spark.offsets.numbers import NEITHER, Markers
 from kgroups_spark.offsets.records import column
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.transactions import Transactions
-from kgroups_spark.tables.rows import table_of, where
+from kgroups_spark.tables.rows import by_name, table_of, where
 
 
 def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
@@ -34,8 +34,7 @@ def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     open_ = replayed.state.transactions
     at = pc.index_in(rows.column("producer_id"), open_.column("producer_id").combine_chunks())
     of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(at)
-    more = {name: of_transaction.column(name) for name in of_transaction.column_names}
-    return _rows("pending_offsets", rows, more, constants | {"transactional_id": None})
+    return _rows("pending_offsets", rows, by_name(of_transaction), constants | {"transactional_id": None})
 
 
 def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
@@ -70,5 +69,4 @@ def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
 
 
 def _rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, Any]) -> pa.Table:
-    columns = dict(zip(rows.column_names, rows.columns, strict=True))
-    return table_of(name, {**columns, **more}, len(rows), **constants)
+    return table_of(name, by_name(rows) | more, len(rows), **constants)

@@ -42,7 +42,7 @@ from kgroups_spark.replay.offset_steps import offset_steps
 from kgroups_spark.replay.shard_history import PlacedRecord, ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.tables.rows import table_batch, with_columns
+from kgroups_spark.tables.rows import by_name, table_batch, with_columns
 
 # Versions and events are returned in lots, one for the changes of this many records.
 RECORDS_AT_ONCE = 8192
@@ -208,8 +208,7 @@ class ShardReplay:
         markers = self._history.markers
         if len(markers):
             ended = offset_rows.ended_columns(offsets.transactions, history.markers)
-            columns = dict(zip(ended.column_names, ended.columns, strict=True))
-            yield "transaction_markers", with_columns(markers, **columns)
+            yield "transaction_markers", with_columns(markers, **by_name(ended))
 
     def _failures(self, offsets: ReplayedOffsets) -> Iterator[Output]:
         if len(offsets.unreadable):

@@ -103,6 +103,11 @@ def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
     return rows.slice(at[0], len(at)) if len(at) else rows.slice(0, 0)
 
 
+def by_name(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns of the rows by name."""
+    return dict(zip(rows.column_names, rows.columns, strict=True))
+
+
 def with_columns(rows: Rows, **columns: pa.Array | pa.ChunkedArray) -> Rows:
     """The rows with these values in the columns of those names."""
     for name, values in columns.items():
