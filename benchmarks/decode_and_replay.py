@@ -38,7 +38,7 @@ LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 
 def whole_log(copy: PartitionCopy) -> LogRange:
     """The whole log of an offsets partition as one range."""
-    return LogRange(copy.partition, 0, 0, SegmentLog(copy).new_pieces(0, ()), begins_log=True)
+    return LogRange(copy.partition, 0, 0, SegmentLog(copy).new_pieces(0, ()))
 
 
 def main(arguments: list[str]) -> int:

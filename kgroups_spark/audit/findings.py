@@ -86,7 +86,7 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
     as_of: datetime = facts.columns["as_of"]
     given = {each.offsets_partition for each in work.plan.partitions}
     not_given = [each for each in partitions if each.offsets_partition not in given and work.source is not None]
-    read = [each for each in progress if each.number >= 0]
+    read = [each for each in progress if not each.is_reread]
     return Evidence(
         LakeTables(lake),
         work.audit_id,

@@ -44,7 +44,7 @@ class Moment:
 
 def new_times(progress: Sequence[RangeProgress]) -> list[tuple[int, LogTimes]]:
     """The times in ranges that were not read before, with their offsets partitions."""
-    return [(each.offsets_partition, each.log_times) for each in progress if each.number >= 0]
+    return [(each.offsets_partition, each.log_times) for each in progress if not each.is_reread]
 
 
 def _now(work: AuditWork, newest_ms: int | None) -> Judged:

@@ -34,7 +34,7 @@ def read_again(
     starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
     ends = dict(starts)
     for each in progress:
-        if each.number >= 0 and each.offsets_partition in ends:
+        if not each.is_reread and each.offsets_partition in ends:
             ends[each.offsets_partition] = max(ends[each.offsets_partition], each.next_offset)
     last_offsets = {number: end - 1 for number, end in ends.items() if end == starts[number]}
     waiting = groups_with_versions(last_offsets) if last_offsets else {}

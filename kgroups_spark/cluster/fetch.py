@@ -88,7 +88,7 @@ class FetchedLog:
     back. At most one answer of a broker is in memory.
 
     The piece's topic id may be None: it is then that of the topic with the name at the first request. `skip_lost`: if
-    the log's start has moved past the next offset, continues from there (`lost`) instead of raising LogStartMoved.
+    the log's start has moved past the next offset, continues from there instead of raising LogStartMoved.
     `pace` is shared with other logs; None: not shared. `response_bytes`: bytes for one request, less than the pace
     allows.
 
@@ -105,7 +105,6 @@ class FetchedLog:
         pace: Pace | None = None,
         response_bytes: int | None = None,
     ) -> None:
-        self.lost: list[tuple[int, int]] = []  # ranges (from, to) of offsets that were gone; `to` is exclusive
         self.given_bytes = 0
         self._cluster = cluster
         self._topic, self._partition, self._topic_id = piece.topic, piece.partition, piece.topic_id
@@ -224,7 +223,6 @@ class FetchedLog:
                     "have been deleted",
                     start,
                 )
-            self.lost.append((self._next_offset, min(start, self._end_offset)))
             self._next_offset, self._last_epoch = start, None
         elif self._next_offset > end:
             raise self._truncated(f"it ends before offset {end}, but was read up to offset {self._next_offset}")

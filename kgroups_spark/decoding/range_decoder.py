@@ -65,7 +65,7 @@ class RangeDecoder:
         for path, item in self._reader.items():
             yield from self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
         for lot in self._batches.rest():
-            yield self._counted("offset_commits", lot)
+            yield "offset_commits", lot
         counts = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
         if counts.num_rows:
             yield "group_traffic", counts
@@ -90,18 +90,18 @@ class RangeDecoder:
             self._odd.add_chunk(records, commits, self._commits.keys, decoded)
             progress.quarantined.update(what.reason for _, what in bad)
         for lot in self._batches.add(records, commits, self._commits.keys, ends(markers)):
-            yield self._counted("offset_commits", lot)
+            yield "offset_commits", lot
         rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
         if decoded:
-            yield self._counted("group_records", rows.group_records(decoded))
+            yield "group_records", rows.group_records(decoded)
         if markers:
-            yield self._counted("transaction_markers", rows.markers(markers))
+            yield "transaction_markers", rows.markers(markers)
         if bad:
-            yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
+            yield "quarantine", rows.quarantine(bad, path, self._release)
         misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
         if misread and self._is_new:
             progress.quarantined["load_would_fail"] += len(misread)
-            yield self._counted("quarantine", rows.load_failures(misread, self._release))
+            yield "quarantine", rows.load_failures(misread, self._release)
         if self._commits.keys.size_bytes > KEYS_BYTES:
             self._forget_keys()
 
@@ -115,7 +115,7 @@ class RangeDecoder:
         log_offset = self._reader.place_of(batch, path)
         if log_offset is not None and self._is_new:
             rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
-            yield self._counted("quarantine", rows)
+            yield "quarantine", rows
 
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]
@@ -143,8 +143,3 @@ class RangeDecoder:
     def _topic_of(self, code: int) -> str:
         topic: str = self._commits.keys.topic[code].as_py()
         return topic
-
-    def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
-        if self._is_new:
-            self.progress.rows[name] += rows.num_rows
-        return name, rows

@@ -70,7 +70,6 @@ class RangeProgress:
     log_times: LogTimes = field(default_factory=LogTimes)
     record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
-    rows: Counter[str] = field(default_factory=Counter)
     topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
     # Numbers of partitions of the offsets topic that fit the groups seen here.
     partition_counts: list[int] = field(default_factory=list)
@@ -86,6 +85,11 @@ class RangeProgress:
         """The progress at the start of a range."""
         start = log_range.start_offset
         return cls(log_range.offsets_partition, log_range.number, start, start, **known)
+
+    @property
+    def is_reread(self) -> bool:
+        """Whether an earlier audit had read the range (LogRange)."""
+        return self.number < 0
 
     @property
     def missing(self) -> int:
@@ -121,12 +125,12 @@ class RangeProgress:
 
 def newly_quarantined(progress: Iterable[RangeProgress]) -> Counter[str]:
     """The number of new rows of quarantine by reason. Records that are read again have theirs already."""
-    return sum((each.quarantined for each in progress if each.number >= 0), Counter[str]())
+    return sum((each.quarantined for each in progress if not each.is_reread), Counter[str]())
 
 
 def damaged_when_read_again(progress: Iterable[RangeProgress]) -> dict[int, int]:
     """By partition, the number of corrupt batches in the records read again."""
-    counts = {p.offsets_partition: p.quarantined["corrupt_batch"] for p in progress if p.number < 0}
+    counts = {p.offsets_partition: p.quarantined["corrupt_batch"] for p in progress if p.is_reread}
     return {number: count for number, count in counts.items() if count}
 
 

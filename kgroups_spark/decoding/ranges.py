@@ -25,8 +25,7 @@ class LogRange:
     `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: an earlier
     audit read the range, and only the replay needs it again. `ends_log`: its last segment is the log's last, which may
     have a half-written tail. `only_if_missing`: it is read only if offsets are missing in the new span of the
-    partition. `begins_log`: neither records nor a saved state precede it, so every transaction that ends in it began in
-    it.
+    partition.
     """
 
     offsets_partition: int
@@ -36,7 +35,6 @@ class LogRange:
     known_corrupt: frozenset[tuple[str, int]] = frozenset()
     is_reread: bool = False
     ends_log: bool = True
-    begins_log: bool = False
     only_if_missing: bool = False
     end_offset: int | None = None
 
@@ -77,7 +75,6 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
             start_offset=log_range.start_offset if number == 0 else _first_offset(pieces, log_range.start_offset),
             end_offset=log_range.end_offset if number == len(ranges) - 1 else _first_offset(ranges[number + 1], None),
             ends_log=number == len(ranges) - 1,
-            begins_log=number == 0 and log_range.begins_log,
         )
         for number, pieces in enumerate(ranges)
     ]

@@ -59,9 +59,9 @@ class PartitionPlan:
         mine = [each for each in progress if each.offsets_partition == self.offsets_partition]
         if self.undecided is None:
             return self
-        if not any(each.number < 0 for each in mine):
+        if not any(each.is_reread for each in mine):
             return replace(self, reread=None, undecided=None)
-        new = [each for each in mine if each.number >= 0]
+        new = [each for each in mine if not each.is_reread]
         span = max(each.next_offset for each in new) - self.start_offset
         why = self.undecided.why_read_again(span - sum(each.records for each in new), span)
         return replace(self, read_again=True, why_read_again=why, undecided=None)
@@ -243,7 +243,7 @@ def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
     start = log.log_start_offset
     whole = _new_range(log, start)
     lost_from = 0 if start > 0 else None
-    return PartitionPlan(log, start, start, whole and replace(whole, begins_log=True), lost_from=lost_from, cut=cut)
+    return PartitionPlan(log, start, start, whole, lost_from=lost_from, cut=cut)
 
 
 def _repairable(
@@ -300,4 +300,4 @@ def _reread(log: PartitionLog, log_start: int, start: int) -> LogRange | None:
     pieces = log.pieces_before(start)
     if not pieces or log_start >= start:
         return None
-    return LogRange(log.partition, -1, log_start, pieces, is_reread=True, begins_log=True, end_offset=start)
+    return LogRange(log.partition, -1, log_start, pieces, is_reread=True, end_offset=start)

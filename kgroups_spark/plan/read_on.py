@@ -17,7 +17,7 @@ def read_on(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[LogRange
     more = []
     for partition in plan.partitions:
         mine = [each for each in progress if each.offsets_partition == partition.offsets_partition]
-        end = max([partition.start_offset, *(each.next_offset for each in mine if each.number >= 0)])
+        end = max([partition.start_offset, *(each.next_offset for each in mine if not each.is_reread)])
         if max((each.listed_to or 0 for each in mine), default=0) > end:
             more += _range_from(partition, end, mine)
     return more

@@ -10,8 +10,8 @@ from kgroups_spark.plan.audit_plan import PartitionPlan
 
 
 def read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
-    reread = sum(r.records for r in ranges if r.number < 0)
-    new = [r for r in ranges if r.number >= 0]
+    reread = sum(r.records for r in ranges if r.is_reread)
+    new = [r for r in ranges if not r.is_reread]
     end = max([plan.start_offset, *(r.next_offset for r in new)])
     records = sum(r.records for r in new)
     last = next((r for r in reversed(new) if r.last_batch_offset is not None), None)

@@ -89,7 +89,7 @@ def read_and_replay(
     events = shard.take_events(context.audit_id)
     if events.num_rows:
         yield "state_events", events
-    if any(each.number < 0 for each in read.progress) and not damaged_when_read_again(read.progress):
+    if any(each.is_reread for each in read.progress) and not damaged_when_read_again(read.progress):
         fresh = StateReplay(log, release(context.release_version), work.partition, reporting=False)
         for record in sorted(again, key=attrgetter("log_offset")):
             fresh.replay(record)

@@ -49,7 +49,7 @@ class StateRangeDecoder:
         for path, item in self._reader.items():
             rows = self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path, take)
             if not self.is_reread:
-                yield from map(self._counted, rows)
+                yield from rows
 
     def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
         self.progress.note(records)
@@ -94,11 +94,6 @@ class StateRangeDecoder:
     def _rows(self, name: str, rows: list[tuple[Any, ...]], **more: Any) -> Output:
         place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
         return name, table_batch(name, None, rows, **place, **more)
-
-    def _counted(self, output: Output) -> Output:
-        name, rows = output
-        self.progress.rows[name] += rows.num_rows
-        return output
 
 
 def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:

@@ -58,7 +58,7 @@ def read_tasks(
 
 
 def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:
-    is_again = reading.progress.number < 0
+    is_again = reading.progress.is_reread
     for name, rows in reading.outputs():
         yield ForReplay(name, rows, is_again) if is_again or name in PASSED_ON else (name, rows)
     yield Fact(progress_to_json(reading.progress))
@@ -79,7 +79,6 @@ def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
             "record_counts": counts,
             "log_times": log_times_from_json(payload["log_times"]),
             "quarantined": Counter(payload["quarantined"]),
-            "rows": Counter(payload["rows"]),
             "topics": [tuple(row) for row in payload["topics"]],
             "damage": [tuple(place) for place in payload["damage"]],
         }

@@ -79,7 +79,7 @@ def plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
 def whole_ranges(files: Files) -> list[LogRange]:
     """One range per offsets partition."""
     return [
-        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths), begins_log=True)
+        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths))
         for partition, paths in segments_of(files).items()
     ]
 
@@ -108,6 +108,4 @@ def _range_between(files: Files, partition: int, number: int, start: Border, end
             pieces.append(SegmentPiece(paths[segment], begin, stop))
     last = len(paths) - 1
     ends_log = end.segment == last and end.position == len(files[paths[last]])
-    return LogRange(
-        partition, number, start.next_offset, tuple(pieces), ends_log=ends_log, begins_log=start == Border(0, 0, 0)
-    )
+    return LogRange(partition, number, start.next_offset, tuple(pieces), ends_log=ends_log)

@@ -88,7 +88,7 @@ def test_the_cut_is_after_the_newest_batch_that_log_and_lake_share(folder: Path)
     plan = planned(folder, CUT_BACK, READ)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
     assert (plan.start_offset, plan.read_again, plan.lost_from) == (5, True, None)
-    assert plan.new is not None and (plan.new.start_offset, plan.new.begins_log) == (5, False)
+    assert plan.new is not None and plan.new.start_offset == 5
     assert plan.reread is not None and (plan.reread.start_offset, plan.reread.end_offset) == (0, 5)
     assert plan.before == plan.cut.before
 
@@ -121,7 +121,7 @@ def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> Non
         "is 0 to 6"
     )
     assert (plan.reread, plan.read_again, plan.before) == (None, False, None)
-    assert plan.new is not None and plan.new.begins_log
+    assert plan.new is not None
 
 
 def test_another_topic_id_is_never_a_cut(folder: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_log_that_lost_all_before_the_cut_needs_accept_log_change(folder: Path
         planned(folder, [LATER], READ, starts_at=5)
     plan = planned(folder, [LATER], READ, starts_at=5, accept=True)
     assert plan.new is not None
-    assert (plan.cut, plan.start_offset, plan.new.begins_log) == (CutBack(0, 10, None), 5, True)
+    assert (plan.cut, plan.start_offset) == (CutBack(0, 10, None), 5)
 
 
 def test_readings_are_those_of_finished_audits_newest_first() -> None:

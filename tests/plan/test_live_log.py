@@ -78,7 +78,7 @@ def audited(cluster: FakeCluster) -> AuditRow:
 
 def test_the_first_audit_reads_from_the_log_start_to_the_high_watermark() -> None:
     (partition,) = planned(FakeCluster(LOG[1:], log_start=3, high_watermark=13)).partitions
-    assert partition.new is not None and partition.new.begins_log
+    assert partition.new is not None
     (piece,) = partition.new.pieces
     assert isinstance(piece, FetchPiece)
     assert (piece.start_offset, piece.end_offset, piece.keep_first, piece.leader) == (3, 13, True, 1)
@@ -89,7 +89,7 @@ def test_a_fetched_log_equals_its_segments() -> None:
     (new,) = planned(cluster).new_ranges
     rows, progress = read(cluster, new)
     size = len(b"".join(LOG))
-    expected, of_segment = read(cluster, LogRange(0, 0, 0, (SegmentPiece("0.log", 0, size),), begins_log=True))
+    expected, of_segment = read(cluster, LogRange(0, 0, 0, (SegmentPiece("0.log", 0, size),)))
     assert rows == expected
     assert progress == of_segment
     assert (progress.records, progress.next_offset, progress.size_bytes) == (11, END, size)
@@ -149,7 +149,6 @@ def test_the_next_audit_goes_on_where_the_last_one_ended() -> None:
     (partition,) = planned(FakeCluster(LOG), last).partitions
     assert partition.new is not None
     assert [(p.start_offset, p.end_offset) for p in partition.new.pieces if isinstance(p, FetchPiece)] == [(9, END)]
-    assert not partition.new.begins_log
     assert (partition.lost_from, partition.read_again) == (None, False)
 
 

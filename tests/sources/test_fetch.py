@@ -252,13 +252,11 @@ def test_lost_offsets_can_be_skipped(fake_time: FakeTime) -> None:
     cluster = FakeCluster(LOG[3:], log_start=12)
     log = open_log(cluster, 4, 15, skip_lost=True)
     assert read(log) == b"".join(LOG[3:])
-    assert log.lost == [(4, 12)]
 
 
 def test_the_whole_range_may_be_lost(fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(log_of((20, 21)), log_start=20), 4, 15, skip_lost=True)
     assert read(log) == b""
-    assert log.lost == [(4, 15)]
 
 
 def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +268,6 @@ def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: 
     cluster = FakeCluster(LOG, script=[lambda _: None, moves])
     log = open_log(cluster, 0, 15, skip_lost=True)
     assert read(log) == b"".join([LOG[0], *LOG[3:]])
-    assert log.lost == [(3, 12)]
     # The epoch of a batch before the new start says nothing about the log there, so the request does not send it.
     assert [(each.offset, each.last_epoch) for each in cluster.requests[:3]] == [(0, None), (3, 3), (12, None)]
 
