@@ -66,16 +66,14 @@ class Side:
 
 @dataclass
 class Facts:
-    """Counts of one release's state over all partitions that it loads, and the partitions that it fails to load.
+    """What one release loses or cannot load, over all offsets partitions.
 
     `failing`: the failures by offsets partition. `compacted_perhaps`: failing partitions in which all failing records
     have newer records of their keys. `unserved_groups`: groups of failing partitions as the other release has them; if
     that fails to load them, too, in the state without those records. `skipped`: records of types that the release does
-    not know, by type. `topic_ids`: offsets with a topic id.
+    not know, by type. `topic_ids`: offsets with a topic id, in the partitions that it loads. `names`: all groups.
     """
 
-    groups: int = 0
-    offsets: int = 0
     unserved_groups: int = 0
     unserved_offsets: int = 0
     topic_ids: int = 0
@@ -88,8 +86,6 @@ class Facts:
         """Adds the facts of an offsets partition."""
         number = reported["offsets_partition"]
         if reported["failure"] is None:
-            self.groups += len(reported["groups"])
-            self.offsets += reported["offsets"]
             self.topic_ids += reported["topic_ids"]
         else:
             self.failing[number] = reported["failure"]
