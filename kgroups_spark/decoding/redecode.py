@@ -23,6 +23,7 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
+from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.times import to_epoch_ms
 
 # The tables for a record that now decodes, and for its counts.
@@ -60,7 +61,7 @@ def _decoded_records(
     commits = commit_decoder.decode(records, commit_rows)
     batches = CommitBatches(audit_id, offsets_partition)
     for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
-        yield "offset_commits", _without_epoch(lot)
+        yield "offset_commits", with_columns(lot, producer_epoch=pa.nulls(lot.num_rows, pa.int16()))
     decoded = [
         (row, what)
         for row, what in zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
@@ -72,11 +73,6 @@ def _decoded_records(
     counted = traffic.batch(audit_id=audit_id, offsets_partition=offsets_partition)
     if counted.num_rows:
         yield "group_traffic", counted
-
-
-def _without_epoch(commits: pa.Table) -> pa.Table:
-    at = commits.schema.get_field_index("producer_epoch")
-    return commits.set_column(at, "producer_epoch", pa.nulls(commits.num_rows, pa.int16()))
 
 
 def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.offsets.numbers import ABORT, COMMIT, Markers, next_marker
+from kgroups_spark.tables.rows import with_columns
 
 OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
 
@@ -84,5 +85,4 @@ def _with_outcomes(
         pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]]),
     )
     offsets = pa.array(marker_offset, mask=marker_offset < 0)
-    batch = batch.set_column(batch.schema.get_field_index("outcome"), "outcome", names)
-    return batch.set_column(batch.schema.get_field_index("marker_offset"), "marker_offset", offsets)
+    return with_columns(batch, outcome=names, marker_offset=offsets)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kgroups_spark.expiry.matching import Flags
 from kgroups_spark.expiry.moment import timestamp
 from kgroups_spark.tables.columns import STRING
-from kgroups_spark.tables.rows import constant
+from kgroups_spark.tables.rows import by_name, constant
 from kgroups_spark.tables.schemas import arrow_schema
 
 
@@ -27,8 +27,7 @@ def decisions(
         "retention_ms": constant(retention_ms, rows, pa.int64()),
         **decided,
     }
-    schema = arrow_schema(name)
-    return pa.table([columns[column] if column in columns else of[column] for column in schema.names], schema)
+    return pa.table(by_name(of) | columns, arrow_schema(name))
 
 
 def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kgroups_spark.offsets.effects import Effects, Fold
 from kgroups_spark.offsets.numbers import I64, Flags, Markers, latest_at
 from kgroups_spark.offsets.records import TEXT, codes, column, flags
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import by_name, no_rows
 
 # An effect with its place in the log and the slot's offset from there on.
 PLACED = pa.schema(
@@ -120,14 +120,7 @@ def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, firs
         "log_timestamp": pa.array(log_timestamp, mask=log_timestamp == -1),
         "by_marker": by_marker,
     }
-    arrays = [columns.get(field.name) for field in PLACED]
-    return pa.table(
-        [
-            rows.column(field.name) if array is None else pa.array(array)
-            for field, array in zip(PLACED, arrays, strict=True)
-        ],
-        schema=PLACED,
-    )
+    return pa.table(by_name(rows) | columns, PLACED)
 
 
 def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.Array, *, restarts: bool) -> pa.Table:
@@ -191,10 +184,8 @@ def _moved(placed: pa.Table, was: I64, event: np.ndarray, recreated: Flags) -> p
 
 
 def _events(placed: pa.Table, fields: dict[str, pa.Array]) -> pa.Table:
-    columns = {**{name: placed.column(name) for name in PLACED.names}, **fields}
-    return pa.table(
-        [columns[f.name] if f.name in columns else pa.nulls(len(placed), f.type) for f in MOVES], schema=MOVES
-    )
+    nothing = {field.name: pa.nulls(len(placed), field.type) for field in MOVES}
+    return pa.table(nothing | by_name(placed) | fields, MOVES)
 
 
 def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:

@@ -41,7 +41,7 @@ from kgroups_spark.offsets.transactions import (
     open_since_then,
     transactions_of,
 )
-from kgroups_spark.tables.rows import in_one_chunk, no_rows
+from kgroups_spark.tables.rows import in_one_chunk, no_rows, with_columns
 
 ALL_SLOTS = (EVERY_SLOT,)
 # Records after which the replay of groups must know whether a group has offsets.
@@ -264,8 +264,8 @@ def _without_producer(rows: pa.Table, is_committed: Flags) -> pa.Table:
     """The rows, with the producer's columns cleared for committed offsets, as the coordinator keeps none for them."""
     committed = pa.array(is_committed)
     for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
-        at, values = rows.schema.get_field_index(name), rows.column(name)
-        rows = rows.set_column(at, rows.field(at), pc.if_else(committed, pa.scalar(none, values.type), values))
+        values = rows.column(name)
+        rows = with_columns(rows, **{name: pc.if_else(committed, pa.scalar(none, values.type), values)})
     return rows
 
 

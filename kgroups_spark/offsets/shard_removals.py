@@ -13,7 +13,7 @@ from kgroups_spark.offsets.numbers import I64, Markers
 from kgroups_spark.offsets.records import column, flags
 from kgroups_spark.offsets.removals import is_any_left, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
-from kgroups_spark.tables.rows import by_name, no_rows
+from kgroups_spark.tables.rows import by_name, no_rows, with_columns
 
 # A tombstone that may remove a committed offset: the removed offset, and the facts that its cause depends on.
 TOMBSTONES = pa.schema(
@@ -81,14 +81,12 @@ class ShardRemovals:
         of_both = pa.concat_tables([each.select(REMOVED_OFFSETS.names) for each in (saved, tombstones)])
         of_both = of_both.unify_dictionaries().combine_chunks()
         reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones, "is_pending"))
-        columns = {
-            "is_reported": reported,
-            "is_group_left": self._is_any_left("group_id", self._groups, tombstones),
-            "is_topic_left": self._is_any_left("topic", self._topics, tombstones),
-        }
-        for name, values in columns.items():
-            at = TOMBSTONES.get_field_index(name)
-            tombstones = tombstones.set_column(at, TOMBSTONES.field(at), pa.array(values))
+        tombstones = with_columns(
+            tombstones,
+            is_reported=pa.array(reported),
+            is_group_left=pa.array(self._is_any_left("group_id", self._groups, tombstones)),
+            is_topic_left=pa.array(self._is_any_left("topic", self._topics, tombstones)),
+        )
         at_the_end = of_both.take(pa.array(found.at_the_end))
         return tombstones, _restart_events(born, of_both, found.restarts), at_the_end
 
@@ -120,8 +118,7 @@ def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Tabl
         "is_pending": pa.array(found.is_pending),
         **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
     }
-    columns = by_name(rows) | columns
-    return pa.table([columns[field.name] for field in TOMBSTONES], schema=TOMBSTONES)
+    return pa.table(by_name(rows) | columns, TOMBSTONES)
 
 
 def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:

@@ -179,7 +179,7 @@ def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | 
     arrays["is_transactional"] = arrays["producer_id"].is_valid()
     for name in ("log_timestamp", "offset_delta"):
         arrays[name] = pa.nulls(len(entries), OFFSET_RECORDS.field(name).type)
-    return pa.table([arrays[name] for name in OFFSET_RECORDS.names], schema=OFFSET_RECORDS)
+    return pa.table(arrays, OFFSET_RECORDS)
 
 
 def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:

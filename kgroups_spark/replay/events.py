@@ -111,7 +111,7 @@ def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
         "cause": pa.array(causes, pa.string()),
         "rank": pa.array((is_renamed == by_marker).astype(np.int64)),
     }
-    return pa.table([found.get(f.name) if f.name in found else moves.column(f.name) for f in _ROWS], schema=_ROWS)
+    return pa.table(by_name(moves) | found, _ROWS)
 
 
 def _cause(facts: GroupFacts) -> str:
