@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, NEITHER, Markers
 from kgroups_spark.offsets.records import TEXT, column, milliseconds
 from kgroups_spark.offsets.transactions import TransactionalRecords
+from kgroups_spark.tables.arrays import flags, numbers
 
 
 def markers_of(transaction_markers: pa.Table) -> Markers:
     """Rows of `transaction_markers`, which are sorted by log offset, as Markers."""
     outcome = transaction_markers.column("outcome").cast(pa.string())
-    is_named = [pc.fill_null(pc.equal(outcome, name), False).to_numpy() for name in ("committed", "aborted")]
+    is_named = [flags(pc.equal(outcome, name)) for name in ("committed", "aborted")]
     return Markers(
         column(transaction_markers, "log_offset"),
         _times(transaction_markers),
@@ -57,5 +58,4 @@ def group_ends(group_records: pa.Table) -> list[tuple[str, int]]:
 
 
 def _times(rows: pa.Table) -> I64:
-    ms: I64 = pc.fill_null(milliseconds(rows.column("log_timestamp")), -1).to_numpy()
-    return ms
+    return numbers(milliseconds(rows.column("log_timestamp")), none=-1)

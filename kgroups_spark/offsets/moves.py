@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kgroups_spark.offsets.effects import Effects, Fold
 from kgroups_spark.offsets.numbers import I64, Flags, Markers, latest_at
 from kgroups_spark.offsets.records import TEXT, codes, column, flags
+from kgroups_spark.tables import arrays
 from kgroups_spark.tables.rows import by_name, no_rows
 
 # An effect with its place in the log and the slot's offset from there on.
@@ -132,7 +133,7 @@ def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.A
         return no_rows(MOVES)
     was, now = offset_before.to_numpy(), column(placed, "committed_offset")
     ids = topic_id_before.cast(pa.string()), placed.column("topic_id").combine_chunks().cast(pa.string())
-    recreated: Flags = pc.fill_null(pc.not_equal(*ids), False).to_numpy(zero_copy_only=False)
+    recreated = arrays.flags(pc.not_equal(*ids))
     event = np.where(now < was, "offset_rewound", "offset_skipped")
     if restarts:
         event = np.full(len(now), "offset_restarted")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.offsets.numbers import Flags
 from kgroups_spark.offsets.records import column
+from kgroups_spark.tables.arrays import flags, is_given
 from kgroups_spark.tables.rows import where
 
 SLOT = ("group_id", "topic", "partition")
@@ -45,7 +46,7 @@ class SlotRange(NamedTuple):
         """The rows of these slots, and whether there are rows of later ones."""
         if self == EVERY_SLOT or not len(rows):
             return rows, False
-        has, is_later = rows.column("group_id").is_valid().to_numpy(), np.zeros(len(rows), np.bool_)
+        has, is_later = is_given(rows["group_id"]), np.zeros(len(rows), np.bool_)
         if self.low is not None:
             has &= is_from(rows, self.low)
         if self.high is not None:
@@ -97,9 +98,7 @@ def _compared_in(texts: pa.Array, text: str) -> NDArray[np.int8]:
         of_dictionary = np.append(_compared_in(texts.dictionary, text), np.int8(-1))
         of_rows: NDArray[np.int8] = of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         return of_rows
-    after, before = (
-        compare(texts, text).fill_null(False).to_numpy(zero_copy_only=False) for compare in (pc.greater, pc.less)
-    )
+    after, before = flags(pc.greater(texts, text)), flags(pc.less(texts, text))
     found: NDArray[np.int8] = after.astype(np.int8) - before
     return found
 

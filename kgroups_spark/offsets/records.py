@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.schema import reader
 from kgroups_spark.offsets.numbers import I64, Flags, sorted_order, starts_of
+from kgroups_spark.tables import arrays
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -133,26 +134,17 @@ def number_slots(records: pa.Table) -> tuple[I64, Slots]:
 
 def column(records: pa.Table, name: str, *, none: int = 0) -> I64:
     """A column of integers as int64, with `none` for null."""
-    values = records.column(name)
-    if values.null_count:
-        values = pc.fill_null(values, pa.scalar(none, values.type))
-    numbers: I64 = values.to_numpy().astype(np.int64, copy=False)
-    return numbers
+    return arrays.numbers(records.column(name), none=none)
 
 
 def flags(records: pa.Table, name: str) -> Flags:
-    """A boolean column without nulls, as a NumPy array."""
-    found: Flags = records.column(name).to_numpy()
-    return found
+    """A boolean column; null is false."""
+    return arrays.flags(records.column(name))
 
 
 def codes(records: pa.Table, name: str) -> I64:
     """The dictionary index of each row of a text column; -1: null."""
-    indices = _one_dictionary(records.column(name)).indices
-    if indices.null_count:
-        indices = pc.fill_null(indices, -1)
-    numbers: I64 = indices.to_numpy().astype(np.int64, copy=False)
-    return numbers
+    return arrays.numbers(_one_dictionary(records.column(name)).indices, none=-1)
 
 
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
@@ -196,10 +188,10 @@ def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.Ch
 
 def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.Array]:
     """commit_timestamp and expire_timestamp in ms; those of values with kept bytes are read from the bytes."""
-    rows = np.flatnonzero(offset_commits.column("raw_value").is_valid().to_numpy())
+    rows = np.flatnonzero(arrays.is_given(offset_commits["raw_value"]))
     some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
     commit, expire = (
-        pc.fill_null(columns[name], -1).to_numpy().copy() for name in ("commit_timestamp", "expire_timestamp")
+        arrays.numbers(columns[name], none=-1).copy() for name in ("commit_timestamp", "expire_timestamp")
     )
     for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
         fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])

@@ -41,6 +41,7 @@ from kgroups_spark.offsets.transactions import (
     open_since_then,
     transactions_of,
 )
+from kgroups_spark.tables.arrays import is_given
 from kgroups_spark.tables.rows import in_one_chunk, no_rows, with_columns
 
 ALL_SLOTS = (EVERY_SLOT,)
@@ -288,7 +289,7 @@ def _transactional(folded: FoldedRange) -> TransactionalRecords:
         column(rows, "log_timestamp", none=-1),
         column(rows, "producer_id", none=-1),
         column(rows, "producer_epoch", none=-1),
-        rows.column("value_version").is_valid().to_numpy(),
+        is_given(rows["value_version"]),
         rows.column("group_id").combine_chunks(),
     )
 

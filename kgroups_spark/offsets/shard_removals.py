@@ -13,6 +13,7 @@ from kgroups_spark.offsets.numbers import I64, Markers
 from kgroups_spark.offsets.records import column, flags
 from kgroups_spark.offsets.removals import is_any_left, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
+from kgroups_spark.tables.arrays import is_given
 from kgroups_spark.tables.rows import by_name, no_rows, with_columns
 
 # A tombstone that may remove a committed offset: the removed offset, and the facts that its cause depends on.
@@ -93,7 +94,7 @@ class ShardRemovals:
     def _is_any_left(self, name: str, known: dict[str, int], tombstones: pa.Table) -> np.ndarray:
         texts = tombstones.column(name).unify_dictionaries().combine_chunks()
         owner, place = _numbers(known, texts.dictionary)[texts.indices.to_numpy()], column(tombstones, "log_offset")
-        removes = tombstones.column("removed_log_offset").is_valid().to_numpy()
+        removes = is_given(tombstones["removed_log_offset"])
         born, born_at = (np.concatenate([each[column] for each in self._born]) for column in (name, "place"))
         return is_any_left((born, born_at), (owner[removes], place[removes]), owner, place)
 
@@ -125,7 +126,7 @@ def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:
     """Events of the first commits after removals with a known removed offset."""
     after = np.flatnonzero(restarts >= 0)
     was = gone.take(pa.array(restarts[after]))
-    known = was.column("committed_offset").is_valid().to_numpy()
+    known = is_given(was["committed_offset"])
     was, placed = was.filter(pa.array(known)), born.take(pa.array(after[known]))
     before = was.column("committed_offset").combine_chunks(), was.column("topic_id").combine_chunks()
     return move_events(placed, *before, restarts=True)
