@@ -62,18 +62,10 @@ class DuckDbLake:
         _require_plain_path(location)
         self.location = location
         self._reaches_files = reaches_files
-        ledger = _table(location, "audits", storage_options)
-        if ledger is None:
-            raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit creates one")
-        self._layout = layout = lake_version_in(ledger.metadata().configuration)
-        require_known_version(location, layout)
-        _require_readable(ledger, "audits")
-        # In an object store a file is there as a whole or not at all.
-        newest_file = Path(location, "audits", "_delta_log", f"{ledger.version():020d}.json")
-        if newest_file.is_file() and not newest_file.stat().st_size:
-            raise ledger_end_empty(location, ledger.version())
+        ledger = _ledger(location, storage_options)
+        self._layout = lake_version_in(ledger.metadata().configuration)
         self.audit_id, added = _last_finished(ledger)
-        older = _table(location, OLDER_CHECKPOINTS, storage_options) if layout <= LAST_LAYOUT else None
+        older = _table(location, OLDER_CHECKPOINTS, storage_options) if self._layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         there = {name: table for name, table in {**others, OLDER_CHECKPOINTS: older}.items() if table is not None}
         newest = {name: newest_audit(table.transaction_version) for name, table in there.items()}
@@ -259,6 +251,20 @@ def _table(location: str, name: str, storage_options: dict[str, str] | None) -> 
         return None
     except DeltaError as error:
         raise type(error)(f"table {name}: {error}") from error
+
+
+def _ledger(location: str, storage_options: dict[str, str] | None) -> DeltaTable:
+    """The newest version of the lake's ledger. Raises as DuckDbLake does."""
+    ledger = _table(location, "audits", storage_options)
+    if ledger is None:
+        raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit creates one")
+    require_known_version(location, lake_version_in(ledger.metadata().configuration))
+    _require_readable(ledger, "audits")
+    # In an object store a file is there as a whole or not at all.
+    newest_file = Path(location, "audits", "_delta_log", f"{ledger.version():020d}.json")
+    if newest_file.is_file() and not newest_file.stat().st_size:
+        raise ledger_end_empty(location, ledger.version())
+    return ledger
 
 
 def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
