@@ -3,8 +3,10 @@
 import re
 from datetime import timedelta
 
-UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-LONGEST_MS = 36_500 * UNITS_MS["d"]  # a century: beyond it, a time plus a duration may be outside TIMESTAMP's range
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+UNITS_MS = {"d": DAY_MS, "h": HOUR_MS, "m": 60_000, "s": 1_000, "ms": 1}
+LONGEST_MS = 36_500 * DAY_MS  # a century: beyond it, a time plus a duration may be outside TIMESTAMP's range
 
 _PART = re.compile(r"([0-9]+)(ms|[smhd])")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgroups_spark.commands.expiring import expires_in
 from kgroups_spark.counts import counted, group_count
-from kgroups_spark.durations import format_duration
+from kgroups_spark.durations import DAY_MS, format_duration
 from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
@@ -197,7 +197,7 @@ def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple
 
 
 def _a_week_before(overview: Overview) -> str:
-    moment = to_epoch_ms(overview.audit["as_of"]) - 7 * 86_400_000
+    moment = to_epoch_ms(overview.audit["as_of"]) - 7 * DAY_MS
     return format_time_for_people(moment)[:16].replace(" ", "T")
 
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
-DAY_MS = 86_400_000
+from kgroups_spark.durations import DAY_MS
 
 
 class OpenTransactionRule(Enum):

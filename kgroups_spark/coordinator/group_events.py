@@ -38,13 +38,13 @@ from kgroups_spark.coordinator.acts import (
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
+from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
 from kgroups_spark.coordinator.member_changes import member_changes
 from kgroups_spark.coordinator.removal_causes import UNKNOWN, due_at, topics_of
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-GROUP_METADATA = 2
 # Group types by the record whose tombstone removes a group.
 TYPE_OF_GROUP_RECORD = {GROUP_METADATA: "classic", 3: "consumer", 11: "share", 17: "streams"}
 # Removed offsets, and removed groups, that each offsets partition remembers. It drops the oldest removals first.

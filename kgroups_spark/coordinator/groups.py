@@ -22,8 +22,9 @@ from typing import Any
 from kgroups_spark.coordinator.acts import HeldOffsets, RecordPlace
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.conversions import Group, persisted_group
-from kgroups_spark.coordinator.group_events import GROUP_METADATA, TYPE_OF_GROUP_RECORD, GroupEvents
+from kgroups_spark.coordinator.group_events import TYPE_OF_GROUP_RECORD, GroupEvents
 from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow

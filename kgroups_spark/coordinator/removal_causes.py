@@ -33,6 +33,7 @@ from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.coordinator.share_group import ShareGroup
 from kgroups_spark.coordinator.streams_group import StreamsGroup
 from kgroups_spark.coordinator.subscription import known_topics
+from kgroups_spark.durations import DAY_MS
 
 EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN = (
     "expired",
@@ -45,7 +46,7 @@ CAUSES = (EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN)
 
 # If an offset was overdue for longer than this, expiry is only one explanation among others: the brokers' retention may
 # differ from ours.
-OVERDUE_MS = 86_400_000
+OVERDUE_MS = DAY_MS
 
 
 class RemovedValue(NamedTuple):

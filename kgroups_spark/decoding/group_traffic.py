@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgroups_spark.durations import HOUR_MS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
@@ -20,7 +21,6 @@ from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import LAST_MS
 
-HOUR_MS = 3_600_000
 NO_HOUR = np.iinfo(np.int64).min
 
 # Summed over rows with the same key.

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kgroups_spark.counts import counted
-from kgroups_spark.durations import format_duration
+from kgroups_spark.durations import HOUR_MS, format_duration
 from kgroups_spark.escapes import shell_option
 from kgroups_spark.findings.evidence import Condition, Evidence, Row, group_of, per_group
 from kgroups_spark.findings.finding import Finding, at
 from kgroups_spark.tables.schemas import GROUP
 
 # Six checks of offsets.retention.check.interval.ms (default 600,000): no broker is that late.
-OVERDUE_MS = 3_600_000
+OVERDUE_MS = HOUR_MS
 
 
 def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:

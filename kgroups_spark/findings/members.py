@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
-from kgroups_spark.durations import format_duration
+from kgroups_spark.durations import HOUR_MS, format_duration
 from kgroups_spark.findings.evidence import Condition, Evidence, Row, by_group, group_of, listed, of_groups, some
 from kgroups_spark.findings.finding import Finding, at
 from kgroups_spark.tables.schemas import GROUP
 
 # The coordinator removes a static member that is away for its session timeout: 45 s, at most 60 s (defaults of
 # group.consumer.(max.)session.timeout.ms).
-AWAY_MS = 3_600_000
+AWAY_MS = HOUR_MS
 AWAY = -2  # the epoch of such a member (ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH)
 
 # max.poll.interval.ms, which a consumer sends as its rebalance timeout. Used for members without one.

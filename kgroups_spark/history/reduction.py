@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.durations import HOUR_MS
 from kgroups_spark.history.last_of_each import Contest, LastOfEach
 from kgroups_spark.history.transaction_ends import PRODUCER_COLUMNS, Ends, ends_of
 from kgroups_spark.offsets.numbers import I64, NEVER, Flags
@@ -189,7 +190,7 @@ def markers_that_stay(lot: Lot, needed: Mapping[int, I64]) -> Flags:
 
 def traffic_that_stays(rows: pa.Table, moment_ms: int) -> Flags:
     """Which rows of group_traffic stay: hours that end after the moment (epoch ms), and records without a time."""
-    ends = numbers(rows["hour"]) // 1000 + 3_600_000
+    ends = numbers(rows["hour"]) // 1000 + HOUR_MS
     stays: Flags = ~is_given(rows["hour"]) | (ends > moment_ms)
     return stays
 

@@ -13,11 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
+from kgroups_spark.durations import DAY_MS
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 
 # As long as Delta keeps them by default, for time travel by number or time.
-KEPT_MS = 30 * 86_400_000
+KEPT_MS = 30 * DAY_MS
 
 # A commit, its checksum, commits in one file (the second number is the last one's), a checkpoint or a part of one.
 _FILE = re.compile(r"(?:\d{20}\.)?(?P<version>\d{20})\.(?:json|crc|compacted\.json|checkpoint\..+)")

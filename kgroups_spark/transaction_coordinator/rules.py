@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.durations import DAY_MS
 
 # transactional.id.expiration.ms, its default in every release.
-TRANSACTIONAL_ID_EXPIRATION_MS = 7 * 86_400_000
+TRANSACTIONAL_ID_EXPIRATION_MS = 7 * DAY_MS
 # transaction.max.timeout.ms, its default in every release, and kafka-transactions find-hanging's.
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, Row
 
+from kgroups_spark.durations import HOUR_MS
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import named_if_lost
 from kgroups_spark.lake.frames import parquet_of
@@ -206,7 +207,7 @@ def _old_bytes(lake: Lake, name: str, retain_ms: int) -> int:
 
 
 def _vacuum(lake: Lake, name: str, retain_ms: int) -> str:
-    return f"VACUUM {lake.identifier(name)} RETAIN {-(-retain_ms // 3_600_000)} HOURS"
+    return f"VACUUM {lake.identifier(name)} RETAIN {-(-retain_ms // HOUR_MS)} HOURS"
 
 
 def _quietly(lake: Lake, statement: str) -> list[Row]:
