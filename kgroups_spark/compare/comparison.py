@@ -66,7 +66,7 @@ class Side:
 
 @dataclass
 class Facts:
-    """What one release loses or cannot load, over all offsets partitions.
+    """The offsets partitions that one release fails to load, and facts on all records and groups of its replay.
 
     `failing`: the failures by offsets partition. `compacted_perhaps`: failing partitions in which all failing records
     have newer records of their keys. `unserved_groups`: groups of failing partitions as the other release has them; if
