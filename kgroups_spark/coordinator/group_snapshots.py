@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
+from kgroups_spark.tables.rows import one_array
 
 GROUP_METADATA = 2
 # A block has values of about this many bytes, or one larger value.
@@ -103,8 +104,9 @@ class SnapshotBlock:
         self._in_use.add(members)
         return members
 
-    def text(self, value: int) -> str:
-        text: str = self._texts[value].as_py()
+    def text(self, value: int) -> bytes:
+        """The JSON text of a value, in UTF-8."""
+        text: bytes = self._texts[value].as_buffer().to_pybytes()
         return text
 
     def column(self, name: str, first: int, count: int) -> list[Any]:
@@ -178,8 +180,7 @@ class SnapshotMembers(Sequence[Member]):
         The texts of equal members are equal, whatever the version of their value.
         """
         if self._fingerprints is None:
-            text = self.value_json().encode()
-            _, _, members = text.removesuffix(b"}]}").partition(_MEMBER)
+            _, _, members = self.value_json().removesuffix(b"}]}").partition(_MEMBER)
             self._fingerprints = members.split(b"}," + _MEMBER) if self._count else []
         return self._fingerprints
 
@@ -192,7 +193,7 @@ class SnapshotMembers(Sequence[Member]):
         topics = self.block.members.column("subscribed_topics").slice(self.first, self._count)
         return None if topics.null_count else set(topics.flatten().unique().to_pylist())
 
-    def value_json(self) -> str:
+    def value_json(self) -> bytes:
         return self.block.text(self.value)
 
     def forget(self) -> None:
@@ -244,9 +245,9 @@ def _in_lots(rows: pa.Table) -> Iterator[pa.Table]:
 
 def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[DecodedRecord]]:
     """The block of the values that can be read together (None: too few bytes), and the record of each row."""
-    texts = rows.column("value").combine_chunks().cast(pa.string())
+    texts = one_array(rows.column("value")).cast(pa.string())
     is_of_consumers = pc.starts_with(texts, CONSUMER_GROUP).fill_null(False)
-    is_snapshot = pc.and_(is_of_consumers, pc.equal(rows.column("record_type"), GROUP_METADATA).combine_chunks())
+    is_snapshot = pc.and_(is_of_consumers, pc.equal(one_array(rows.column("record_type")), GROUP_METADATA))
     texts = texts.filter(is_snapshot)
     if texts.nbytes < BLOCK_AT_BYTES:
         return None, _one_by_one(rows)

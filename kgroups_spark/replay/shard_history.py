@@ -14,7 +14,7 @@ from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import no_rows, sorted_by
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 
 # The number of group records that become objects together.
@@ -52,7 +52,7 @@ class ShardHistory:
         quarantine: pa.Table,
     ) -> ShardHistory:
         """The history of rows in any order."""
-        return cls(commits, group_records.sort_by("log_offset"), markers.sort_by("log_offset"), quarantine)
+        return cls(commits, sorted_by(group_records, "log_offset"), sorted_by(markers, "log_offset"), quarantine)
 
     @classmethod
     def of_tables(

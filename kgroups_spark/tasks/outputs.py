@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, OpenPart, Part, PartWriter
-from kgroups_spark.tables.rows import as_table
+from kgroups_spark.tables.rows import as_table, sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -96,12 +94,6 @@ def order_of_night(name: str) -> list[str]:
     return [column for column in columns if column in TABLES[name].schema.names]
 
 
-def _sorted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    order = pc.sort_indices(rows, [(column, "ascending") for column in columns]).to_numpy()
-    # Copying every column costs eight times the sort, and most tables are already in order, shard after shard.
-    return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)
-
-
 class PartCollector:
     """Packs the rows of a task into few parts per table, row group by row group. `order_of`: columns to sort by.
 
@@ -152,7 +144,7 @@ class PartCollector:
         if growing.waiting:
             rows = pa.concat_tables(growing.waiting).unify_dictionaries()
             columns = self._order_of(name)
-            rows = _sorted(rows, columns) if columns else rows
+            rows = sorted_by(rows, *columns) if columns else rows
             part = part or PartWriter(name, self._lake_uri, self._audit_id).open(rows.schema)
             part.write(rows)
         assert part is not None
