@@ -30,9 +30,9 @@ def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> 
     ends = look_for_ends(moment_ms, believed_until(audit), lake.replaced)
     columns = dict.fromkeys(LOG_TABLES, (*ENDS_COLUMNS, "audit_id"))
     found = {p.offsets_partition: p.end_offset for p in audit.partitions or ()}
-    found |= {
-        number: at for (number,), at in reported_first(scan_tables(lake, columns, ends, by_parts=by_parts)).items()
-    }
+    # Rows of an unfinished audit, which a dry run sees, may have the first record after the end of this audit's log.
+    for (number,), first in reported_first(scan_tables(lake, columns, ends, by_parts=by_parts)).items():
+        found[number] = min(found.get(number, first), first)
     spanning = _look_for_spanning(found, lake.replaced)
     lines = scan_tables(lake, {"transaction_markers": (*_SPAN, "audit_id")}, spanning, by_parts=by_parts)
     open_now = lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"])

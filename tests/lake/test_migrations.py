@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -300,6 +301,14 @@ def test_an_older_lake_says_how_far_it_is_reduced_before_its_migration(session, 
     assert (reduced_to(lake), states_reduced_to(lake)) == ({}, {})
     run_maintain(session, MaintainOptions(lake=location, keep_ms=0, dry_run=True))
     assert Lake.open(session, location).version == layout
+
+
+@pytest.mark.parametrize("layout", one_of(2, *range(6, LAKE_VERSION)))
+def test_a_dry_run_of_maintenance_does_not_count_rows_of_the_killed_audit(session, tmp_path, layout):
+    options = MaintainOptions(lake=lake_of(layout, tmp_path), optimize=False, keep_ms=1000, take_over=True)
+    foreseen = run_maintain(session, replace(options, dry_run=True))
+    assert foreseen.rows_removed == run_maintain(session, options).rows_removed
+    assert foreseen.rows_removed["offset_commits"] == 27
 
 
 def test_columns_that_an_older_layout_lacks_are_null_and_then_added(session, old):
