@@ -1,4 +1,4 @@
-"""A LakeReader over Arrow tables in memory, without a lake and without Spark."""
+"""LakeReaders over Arrow tables in memory, without a lake: one without Spark, and one in a session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from kgroups_spark.reading.by_duckdb import _with_dollars as with_dollars
 from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
@@ -18,7 +19,7 @@ from kgroups_spark.views import known_history
 from kgroups_spark.views.needed import needed_for
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.story import story as of_the_story
-from tests.views.arrow_tables import answer_of, in_duckdb
+from tests.views.arrow_tables import InSpark, answer_of, in_duckdb
 
 STORY_END = 1794811281650
 STORY_RETENTION_MS = 604_800_000
@@ -78,6 +79,23 @@ class ArrowReader(LakeReader):
 
     def sql(self, query: str, **parameters: Any) -> Rows:
         return to_rows(self.arrow(query, parameters))
+
+
+class SparkArrowReader(ArrowReader):
+    """The same tables in a Spark session, which answers every query."""
+
+    engine = "spark"
+
+    def __init__(self, spark: SparkSession, same: ArrowReader) -> None:
+        spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
+        self.tables = same.tables
+        self._views = InSpark(spark, same.tables)
+
+    def rows(self, table_or_view: str) -> Rows:
+        return self.sql(f"SELECT * FROM {table_or_view}")
+
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        return self._views.sql(query, args=dict(parameters or {})).toArrow()
 
 
 @cache

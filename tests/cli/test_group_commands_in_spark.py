@@ -3,38 +3,18 @@ group, now and as of a moment. (tests/cli/test_engines.py has the readers themse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.reading.reader import Rows
 from kgroups_spark.times import to_datetime
 from tests.chosen import one_of
 from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
-from tests.cli.story_reader import ArrowReader
-from tests.views.arrow_tables import InSpark
+from tests.cli.story_reader import ArrowReader, SparkArrowReader
 
 pytestmark = pytest.mark.spark
-
-
-class SparkArrowReader(ArrowReader):
-    """The same tables in a Spark session, which answers every query."""
-
-    engine = "spark"
-
-    def __init__(self, spark: SparkSession, same: ArrowReader) -> None:
-        spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
-        self.tables = same.tables
-        self._views = InSpark(spark, same.tables)
-
-    def rows(self, table_or_view: str) -> Rows:
-        return self.sql(f"SELECT * FROM {table_or_view}")
-
-    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        return self._views.sql(query, args=dict(parameters or {})).toArrow()
 
 
 @pytest.fixture(scope="module")

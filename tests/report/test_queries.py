@@ -12,16 +12,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.open_lake import open_by_spark
+from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from tests.chosen import Chosen
-from tests.cli.story_reader import ArrowReader
+from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.lake.table_rows import rows_of
 from tests.protocol.local_spark import LocalSpark
 from tests.report.made_lakes import AS_OF, DAY, asked, event_row, tables
@@ -124,6 +127,59 @@ def test_moves_between_any_two_numbers_have_a_size() -> None:
     assert [row["read_again"] for row in rewound] == [greatest, 2]
 
 
+def rewound_twice_by_one_marker() -> dict[str, pa.Table]:
+    """A transaction rewinds two partitions of a member without a client.id, which got them later than another one. That
+    one has released only the first. Each is committed as far as before at a time of its own."""
+
+    def member(member_id: str, client_id: str | None, second: int, *partitions: int) -> Row:
+        held = [{"topic": "t", "partition": partition} for partition in partitions]
+        version = {"member_id": member_id, "client_id": client_id, "client_host": client_id and "/host"}
+        return version | {"assigned_partitions": held, **at(second)}
+
+    def at(second: int) -> Row:
+        return {"group_id": "g", "log_offset": second, "log_timestamp": AS_OF - DAY + timedelta(seconds=second)}
+
+    moved = {"topic": "t", "offset_before": 9, "offset_after": 4, "cause": "unknown"}
+    return tables(
+        group_member_versions=[
+            required("group_member_versions", **each)
+            for each in (member("a", "old", 1, 0, 1), member("a", "old", 2, 1), member("b", None, 3, 0, 1))
+        ],
+        group_events=[
+            event_row("offset_rewound", event_index=index, partition=index, **moved, **at(10))
+            | {"event_timestamp": at(10)["log_timestamp"]}
+            for index in (0, 1)
+        ],
+        committed_offsets=[
+            required("committed_offsets", **at(second), topic="t", partition=partition)
+            for partition, second in ((0, 20), (1, 30))
+        ],
+        offset_commits=[
+            required("offset_commits", **at(second), topic="t", partition=partition, committed_offset=9)
+            | {"outcome": "committed", "record_type": 1, "value_version": 3}
+            for partition, second in ((0, 20), (1, 30))
+        ],
+    )
+
+
+def assert_newest_owner(reader: LakeReader) -> None:
+    given = {"group_id": "g", "since": AS_OF - DAY, "until": AS_OF}
+    rewound = reader.sql(group_query("rewound"), **given)
+    assert [(row["owner_before"], row["owned_until"]) for row in rewound] == [(None, None)] * 2
+    caught_up = [(row["caught_up_at"] - AS_OF + DAY).total_seconds() for row in rewound]
+    assert caught_up == [20, 30]
+    now = [(row["client_id"], row["client_host"]) for row in reader.sql(query("group_offsets"))]
+    assert now == [(None, None)] * 2
+
+
+def test_a_rewound_partition_and_a_partition_now_have_their_newest_owner() -> None:
+    assert_newest_owner(ArrowReader(rewound_twice_by_one_marker(), AS_OF))
+
+
+def test_in_spark_too(spark: SparkSession) -> None:
+    assert_newest_owner(SparkArrowReader(spark, ArrowReader(rewound_twice_by_one_marker(), AS_OF)))
+
+
 def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint() -> None:
     lowest, greatest = -(2**63), 2**63 - 1
     starts = ("A", lowest), ("B", -9), ("a topic of that name created later", 3)
@@ -152,7 +208,12 @@ def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigi
 
 def share_row(table: str, **columns: Any) -> Row:
     """A row of a table about a share partition, with something in every required column."""
-    (whole,) = rows_of(table, {"group_id": "s", "topic": "jobs", "partition": 0, **columns}).to_pylist()
+    return required(table, **{"group_id": "s", "topic": "jobs", "partition": 0} | columns)
+
+
+def required(table: str, **columns: Any) -> Row:
+    """A row with something in every required column."""
+    (whole,) = rows_of(table, columns).to_pylist()
     return whole
 
 

@@ -1,14 +1,22 @@
 WITH rewound AS (
   SELECT
-    offsets_partition, group_id, topic, partition, event_timestamp, log_offset, cause, offset_before, offset_after
+    offsets_partition, log_offset, event_index, group_id, topic, partition, event_timestamp, cause, offset_before,
+    offset_after
   FROM group_events
   WHERE event = 'offset_rewound' AND group_id = :group_id AND event_timestamp BETWEEN :since AND :until
 ),
+-- The newest owner first.
 owners AS (
   SELECT
+    rewound.offsets_partition,
     rewound.log_offset,
-    max_by(owner.client_id, owner.log_offset) AS owner_before,
-    max_by(owner.valid_to, owner.log_offset) AS owned_until
+    rewound.event_index,
+    owner.client_id AS owner_before,
+    owner.valid_to AS owned_until,
+    row_number() OVER (
+      PARTITION BY rewound.offsets_partition, rewound.log_offset, rewound.event_index
+      ORDER BY owner.log_offset DESC, owner.member_id
+    ) AS number
   FROM rewound
   JOIN partition_owners AS owner
     ON owner.offsets_partition = rewound.offsets_partition
@@ -16,14 +24,19 @@ owners AS (
     AND owner.topic = rewound.topic
     AND owner.partition = rewound.partition
     AND owner.log_offset < rewound.log_offset
-  GROUP BY rewound.log_offset
 ),
--- The first commit at or after the offset that had been reached before.
+-- Commits at or after the offset that had been reached before, the first one first.
 caught_up AS (
   SELECT
+    rewound.offsets_partition,
     rewound.log_offset,
-    min(history.effective_timestamp) AS caught_up_at,
-    min_by(history.owner_client_id, history.effective_log_offset) AS owner_after
+    rewound.event_index,
+    history.effective_timestamp AS caught_up_at,
+    history.owner_client_id AS owner_after,
+    row_number() OVER (
+      PARTITION BY rewound.offsets_partition, rewound.log_offset, rewound.event_index
+      ORDER BY history.effective_log_offset, history.log_offset
+    ) AS number
   FROM rewound
   JOIN offset_history AS history
     ON history.offsets_partition = rewound.offsets_partition
@@ -34,7 +47,6 @@ caught_up AS (
     AND history.effective_log_offset > rewound.log_offset
     AND history.committed_offset >= rewound.offset_before
   WHERE history.group_id = :group_id
-  GROUP BY rewound.log_offset
 )
 SELECT
   rewound.topic,
@@ -51,6 +63,14 @@ SELECT
   caught_up.caught_up_at,
   caught_up.owner_after
 FROM rewound
-LEFT JOIN owners ON owners.log_offset = rewound.log_offset
-LEFT JOIN caught_up ON caught_up.log_offset = rewound.log_offset
+LEFT JOIN owners
+  ON owners.offsets_partition = rewound.offsets_partition
+  AND owners.log_offset = rewound.log_offset
+  AND owners.event_index = rewound.event_index
+  AND owners.number = 1
+LEFT JOIN caught_up
+  ON caught_up.offsets_partition = rewound.offsets_partition
+  AND caught_up.log_offset = rewound.log_offset
+  AND caught_up.event_index = rewound.event_index
+  AND caught_up.number = 1
 ORDER BY rewound.topic, rewound.partition, rewound.log_offset

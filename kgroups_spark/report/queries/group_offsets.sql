@@ -1,15 +1,21 @@
-WITH owners AS (
+WITH owning AS (
   SELECT
     offsets_partition,
     group_id,
     topic,
     partition,
-    max_by(client_id, log_offset) AS client_id,
-    max_by(client_host, log_offset) AS client_host,
-    max(valid_from) AS owned_since
+    client_id,
+    client_host,
+    valid_from AS owned_since,
+    row_number() OVER (
+      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset DESC, member_id
+    ) AS number
   FROM partition_owners
   WHERE released_log_offset IS NULL AND topic IS NOT NULL
-  GROUP BY offsets_partition, group_id, topic, partition
+),
+-- Several members may own a partition: the last one that got it counts.
+owners AS (
+  SELECT * FROM owning WHERE number = 1
 ),
 offsets AS (
   SELECT
