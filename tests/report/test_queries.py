@@ -27,7 +27,8 @@ from tests.chosen import Chosen
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.lake.table_rows import rows_of
 from tests.protocol.local_spark import LocalSpark
-from tests.report.made_lakes import AS_OF, DAY, asked, event_row, tables
+from tests.report.made_lakes import AS_OF, DAY, asked, event_row, group_row, tables
+from tests.views.arrow_tables import in_duckdb
 
 Row = dict[str, Any]
 
@@ -178,6 +179,36 @@ def test_a_rewound_partition_and_a_partition_now_have_their_newest_owner() -> No
 
 def test_in_spark_too(spark: SparkSession) -> None:
     assert_newest_owner(SparkArrowReader(spark, ArrowReader(rewound_twice_by_one_marker(), AS_OF)))
+
+
+def test_rows_have_the_same_order_in_spark_which_sorts_nulls_first() -> None:
+    held = [{"topic": "t", "topic_id": "A", "partition": 0}, {"topic": None, "topic_id": "B", "partition": 0}]
+    lake = tables(
+        groups=[group_row(), group_row("h", state="Stable")],
+        open_transactions=[
+            required("open_transactions", open_since=since, producer_id=1, offsets_partition=partition)
+            for since, partition in ((None, 0), (AS_OF, 2), (AS_OF, 1))
+        ],
+        transactional_ids=[
+            required("transactional_ids", transactional_id=name, state="Ongoing", start_timestamp=start)
+            for name, start in (("a", None), ("b", AS_OF))
+        ],
+        findings=[
+            required("findings", audit_id=1, finding="hanging_transaction", severity="error", group_id=group)
+            for group in (None, "g", "h")
+        ],
+        group_member_versions=[required("group_member_versions", group_id="g", assigned_partitions=held)],
+    )
+    orders = []
+    with in_duckdb(lake, alone=True) as connection:
+        for nulls in ("nulls_last", "nulls_first_on_asc_last_on_desc"):
+            connection.execute(f"SET default_null_order = '{nulls}'")
+            of_lake = {name: connection.sql(query(name)).fetchall() for name in NAMES}
+            owners = connection.execute(group_query("owners").replace(":group_id", "'g'")).fetchall()
+            orders.append(of_lake | {"owners": owners})
+    assert orders[0] == orders[1]
+    asked_about = ("groups_now", "open_transactions", "named_transactions", "findings", "owners")
+    assert [len(orders[0][name]) for name in asked_about] == [3, 3, 2, 3, 2]
 
 
 def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint() -> None:

@@ -2,4 +2,4 @@
 SELECT group_type, state, count(DISTINCT group_id) AS group_count
 FROM groups
 GROUP BY GROUPING SETS ((group_type, state), (group_type))
-ORDER BY group_type, state
+ORDER BY group_type, state NULLS LAST

@@ -12,4 +12,4 @@ LEFT JOIN pending_offsets AS pending ON pending.producer_id = ids.producer_id
 WHERE ids.state IN ('Ongoing', 'PrepareCommit', 'PrepareAbort', 'PrepareEpochFence')
 GROUP BY
   ids.transactional_id, ids.producer_id, ids.state, ids.timeout_ms, ids.start_timestamp, cardinality(ids.topic_partitions)
-ORDER BY ids.start_timestamp, ids.transactional_id
+ORDER BY ids.start_timestamp NULLS LAST, ids.transactional_id

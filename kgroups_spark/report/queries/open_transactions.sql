@@ -23,4 +23,4 @@ LEFT JOIN log_totals AS read ON read.offsets_partition = open.offsets_partition
 GROUP BY
   open.producer_id, open.transactional_id, open.offsets_partition, open.open_since, hanging.producer_id,
   read.end_offset, open.transaction_start_offset
-ORDER BY open.open_since, open.producer_id
+ORDER BY open.open_since NULLS LAST, open.producer_id, open.offsets_partition
