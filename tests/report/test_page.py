@@ -343,6 +343,35 @@ def test_a_log_that_begins_after_the_audits_moment_has_only_that_day(begins_behi
     assert f"{AS_OF:%-d %b}" in found.svg
 
 
+MIDNIGHT = day_of(AS_OF)
+UNTIL = f"{AS_OF:%-d %b} (until {AS_OF:%H:%M} UTC)"
+
+
+@pytest.mark.parametrize(
+    ("begins", "bars", "note"),
+    [
+        (AS_OF - 90 * DAY - DAY / 8, [AS_OF - 30 * DAY, AS_OF], f"{AS_OF - 30 * DAY:%-d %b} (from {AS_OF:%H:%M} UTC)"),
+        (MIDNIGHT - 3 * DAY + DAY / 4, [AS_OF - 3 * DAY, AS_OF], f"{AS_OF - 3 * DAY:%-d %b} (from 06:00 UTC)"),
+        (MIDNIGHT - 3 * DAY, [AS_OF - 3 * DAY, AS_OF], None),
+    ],
+)
+def test_the_days_that_are_not_whole(begins: datetime, bars: list[datetime], note: str | None) -> None:
+    found = moves_by_day(begins, bars)
+    said = f"Pale: {note} and {UNTIL} are not whole days." if note else f"Pale: {UNTIL} is not a whole day."
+    assert found.note == said
+
+
+def test_nothing_is_said_of_a_day_without_a_bar() -> None:
+    assert moves_by_day(AS_OF - 90 * DAY, [AS_OF - 2 * DAY]).note == ""
+
+
+def moves_by_day(begins: datetime, bars: list[datetime]) -> Plot:
+    """A plot of a log that begins then."""
+    lake = {"as_of": AS_OF, "traffic_begins": begins}
+    rows = [{"day": day_of(day), "series": "moved", "value": 1} for day in bars]
+    return last_days_plot({"lake": [lake]}, "moves", "Moves", rows, [("moved", "#123456")], "events_by_day", "offset")
+
+
 def test_a_group_in_two_offsets_partitions_counts_once() -> None:
     both = [group_row(state="Stable", member_count=1), group_row(offsets_partition=7)]
     kept = [expiry_row(offsets_partition=p, expires_at=None, expires_at_if_empty=AS_OF) for p in (0, 7)]

@@ -34,20 +34,24 @@ def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[
 def last_days_plot(
     answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
 ) -> Plot:
-    """The days up to that of the audit, from the log's first on. The log may begin after that day (--as-of)."""
-    lake = answers["lake"][0]
-    last = day_of(lake["as_of"])
-    first = min(last, max(last - timedelta(days=DAYS), day_of(lake["traffic_begins"] or last)))
-    partial = {last: f"until {lake['as_of']:%H:%M} UTC"}
-    if not caption.endswith(AS_EACH_DAY_ENDED) and lake["traffic_begins"] not in (None, first) and first not in partial:
-        partial[first] = f"from {lake['traffic_begins']:%H:%M} UTC"
+    """The days up to that of the audit, from the log's first on; the queries begin at the time of day of `as_of`. The
+    log may begin after that day (--as-of)."""
+    as_of = answers["lake"][0]["as_of"]
+    begins = max(as_of - timedelta(days=DAYS), answers["lake"][0]["traffic_begins"] or as_of)
+    last = day_of(as_of)
+    first = min(last, day_of(begins))
+    partial = {last: f"until {as_of:%H:%M} UTC"}
+    if not caption.endswith(AS_EACH_DAY_ENDED) and first < begins and first != last:
+        partial[first] = f"from {begins:%H:%M} UTC"
     chart = days_chart(rows, series, Axes(DAY, f"{noun}s", noun), first, (last - first).days + 1, partial)
-    return Plot(name, caption, svg(chart), legend_of(rows, series), query(asked), _partial_note(partial))
+    return Plot(name, caption, svg(chart), legend_of(rows, series), query(asked), _note_on_pale_bars(rows, partial))
 
 
-def _partial_note(partial: Mapping[datetime, str]) -> str:
-    parts = " and ".join(f"{day:%-d %b} ({part})" for day, part in sorted(partial.items()))
-    return f"Pale: {parts} {'is not a whole day' if len(partial) == 1 else 'are not whole days'}."
+def _note_on_pale_bars(rows: Sequence[Row], partial: Mapping[datetime, str]) -> str:
+    """Empty if no bar is pale."""
+    pale = sorted(partial.keys() & {row["day"] for row in rows})
+    parts = " and ".join(f"{day:%-d %b} ({partial[day]})" for day in pale)
+    return f"Pale: {parts} {'is not a whole day' if len(pale) == 1 else 'are not whole days'}." if pale else ""
 
 
 def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
