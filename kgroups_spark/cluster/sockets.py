@@ -59,12 +59,13 @@ def _with_tls(plain: socket.socket, address: Address, settings: Mapping[str, Any
 
 
 def _answers_in_plain(address: Address, timeout: float) -> bool:
-    """Whether a port answers ApiVersions (version 0) without TLS."""
-    request = struct.pack(">ihhih", 10, ApiVersionsRequest.API_KEY, 0, 1, -1)
+    """Whether a port answers ApiVersions (version 0) without TLS: a length, then the correlation id of the request."""
+    correlation_id = 1
+    request = struct.pack(">ihhih", 10, ApiVersionsRequest.API_KEY, 0, correlation_id, -1)
     try:
         with socket.create_connection(address, timeout) as plain:
             plain.sendall(request)
-            return len(plain.recv(8)) == 8
+            return plain.recv(8, socket.MSG_WAITALL)[4:] == correlation_id.to_bytes(4, "big")
     except OSError:
         return False
 

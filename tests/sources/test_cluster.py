@@ -567,6 +567,14 @@ class TestProtocol:
         ):
             cluster.brokers()
 
+    def test_a_port_without_tls_of_another_protocol(self, start: Start) -> None:
+        broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
+        with (
+            pytest.raises(ClusterUnreachable, match=rf"the TLS handshake with {broker.address} failed"),
+            cluster_at(broker, timeout_ms=1_000, security_protocol="SSL") as cluster,
+        ):
+            cluster.brokers()
+
     def test_a_port_of_another_protocol(self, start: Start) -> None:
         broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
         with (
