@@ -13,7 +13,7 @@ import pyarrow as pa
 from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.decoding.partition_count import fitting_by_partition, is_ambiguous
+from kgroups_spark.decoding.partition_count import fits_none, fitting_by_partition, is_ambiguous
 from kgroups_spark.decoding.partition_count import partition_count as only_count
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
@@ -36,12 +36,14 @@ class KnownNames:
 
     def partition_count(self, progress: list[RangeProgress]) -> int | None:
         """The partition count of the offsets topic: from the user, the cluster, or the only number that fits."""
-        if self.given_count is not None:
-            return self.given_count
-        if self.source is not None and self.source.offsets_partitions is not None:
-            return self.source.offsets_partitions
-        reported = [*(each.partition_counts for each in progress), *self._counts_before]
-        return only_count([*reported, *self._counts_read] if is_ambiguous(reported) else reported)
+        if self._reported_count is not None:
+            return self._reported_count
+        fitting = self._fitting(progress)
+        return only_count([*fitting, *self._counts_read] if is_ambiguous(fitting) else fitting)
+
+    def no_count_fits(self, progress: list[RangeProgress]) -> bool:
+        """Whether the partition count is unknown because the groups of some partitions contradict each other."""
+        return self._reported_count is None and fits_none(self._fitting(progress))
 
     def topics(self, progress: list[RangeProgress]) -> TopicNames:
         """The names of topic ids that any audit has seen."""
@@ -56,6 +58,17 @@ class KnownNames:
         columns = ("topic_id", "topic", "seen_log_timestamp", "source")
         rows = sorted(self.topics(progress).rows())
         return pa.Table.from_batches([table_batch("topics", columns, rows, audit_id=audit_id)])
+
+    @property
+    def _reported_count(self) -> int | None:
+        """The partition count from the user or the cluster."""
+        if self.given_count is not None:
+            return self.given_count
+        return None if self.source is None else self.source.offsets_partitions
+
+    def _fitting(self, progress: list[RangeProgress]) -> list[list[int]]:
+        """The possible partition counts by partition, by the groups of this audit and the last one."""
+        return [*(each.partition_counts for each in progress), *self._counts_before]
 
     # Read once and before anything is committed: this audit rewrites both tables.
 

@@ -15,6 +15,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.partition_count import MOST_PARTITIONS
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import MixedOfShard
@@ -261,6 +262,12 @@ def _missing_notes(work: AuditWork, result: AuditResult, missing: Sequence[int],
         yield f"{_are_gone(gone)} in the topic, which has {count}: rows stay as they were last read"
     if missing:
         yield _were_not_given(missing, count)
+    if work.names.no_count_fits(result.progress):
+        yield (
+            f"no partition count up to {MOST_PARTITIONS:,} fits the names of all groups: a folder has the wrong "
+            "number, or partitions were added to the topic; --offsets-partitions N shows which groups are in the wrong "
+            "partition"
+        )
 
 
 def _are_gone(numbers: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -53,6 +53,11 @@ def partition_count(fitting: Iterable[Iterable[int]]) -> int | None:
 def is_ambiguous(fitting: Iterable[Iterable[int]]) -> bool:
     """Whether more than one number is in all of these, so that more groups may decide."""
     return len(_common(fitting)) > 1
+
+
+def fits_none(fitting: Sequence[Iterable[int]]) -> bool:
+    """Whether no number is in all of these: a group or a partition is in the wrong place."""
+    return bool(fitting) and not _common(fitting)
 
 
 def _common(fitting: Iterable[Iterable[int]]) -> set[int]:

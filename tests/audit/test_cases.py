@@ -177,6 +177,29 @@ def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogat
     assert misplaced("😀", 48)
 
 
+@pytest.mark.parametrize(
+    ("partition", "given", "misplaced", "is_noted"),
+    [(12, None, False, False), (13, None, None, True), (13, 50, True, False)],
+)
+def test_names_that_fit_no_partition_count_are_noted_every_night(
+    partition: int, given: int | None, misplaced: bool | None, is_noted: bool
+) -> None:
+    """Among 50 partitions "a" is in 47 and "test-group" in 12; among others "a" is never in 47."""
+    groups = {"a": 47, "test-group": partition}
+    files = {
+        f"__consumer_offsets-{p}/{0:020d}.log": batch(0, [(offset_key(g), offset_v3(1))]) for g, p in groups.items()
+    }
+    audited = audit(files, How(offsets_partitions=given))
+    audited.night(files, How(offsets_partitions=given))
+    found = {row["group_id"]: row["is_misplaced"] for row in audited.rows("groups")}
+    assert found["test-group"] is misplaced
+    notes = [
+        [note for note in night.audit.notes if "no partition count up to 2,000 fits" in note]
+        for night in audited.nights
+    ]
+    assert [len(each) for each in notes] == ([1, 1] if is_noted else [0, 0])
+
+
 def test_t57_offsets_that_a_plain_consumer_takes_for_committed_are_aborted_or_pending() -> None:
     aborted = batch(0, [(offset_key(topic="aborted"), offset_v3(1))], attributes=TRANSACTIONAL, producer_id=8)
     pending = batch(2, [(offset_key(topic="pending"), offset_v3(2))], attributes=TRANSACTIONAL, producer_id=9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgroups_spark.decoding.partition_count import (
     MOST_PARTITIONS,
+    fits_none,
     fitting_partition_counts,
     is_ambiguous,
     partition_count,
@@ -35,6 +36,8 @@ def test_a_hash_without_absolute_value_is_in_partition_0() -> None:
 def test_groups_in_wrong_partitions_fit_no_number() -> None:
     fitting = [fitting_partition_counts(["a"], 47), fitting_partition_counts(["test-group"], 13)]
     assert partition_count(fitting) is None
+    assert fits_none(fitting)
+    assert not any(map(fits_none, ([], [[50]], [[50, 100], [50, 100]])))
 
 
 def test_more_than_one_fitting_number_is_no_number() -> None:
