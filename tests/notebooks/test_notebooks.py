@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -62,9 +63,15 @@ def in_this_process(name: str) -> nbformat.NotebookNode:
                 done = shell.run_cell(cell.source)
                 done.raise_error()
                 data, _ = shell.display_formatter.format(done.result)
-                cell.outputs = [nbformat.v4.new_output("execute_result", data=data)]
+                texts = {kind: as_text(value) for kind, value in data.items()}
+                cell.outputs = [nbformat.v4.new_output("execute_result", data=texts)]
     alt.renderers.enable(active)
     return notebook
+
+
+def as_text(value: str | bytes) -> str:
+    """An output as a kernel writes it into a notebook: images in base64."""
+    return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 # A notebook on Spark takes most of a minute in a kernel, whose JVM knows nothing of a test's small lakes.
@@ -83,7 +90,7 @@ def answers(notebook: nbformat.NotebookNode) -> list[str]:
 
 def drawings(notebook: nbformat.NotebookNode) -> int:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return sum("image/svg+xml" in output.get("data", {}) for output in outputs)
+    return sum("image/png" in output.get("data", {}) for output in outputs)
 
 
 def test_there_are_three_notebooks() -> None:
