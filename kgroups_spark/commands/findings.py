@@ -71,11 +71,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=text_value,
         metavar="G",
-        help="only of this group; may be given several times",
+        help="only of this group; may be repeated",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--audit", type=positive_count_value, metavar="N", help="of audit N (default: the last one)")
-    which.add_argument("--all-audits", action="store_true", help="of all audits, the last one's first")
+    which.add_argument(
+        "--audit", type=positive_count_value, metavar="N", help="those of audit N (default: the last one)"
+    )
+    which.add_argument("--all-audits", action="store_true", help="those of all audits, the last one's first")
     add_fail_if_any_option(parser)
     add_format_option(parser)
     add_engine_option(parser)

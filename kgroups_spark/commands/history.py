@@ -108,7 +108,7 @@ MOVE_CAUSES = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_lake_option(parser)
-    add_group_options(parser)
+    add_group_options(parser, all_groups="every group in the log, even a deleted one")
     add_topic_option(parser)
     parser.add_argument("--since", type=time_value, metavar="T", help="from T on")
     parser.add_argument("--until", type=time_value, metavar="T", help="up to T")

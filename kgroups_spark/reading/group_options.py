@@ -43,17 +43,17 @@ def topic_partitions_value(text: str) -> TopicPartitions:
     raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
 
 
-def add_group_options(parser: argparse.ArgumentParser) -> None:
-    """`--group`, which may be repeated, and `--all-groups`."""
+def add_group_options(parser: argparse.ArgumentParser, all_groups: str = "every group that exists") -> None:
+    """`--group`, which may be repeated, and `--all-groups`. `all_groups`: the help on the latter."""
     parser.add_argument(
         "--group",
         action="append",
         default=[],
         type=text_value,
         metavar="G",
-        help="the group; may be given several times",
+        help="the group; may be repeated",
     )
-    parser.add_argument("--all-groups", action="store_true", help="every group that exists")
+    parser.add_argument("--all-groups", action="store_true", help=all_groups)
 
 
 def add_topic_option(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def add_topic_option(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=topic_partitions_value,
         metavar="T[:P,...]",
-        help="only this topic, or these partitions of it (orders:0,1); may be given several times",
+        help="only this topic, or these partitions of it (orders:0,1); may be repeated",
     )
 
 
