@@ -56,8 +56,8 @@ NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
 DESCRIPTION = """\
 Prints one row for each group that will lose committed offsets if nothing changes after the last audit: how many, the
-earliest moment, and the rule. The broker removes them at its first check after that moment. The options for what-if
-questions change nothing in the lake; they are arguments of the rules that the audit used."""
+earliest moment, and the rule. The broker removes them at its first check after that moment. Options for what-if
+questions change nothing in the lake: they apply the audit's rules to other settings."""
 EXAMPLES = """\
 examples:
   kgroups expiring --lake ./lake                           everything with an expiry time

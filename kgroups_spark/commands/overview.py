@@ -164,9 +164,9 @@ def _findings_and_losses(overview: Overview, width: int | None, style: Style) ->
     for row in findings[:_ROWS_A_SECTION]:
         table.add([table_cell(row[name]) for name in ("severity", "finding", "group_id", "since")])
     if table.rows:
-        return [*_section("Odd", table, width, style), *_more(findings, style), *lines]
+        return [*_section("Findings and notes", table, width, style), *_more(findings, style), *lines]
     if lines:
-        return [style.heading("Odd"), *lines]
+        return [style.heading("Findings and notes"), *lines]
     return [style.heading("No findings, and every record could be used")]
 
 

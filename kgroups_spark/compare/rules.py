@@ -34,11 +34,11 @@ RULES: dict[str, str] = {
     "replaces_group_before_parsing": "Java puts a group in place before it reads members' subscriptions",
     "unset_rebalance_timeout_is_session_timeout": "a rebalance timeout of -1 becomes the session timeout: in Java "
     "always, in Scala in values of version 0 (T8)",
-    "fresh_epoch": "epochs that no record tells are 1 since 4.3, 0 before (T38)",
+    "fresh_epoch": "epochs that are in no record are 1 since 4.3, 0 before (T38)",
     "simple_group_becomes": "which records turn a simple group into theirs: consumer groups' since 4.0 (KAFKA-17306), "
     "streams groups' since 4.2.1 (KAFKA-20254)",
-    "creates_group": "which records make a group that is not there (KAFKA-17306)",
-    "creates_member": "which records make a member that is not there",
+    "creates_group": "which records create a group that does not exist (KAFKA-17306)",
+    "creates_member": "which records create a member that does not exist",
     "needs_group": "which records fail where their group is missing (KAFKA-17306)",
     "strict_partition_epochs": "two owners of a partition end a load before 4.0.2 and 4.1.2 (KAFKA-19862)",
     "checks_partition_epochs": "two owners of a partition end a load since 3.8",
@@ -61,7 +61,7 @@ def tried_releases(a: Release, b: Release) -> dict[str, Release]:
 
 # The same for expiry_rules.py.
 EXPIRY_RULES: dict[str, str] = {
-    "depends_on_group": "since 2.1 what members and the group's state say goes before the offset's own time (KIP-211)",
+    "depends_on_group": "since 2.1 members and the group's state come before the offset's own time (KIP-211)",
     "subscription_states": "in which states topics that nobody subscribes to expire (KIP-496, KAFKA-13636)",
     "topology_unread_states": "4.1 does not read the topology of a streams group that is NotReady",
     "pending_transaction_spares": "a pending offset spares the committed one of its partition in Java since 3.8",

@@ -105,7 +105,7 @@ def migrate(fence: Fence) -> str | None:
     for table in TABLES.values():
         _bring_to_columns(fence, table, may_be_there=table.name in there)
     _bring_to_properties(fence)
-    return f"the lake was brought from layout {older} to {LAKE_VERSION}"
+    return f"the lake was migrated from layout {older} to {LAKE_VERSION}"
 
 
 def _bring_to_columns(fence: Fence, table: Table, *, may_be_there: bool) -> None:

@@ -42,5 +42,5 @@ def _what_hinders_parts(lake: Lake) -> str | None:
         if refusal is not None:
             return f"table {name} {refusal}"
         if log.path != f"{lake.uri}/{name}":
-            return f"table {name} does not lie in {lake.uri} under its name"
+            return f"table {name} is not in {lake.uri} under its name"
     return what_hinders_pyarrow(lake)

@@ -33,7 +33,7 @@ class SqlError(KgroupsError):
 
 
 NO_QUERY = (
-    "this is not one query; SELECT, WITH, VALUES, DESCRIBE, SHOW and EXPLAIN are, and nothing here changes a lake"
+    "this is not one query: only SELECT, WITH, VALUES, DESCRIBE, SHOW and EXPLAIN run, and nothing here changes a lake"
 )
 
 

@@ -192,7 +192,7 @@ def _waits(folder: str) -> Iterator[float]:
 def keeps_changing(folder: str) -> KeepsChanging:
     """The error, with advice."""
     return KeepsChanging(
-        f"the segments in {folder} changed at each of many looks: who writes them? Give a copy that nobody "
+        f"the segments in {folder} changed each time they were listed: something writes them. Give a copy that nobody "
         "writes, or read the live cluster (--bootstrap-server)"
     )
 
@@ -213,7 +213,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
     for entry in entries:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
-                raise UnreadableSegment(f"{entry.path} is no file: a folder, or a link to what is not there")
+                raise UnreadableSegment(f"{entry.path} is not a file: it is a folder, or a link to a missing file")
             segment = SegmentFile(entry.path, _number(entry.path, match[1], LARGEST_OFFSET), entry.size, entry.version)
             if match[2]:
                 swaps.append(segment)

@@ -84,7 +84,7 @@ class StatePlan:
             ]
             if read.gone:
                 notes.append(
-                    f"{read.topic}: {read.gone:,} keys that the tables held are no longer in the log, and went"
+                    f"{read.topic}: {read.gone:,} keys that are no longer in the log were removed from the tables"
                 )
         return notes
 

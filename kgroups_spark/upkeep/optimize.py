@@ -136,7 +136,7 @@ def replace_files(
         writer.fence.commit(name, operation, lambda transaction: replace(transaction=transaction))
     except ChangedMeanwhile as meanwhile:
         raise KgroupsError(
-            f"table {name}: somebody else rewrites its files at the same time ({meanwhile}): run maintain again"
+            f"table {name}: another program rewrote its files at the same time ({meanwhile}): run maintain again"
         ) from meanwhile
 
 

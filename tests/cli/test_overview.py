@@ -96,7 +96,7 @@ def test_findings_are_listed_with_quarantine_lost_offsets_and_notes():
     audit = AUDIT | {"quarantined": {"truncated": 1}, "notes": ["partition 7 is missing"], "partitions": [lost]}
     worse = FINDING | {"severity": "error", "finding": "load_would_fail", "group_id": None, "since": AS_OF}
     lines = screen(audit=audit, findings=[FINDING, worse])
-    start = lines.index("Odd")
+    start = lines.index("Findings and notes")
     others = [
         "  1 record in quarantine: truncated",
         "  partition 0: offsets 10 to 19 were compacted away before they could be read",
@@ -108,7 +108,7 @@ def test_findings_are_listed_with_quarantine_lost_offsets_and_notes():
         "  notice    mixed_commits    orders  -",
         *others,
     ]
-    assert screen(audit=audit)[start : start + 4] == ["Odd", *others]
+    assert screen(audit=audit)[start : start + 4] == ["Findings and notes", *others]
 
 
 MOVE = {

@@ -181,7 +181,7 @@ def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_are_in_one_fol
     assert lake.files_in_reach
     lake.place._paths["topics"] = elsewhere = f"file:{tmp_path}"
     lake.store.table(elsewhere).create(TABLES["topics"].schema.json(), "", {})
-    with pytest.raises(UsageError, match=r"--writer parts: table topics does not lie in file:.* under its name; take"):
+    with pytest.raises(UsageError, match=r"--writer parts: table topics is not in file:.* under its name; take"):
         choose_writer(lake, "parts")
 
 
@@ -224,7 +224,7 @@ def test_an_older_layout_is_reported_and_migrated(spark, lake):
     with pytest.raises(KgroupsError, match="no table previous_offset_expiry yet: run kgroups audit once"):
         old.read("previous_offset_expiry")
     with Claim.take(old) as claim:
-        assert claim.migrated == f"the lake was brought from layout 1 to {LAKE_VERSION}"
+        assert claim.migrated == f"the lake was migrated from layout 1 to {LAKE_VERSION}"
     assert old.read("previous_offset_expiry").schema == TABLES["previous_offset_expiry"].schema
 
 

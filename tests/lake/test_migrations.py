@@ -124,7 +124,7 @@ def test_an_audit_in_spark_migrates_an_older_lake_too(spark, tmp_path, log, toda
 
 def assert_migrated(session, old, row, layout, todays_contents):
     assert row.audit_id == 4
-    assert f"the lake was brought from layout {layout} to {LAKE_VERSION}" in row.notes
+    assert f"the lake was migrated from layout {layout} to {LAKE_VERSION}" in row.notes
     lake = Lake.open(session, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
@@ -365,7 +365,7 @@ def test_a_repeatedly_killed_migration_completes(session, tmp_path, monkeypatch,
         assert Lake.open(session, old).version == layout
     deadly[0] = 0
     with Claim.take(Lake.open(session, old), take_over=True) as claim:
-        assert claim.migrated == f"the lake was brought from layout {layout} to {LAKE_VERSION}"
+        assert claim.migrated == f"the lake was migrated from layout {layout} to {LAKE_VERSION}"
     assert commits[-1] == "audits"
     lake = Lake.open(session, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}

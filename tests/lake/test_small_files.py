@@ -85,7 +85,7 @@ def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake
         append(lake, audit_id, commit(audit_id, audit_id, "g"))
     optimize_by_delta = f"OPTIMIZE {lake.identifier('offset_commits')}"
     writer = LakeWriter(lake, 3, "parts", lambda: spark.sql(optimize_by_delta).collect())
-    with pytest.raises(KgroupsError, match="somebody else rewrites its files at the same time"):
+    with pytest.raises(KgroupsError, match="another program rewrote its files at the same time"):
         optimize(writer, "offset_commits")
     assert sorted(lake.rows("offset_commits")["log_offset"].to_pylist()) == [1, 2]
 

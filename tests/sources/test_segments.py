@@ -209,7 +209,9 @@ def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: py
 def test_a_segment_that_is_no_file_is_refused_and_not_left_out(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (tmp_path / f"{TOPIC}-0" / log_name(5)).mkdir()
-    with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is no file: a folder, or a link to what is not there"):
+    with pytest.raises(
+        UnreadableSegment, match=f"{log_name(5)} is not a file: it is a folder, or a link to a missing file"
+    ):
         find_partitions([str(tmp_path)])
 
 
@@ -217,7 +219,7 @@ def test_a_segment_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Pa
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (tmp_path / f"{TOPIC}-0" / log_name(5)).symlink_to(tmp_path / "gone")
     for folder in (str(tmp_path), tmp_path.as_uri()):
-        with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is no file"):
+        with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is not a file"):
             find_partitions([folder])
 
 

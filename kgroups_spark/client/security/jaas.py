@@ -65,8 +65,8 @@ def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, str]:
         equals, value = next(tokens, ("sign", "")), next(tokens, ("sign", ""))
         if kind == "sign" or equals != ("sign", "=") or value[0] == "sign":
             raise BadClientProperty(
-                f'{NAME}: option {len(options) + 1} is not name="value". Values with other signs than letters and '
-                'digits are in double quotes, a double quote or a backslash within them is \\" or \\\\ '
+                f'{NAME}: option {len(options) + 1} is not name="value". Put a value with characters other than '
+                'letters and digits in double quotes; a double quote or a backslash within them is \\" or \\\\ '
                 '(in a properties file \\\\" or \\\\\\\\), and a semicolon ends the whole'
             )
         options[name] = value[1]
