@@ -23,6 +23,7 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
+from kgroups_spark.records.headers import PADDING
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.times import to_epoch_ms
 
@@ -32,8 +33,6 @@ DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
 COLUMNS = ["log_offset", "log_timestamp", "producer_id", "is_transactional", "raw_key", "raw_value"]
 
 ROWS_AT_ONCE = 10_000
-# RecordColumns.data must have 32 readable bytes after any start.
-PADDING = 32
 
 
 def decodable(quarantine: pa.Table) -> pa.Table:
