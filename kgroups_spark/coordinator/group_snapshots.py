@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
+from kgroups_spark.records.slices import list_offsets
 from kgroups_spark.tables.rows import one_array
 
 GROUP_METADATA = 2
@@ -208,8 +209,8 @@ def assignment_texts(assigned: pa.Array) -> NDArray[np.object_]:
     names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
     numbers = pc.cast(partitions.field("partition"), pa.string())
     texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
-    ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(assigned), 0).to_numpy())])
-    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), texts)
+    lengths = pc.fill_null(pc.list_value_length(assigned), 0).to_numpy()
+    lists = pa.ListArray.from_arrays(list_offsets(lengths), texts)
     joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
     found: NDArray[np.object_] = pc.if_else(pc.is_null(assigned), None, joined).to_numpy(zero_copy_only=False)
     return found

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kgroups_spark.messages.definition import Field, definition
 from kgroups_spark.messages.lock_step import SPARE, WIDTH, LockStep, Positions, consecutive
 from kgroups_spark.messages.schema import base64_text
-from kgroups_spark.records.slices import binary_slices, unaligned
+from kgroups_spark.records.slices import binary_slices, list_offsets, unaligned
 
 PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
 PLAIN_VERSIONS = range(4)
@@ -154,9 +154,7 @@ def _number_texts(values: NDArray[np.int64]) -> pa.Array:
 
 def _lists(texts: pa.Array, count: Positions) -> pa.Array:
     """Consecutive texts joined by commas, `count[i]` of them in row i."""
-    offsets = np.zeros(len(count) + 1, np.int32)
-    np.cumsum(count, out=offsets[1:])
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+    return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), ",")
 
 
 def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from numpy.typing import NDArray
 
-from kgroups_spark.records.slices import ranks
+from kgroups_spark.records.slices import list_offsets, ranks
 
 # The beginning of the texts.
 CONSUMER_GROUP = '{"protocolType":"consumer",'
@@ -159,6 +159,4 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
 
 def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
     """The list offsets for `rows` lists, from the row of each element (`row`): rows + 1 numbers."""
-    offsets = np.zeros(rows + 1, np.int32)
-    np.cumsum(np.bincount(row, minlength=rows), out=offsets[1:])
-    return pa.array(offsets)
+    return list_offsets(np.bincount(row, minlength=rows))

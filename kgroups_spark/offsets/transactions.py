@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Markers, next_marker, sorted_order, starts_of
 from kgroups_spark.offsets.records import TEXT
+from kgroups_spark.records.slices import ranks
 
 _NUMBERS = ("producer_id", "end", "start_offset", "open_since", "producer_epoch", "epoch_at", "offset_count")
 
@@ -48,9 +48,7 @@ class Transactions:
     def groups(self) -> pa.Array:
         """The groups of each transaction, sorted by name (a list array)."""
         codes = self.group_id.dictionary_encode()
-        place = np.empty(len(codes.dictionary), np.int64)
-        place[pc.sort_indices(codes.dictionary).to_numpy()] = np.arange(len(place))
-        order = np.lexsort((place[codes.indices.to_numpy()], self.transaction))
+        order = np.lexsort((ranks(codes), self.transaction))
         ends = np.searchsorted(self.transaction[order], np.arange(len(self) + 1))
         names = codes.take(pa.array(order)).cast(pa.string())
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), names)

@@ -1,4 +1,4 @@
-"""Arrow arrays built and sorted without a Python loop: slices of one byte buffer, ranks of texts."""
+"""Arrow arrays built and sorted without a Python loop: slices of one buffer, ranks of texts, list offsets."""
 
 from __future__ import annotations
 
@@ -44,3 +44,10 @@ def ranks(texts: pa.DictionaryArray) -> NDArray[np.int64]:
     places[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(places))
     of_texts: NDArray[np.int64] = places[texts.indices.to_numpy()]
     return of_texts
+
+
+def list_offsets(lengths: NDArray[np.integer]) -> pa.Int32Array:
+    """Where lists of these lengths begin in their elements, and where the last one ends: [2, 0, 1] -> [0, 2, 2, 3]."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.array(offsets)

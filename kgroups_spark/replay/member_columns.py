@@ -17,6 +17,7 @@ from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.snapshot_columns import ASSIGNED
+from kgroups_spark.records.slices import list_offsets
 from kgroups_spark.tables.rows import column, constant, table_of
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -144,9 +145,8 @@ def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
     topic, _, partition, epoch = elements.flatten()
     names = topic.dictionary_encode()
     ids = pa.array([topics.ids.get(name) for name in names.dictionary.to_pylist()], pa.string())
-    offsets = np.zeros(len(assigned) + 1, np.int32)
-    np.cumsum(pc.list_value_length(assigned).to_numpy(), out=offsets[1:])
+    offsets = list_offsets(pc.list_value_length(assigned).to_numpy())
     completed = pa.StructArray.from_arrays(
         [topic, ids.take(names.indices), partition, epoch], fields=list(ASSIGNED.value_type)
     )
-    return pa.ListArray.from_arrays(pa.array(offsets), completed, type=ASSIGNED)
+    return pa.ListArray.from_arrays(offsets, completed, type=ASSIGNED)

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from kgroups_spark.findings.looked import FINDINGS, has_looked
 from kgroups_spark.lake.last_finished import FINISHED, is_of_log
 from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.records.slices import list_offsets
 from kgroups_spark.tables.arrays import flags
 from kgroups_spark.tables.arrays import numbers as column_numbers
 from kgroups_spark.tables.rows import with_columns
@@ -126,8 +127,7 @@ def _reduced_entries(
         columns[name] = pa.array(numbers[name]).cast(columns[name].type)
     left = pa.StructArray.from_arrays(list(columns.values()), fields=list(entries.type)).filter(pa.array(kept))
     counts = np.bincount(parents[kept], minlength=len(lists)).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    return pa.ListArray.from_arrays(offsets, left, type=lists.type, mask=pc.is_null(lists)), counts
+    return pa.ListArray.from_arrays(list_offsets(counts), left, type=lists.type, mask=pc.is_null(lists)), counts
 
 
 def _is_idle(numbers: Mapping[str, I64], columns: Mapping[str, pa.Array], at: I64) -> Flags:
