@@ -34,7 +34,8 @@ TARGETED = _Held(("target_partitions",), ("target_tasks",))
 def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
     """A partition, or a streams group's active task, that two members own now. Partitions pending revocation count.
     Share groups are left out, because their members share partitions."""
-    for row, more in _twice(evidence, ASSIGNED):
+    for row, others in _twice(evidence, ASSIGNED):
+        more = f", and so {'is' if others == 1 else 'are'} {counted(others, 'more partition')}" if others else ""
         yield Finding.of(
             "partition_assigned_twice",
             row,
@@ -47,7 +48,8 @@ def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
 
 def partition_targeted_twice(evidence: Evidence) -> Iterator[Finding]:
     """The same for target assignments."""
-    for row, more in _twice(evidence, TARGETED):
+    for row, others in _twice(evidence, TARGETED):
+        more = f", and {counted(others, 'more partition')} to several members" if others else ""
         yield Finding.of(
             "partition_targeted_twice",
             row,
@@ -149,7 +151,7 @@ def _changed(evidence: Evidence) -> pa.Table:
     return changed.join(unknown, GROUP, join_type="left anti").filter(pc.is_valid(pc.field("changed_at")))
 
 
-def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
+def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, int]]:
     """By group, the first partition or task that several members have, with `members`, and the number of others."""
     members = evidence.members
     alone = members.filter(pc.is_valid(members["uses_classic_protocol"]))  # neither share nor streams
@@ -157,8 +159,7 @@ def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
     tasks = _active_tasks(members, held.tasks)
     several = [*_several(alone, partitions), *_several(members, tasks)]
     for rows in by_group(sorted(several, key=_order)).values():
-        more = f", and so are {counted(len(rows) - 1, 'more partition')}" if len(rows) > 1 else ""
-        yield rows[0], more
+        yield rows[0], len(rows) - 1
 
 
 def _order(row: Row) -> tuple[Any, ...]:

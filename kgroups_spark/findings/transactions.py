@@ -113,12 +113,14 @@ def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
     for rows in by_group(several).values():
         row, others = rows[0], len(rows) - 1
         producers = sorted(set(row["producer_id_list"]))
+        do = "does" if others == 1 else "do"
+        more = f", and so {do} {counted(others, 'other partition')}" if others else ""
         yield Finding.of(
             "two_open_producers",
             row,
             f"{row['topic']}-{row['partition']} of {row['group_id']} has offsets in open transactions of "
             f"{len(producers)} producers "
-            f"({some(map(str, producers))}){f', and so do {others:,} other partitions' if others else ''}: two "
+            f"({some(map(str, producers))}){more}: two "
             "instances process the same input, or one was not fenced. The later record in the log wins, whichever "
             "transaction commits last. Producers that pass groupMetadata() to sendOffsetsToTransaction are fenced by "
             "the group (KIP-447)",

@@ -202,6 +202,33 @@ def test_a_finding_is_reported_once_for_a_group() -> None:
     assert "t-0 of g is assigned to 20 members (m0 among them), and so are 49 more partitions" in found[0].detail
 
 
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (
+            Log().classic("g", classic_member("a", 0, 1), classic_member("b", 0, 1)),
+            "is assigned to a and b, and so is 1 more partition.",
+        ),
+        (
+            Log().consumer_group("g", a=(0, 1), b=(2,)).target("g", "b", 0, 1),
+            "-0 to a and b, and 1 more partition to several members.",
+        ),
+        (
+            Log()
+            .commit("g", producer=7)
+            .commit("g", producer=8)
+            .commit("g", partition=1, producer=7)
+            .commit("g", partition=1, producer=8),
+            "open transactions of 2 producers (7, 8), and so does 1 other partition: ",
+        ),
+    ],
+    ids=["assigned", "targeted", "transactions"],
+)
+def test_one_more_partition_is_named_as_one(log: Log, said: str) -> None:
+    (found,) = findings(by_objects(log.files, How()))
+    assert said in found.detail
+
+
 def test_rows_are_those_of_the_table_errors_first() -> None:
     log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
     log.classic("g", classic_member("a", 0)).commit("g", partition=3)
