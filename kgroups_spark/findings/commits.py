@@ -65,8 +65,9 @@ def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
         yield Finding.of(
             "mixed_commits",
             {"offsets_partition": offsets_partition, **each._asdict()},
-            f"{each.topic}-{each.partition} of {each.group_id} was committed {each.transactional_commits:,} times in "
-            f"transactions and {each.plain_commits:,} times outside them{more}. The later record in the log wins, "
+            f"{each.topic}-{each.partition} of {each.group_id} was committed "
+            f"{counted(each.transactional_commits, 'time')} in transactions and "
+            f"{counted(each.plain_commits, 'time')} outside them{more}. The later record in the log wins, "
             "even over a transaction that commits afterwards: exactly-once processing may process records twice. "
             "Most likely a consumer commits as well as the producer: set its enable.auto.commit=false, or find the "
             "second program with this group.id",

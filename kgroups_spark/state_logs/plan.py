@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
+from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_progress import RangeProgress, not_corrected_notes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -83,9 +84,9 @@ class StatePlan:
                 f"{read.topic}: partition {p.offsets_partition} is left to the next audit: {p.given_up}" for p in lost
             ]
             if read.gone:
-                notes.append(
-                    f"{read.topic}: {read.gone:,} keys that are no longer in the log were removed from the tables"
-                )
+                is_, was = ("is", "was") if read.gone == 1 else ("are", "were")
+                keys = f"{counted(read.gone, 'key')} that {is_} no longer in the log"
+                notes.append(f"{read.topic}: {keys} {was} removed from the tables")
         return notes
 
 

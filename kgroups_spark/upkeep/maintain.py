@@ -135,9 +135,10 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     of_states = new_state_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
     if not of and not of_states:
         return False
-    options.progress(f"saving the state of {len(of)} partitions at the end of old history")
+    saved = f"the state of {counted(len(of), 'partition')} at the end of old history"
+    options.progress(f"saving {saved}")
     save_states(writer, before, of, of_states)
-    note = f"--keep: saved the state of {len(of)} partitions at the end of old history"
+    note = f"--keep: saved {saved}"
     if of_states:
         note += f", and of {counted(len(of_states), 'partition')} of share-group and transaction state"
     claim.finish(**_carried_over(before, (note,)))

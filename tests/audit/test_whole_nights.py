@@ -88,7 +88,7 @@ def test_mixed_commits_are_those_of_one_night() -> None:
     before, whole = log.files, log.commit("g", times=2).commit("g", partition=1).files
     (found,) = [each for each in check(audit(whole)).found() if each["finding"] == "mixed_commits"]
     assert found["detail"].startswith(
-        "t-0 of g was committed 1 times in transactions and 2 times outside them. The later"
+        "t-0 of g was committed 1 time in transactions and 2 times outside them. The later"
     )
     nights = new_lake()
     for files in (before, whole):

@@ -13,6 +13,7 @@ import pytest
 
 from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.state_logs.partition import StateShardRead
 from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.state_logs.replay import GONE, Settings
 from tests.nights.nights_here import How, audit
@@ -79,6 +80,14 @@ def of_transactions(offset, *ids_and_values):
 
 
 ONGOING = transactions.value(1, [("orders", [0])])
+
+
+def test_one_key_that_is_gone_is_noted_as_one():
+    notes = StatePlan().notes([StateShardRead("t", gone=gone) for gone in (0, 1, 2)])
+    assert notes == [
+        "t: 1 key that is no longer in the log was removed from the tables",
+        "t: 2 keys that are no longer in the log were removed from the tables",
+    ]
 
 
 def test_entries_gone_when_a_partition_is_read_again_stay_gone_in_a_rebuild():
