@@ -73,6 +73,8 @@ class LedgerFacts:
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
+    """The facts of an audit whose rows are written. `notes`: those of its steps, in addition to the plan's and the
+    result's."""
     settings, moment = work.settings, result.moment
     partitions = _partitions(work, result.progress, moment)
     counts = sum((each.record_counts for each in result.progress), Counter[tuple[int, int | None]]())
@@ -82,17 +84,17 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         *work.plan.losses,
         *work.plan.notes,
         *correction_notes(work.lake, work.audit_id, work.plan, result.progress),
+        *notes,
+        *_without_segments(short.empty),
+        *gone_before_we_came(work, partitions),
+        *_missing_notes(work, result, missing, gone),
+        *_held_back(result.progress),
+        *uncommitted_notes(work.plan, result.progress),
+        *filter(None, [work.state.why_rebuilt]),
+        *moment.notes,
+        *unsettled_note(short.unsettled),
+        *_state_notes(work, result),
     ]
-    all_notes += [*notes, *_without_segments(short.empty)]
-    all_notes += [*gone_before_we_came(work, partitions), *_missing_notes(work, result, missing, gone)]
-    all_notes += _held_back(result.progress)
-    all_notes += [*uncommitted_notes(work.plan, result.progress), *filter(None, [work.state.why_rebuilt])]
-    all_notes += moment.notes
-    all_notes += unsettled_note(short.unsettled)
-    all_notes += [*_missing_state_notes(work), *work.states.notes(result.states.reads)]
-    for read in result.states.reads:
-        of_partition = [*_held_back(read.progress), *unsettled_note(unsettled(read.progress))]
-        all_notes += [f"{read.topic}: {note}" for note in of_partition]
     rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
         moment,
@@ -116,6 +118,15 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         },
         short,
     )
+
+
+def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
+    """The notes on the logs of the share and the transaction coordinator."""
+    yield from _missing_state_notes(work)
+    yield from work.states.notes(result.states.reads)
+    for read in result.states.reads:
+        for note in (*_held_back(read.progress), *unsettled_note(unsettled(read.progress))):
+            yield f"{read.topic}: {note}"
 
 
 def _shortfall(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> Shortfall:

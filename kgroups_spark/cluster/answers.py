@@ -31,6 +31,9 @@ class TopicMetadata:
 
 @dataclass(frozen=True)
 class OffsetAnswer:
+    """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason, by Kafka's name if it has
+    one. `leader_epoch` None: not known."""
+
     offset: int | None
     leader_epoch: int | None
     error: str | None

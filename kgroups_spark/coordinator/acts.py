@@ -106,6 +106,8 @@ class Touched:
 
 
 class Causes:
+    """Why one act removed its offsets and groups: causes of removal_causes.py."""
+
     def __init__(
         self,
         groups: KnownGroups,

@@ -31,6 +31,8 @@ class Task(NamedTuple):
 
 
 class GroupRow(NamedTuple):
+    """A row of `groups`. Columns that groups of the type do not have are None."""
+
     offsets_partition: int
     group_id: str
     group_type: str
@@ -54,6 +56,8 @@ class GroupRow(NamedTuple):
 
 
 class MemberRow(NamedTuple):
+    """A row of `group_members`. Columns that members of groups of the type do not have are None."""
+
     offsets_partition: int
     group_id: str
     member_id: str

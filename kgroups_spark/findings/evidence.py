@@ -150,6 +150,7 @@ def group_of(row: Row) -> GroupKey:
 
 
 def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
+    """The rows of these groups. Only rows with one of their names become Python objects."""
     wanted = set(groups)
     names = pa.array(sorted({group_id for _, group_id in wanted}), pa.string())
     near = rows.filter(pc.is_in(rows["group_id"], names))

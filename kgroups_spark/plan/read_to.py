@@ -10,6 +10,8 @@ from kgroups_spark.plan.audit_plan import PartitionPlan
 
 
 def read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
+    """The entry after this audit. `ranges`: all of the partition's that were read, in log order; those read again count
+    in `records` and `bytes` alone."""
     reread = sum(r.records for r in ranges if r.is_reread)
     new = [r for r in ranges if not r.is_reread]
     end = max([plan.start_offset, *(r.next_offset for r in new)])
