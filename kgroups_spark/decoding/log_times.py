@@ -36,14 +36,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.durations import UNITS_MS, format_duration
+from kgroups_spark.durations import DAY_MS, UNITS_MS, format_duration
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.times import LAST_MS, format_utc
 
 # The greatest difference between the clocks of the audit and a broker, and the greatest jump of a log without a second
 # batch.
-CLOCKS_DIFFER_MS = UNITS_MS["d"]
-LONGEST_JUMP_MS = 30 * UNITS_MS["d"]
+CLOCKS_DIFFER_MS = DAY_MS
+LONGEST_JUMP_MS = 30 * DAY_MS
 # Each range keeps its NEWEST newest batches, and as many last ones.
 NEWEST = 16
 # The weight of a time that an earlier audit believed, in batches.

@@ -8,7 +8,7 @@ from operator import itemgetter
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
-from kgroups_spark.durations import UNITS_MS, format_duration
+from kgroups_spark.durations import HOUR_MS, format_duration
 from kgroups_spark.escapes import shell_word
 from kgroups_spark.findings.evidence import Condition, Evidence, Row, some
 from kgroups_spark.findings.finding import Finding, at, tool
@@ -18,7 +18,7 @@ from kgroups_spark.tables.schemas import GROUP
 
 SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 # A record is locked for 30 s by default, and for an hour at most (group.share.max.record.lock.duration.ms).
-NOT_PROGRESSING_MS = UNITS_MS["h"]
+NOT_PROGRESSING_MS = HOUR_MS
 
 
 def share_delivery_near_limit(evidence: Evidence) -> Iterator[Finding]:

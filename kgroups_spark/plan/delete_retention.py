@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.durations import UNITS_MS, format_duration
+from kgroups_spark.durations import DAY_MS, format_duration
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import Reading
 from kgroups_spark.times import to_epoch_ms
 
 # Kafka's default of delete.retention.ms; __consumer_offsets is created without its own value.
-DEFAULT_DELETE_RETENTION_MS = UNITS_MS["d"]
+DEFAULT_DELETE_RETENTION_MS = DAY_MS
 
 
 class LastReads:

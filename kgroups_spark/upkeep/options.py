@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgroups_spark.audit.options import silent
-from kgroups_spark.durations import UNITS_MS
+from kgroups_spark.durations import DAY_MS
 from kgroups_spark.errors import UsageError
 
 # Delta's own limit. Younger files may still be needed: by a running query, by time travel, or as the last finished
 # audit's tables while another audit rewrites the current tables.
-LEAST_VACUUM_MS = 7 * UNITS_MS["d"]
+LEAST_VACUUM_MS = 7 * DAY_MS
 
 
 @dataclass(frozen=True)
