@@ -16,7 +16,7 @@ class BadClientProperty(UsageError):
 def shown(value: str) -> str:
     """The value as messages show it. Long and odd values are not shown: a broken line can contain the next one's
     secret."""
-    if re.fullmatch(r"[\w.,:/ -]{0,60}", value):
+    if re.fullmatch(r"[\w.,:/\[\] -]{0,60}", value):
         return repr(value)
     return f"a value of {len(value)} characters that is not shown"
 

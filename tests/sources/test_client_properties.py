@@ -215,6 +215,7 @@ def test_invalid_client_properties_are_refused(properties, problem):
         ("kafka:9092,kafka:x", "not 'kafka:x'$"),
         ("kafka:0", "not 'kafka:0'$"),
         ("kafka:65536", "not 'kafka:65536'$"),
+        ("[::1]", r"not '\[::1\]'$"),
         ("alice:hush@kafka:9092", "not a value of 21 characters that is not shown$"),
     ],
 )
