@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from kgroups_spark.coordinator.group_events import EVENTS
+from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.messages.outcome import REASONS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 CONTRACT = Path(__file__).parents[1] / "data" / "tables" / "contract.txt"
 INTERNAL = {"checkpoints", "previous_offset_expiry", "state_log_state"}
+# Columns with one of several words.
+WORDS = {
+    ("offset_expiry", "reason"): offset_expiry.REASONS,
+    ("offset_expiry", "base"): offset_expiry.BASES,
+    ("group_expiry", "reason"): group_expiry.REASONS,
+    ("group_events", "event"): EVENTS,
+    ("quarantine", "reason"): (*REASONS, "corrupt_batch", "load_would_fail"),
+}
 
 SQL_NAMES = {
     "bigint": "BIGINT",
@@ -68,6 +80,12 @@ def test_a_table_has_the_contracts_columns_types_and_order(name):
 def test_every_column_says_what_it_holds_and_when_it_is_null(name):
     for field in all_fields(TABLES[name].schema):
         assert len(field.metadata["comment"]) > 3, field.name
+
+
+@pytest.mark.parametrize(("name", "column"), WORDS)
+def test_the_comment_of_a_column_names_each_of_its_words(name, column):
+    comment = TABLES[name].schema[column].metadata["comment"]
+    assert set(WORDS[name, column]) - set(re.findall(r"\w+", comment)) == set()
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -5,7 +5,7 @@
 -- argument if_empty BOOLEAN = NULL: As if the last member of every group had left at the audit's time
 -- columns of offset_expiry
 -- retention_ms: Retention by which the rows are judged
--- reason: expire_timestamp_passed, before_expire_timestamp, retention_passed or within_retention(the other reasons have no time)
+-- reason: expire_timestamp_passed, before_expire_timestamp, retention_passed or within_retention (the other reasons have no time)
 -- group_type STRING: classic, consumer, share or streams
 -- state STRING: State of the group
 
