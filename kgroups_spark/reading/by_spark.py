@@ -90,8 +90,16 @@ def _refusals() -> Iterator[None]:
     except PySparkException as error:
         raise SqlError(*_reported(error).split("\n"), *_hint(error)) from error
     except Py4JJavaError as error:
-        # Spark reports this as an internal error, for example for a WITH inside a function's argument.
-        raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
+        # A file that cannot be read, or an internal error of Spark, as for a WITH inside a function's argument.
+        raise SqlError(f"Spark failed: {_raised_in(error)}") from error
+
+
+def _raised_in(error: Py4JJavaError) -> str:
+    """The exception's first line. One without a message of its own has the exception of Spark's thread as its cause."""
+    raised = error.java_exception
+    while raised.getCause() is not None and str(raised.getMessage()).startswith("Exception thrown in awaitResult"):
+        raised = raised.getCause()
+    return str(raised.toString()).splitlines()[0]
 
 
 def _in_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import ledger, waiting, write_lake
+from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of_all
 
 Readers = tuple[LakeReader, LakeReader]
@@ -127,6 +128,16 @@ def test_both_engines_refuse_unknown_names_with_suggestions(
         with pytest.raises(SqlError, match=r"(?i)syntax error"):
             reader.sql("SELECT * FROM groups WHERE (")
     assert capfd.readouterr().err == ""
+
+
+def test_spark_names_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    commits = rows_of("offset_commits", {"audit_id": 1})
+    location = write_lake(tmp_path / "lake", {"audits": ledger({}), "offset_commits": commits})
+    [file] = (tmp_path / "lake" / "offset_commits").glob("*.parquet")
+    file.write_bytes(b"")
+    reader = SparkReader(spark, Lake.open(spark, location))
+    with pytest.raises(SqlError, match=f"^Spark failed: .*while reading file .*{file.name}"):
+        reader.sql("SELECT max(group_id) AS g FROM offset_commits")
 
 
 @pytest.mark.parametrize(
