@@ -14,11 +14,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED, LEDGER_APP_ID, newest_audit
-from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import (
+    claim_lost,
+    ledger_end_empty,
+    ledger_lost,
+    lost_versions,
+    table_lost,
+    version_lost,
+)
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -61,11 +70,20 @@ class LakeAsOfAudit:
 
     def version(self, name: str) -> int | None:
         """The table's version; None: the newest, or the lake's layout does not have the table. Raises KgroupsError for
-        a table whose log has lost the audit's rows, and for one with rows of an audit that the ledger has lost."""
+        a table that is gone or whose log has lost the audit's rows, and for one with rows of an audit that the ledger
+        has lost."""
         if name == "audits":
             return self.ledger_version
         if not self.lake.has(name):
             return None
+        try:
+            return self._version(name)
+        except (Py4JJavaError, PySparkException) as error:
+            if self.lake.place.has(name):
+                raise
+            raise table_lost(self.lake.location, name) from error
+
+    def _version(self, name: str) -> int:
         log = self.lake.table(name)
         added = {name: (self._reported["rows_added"] or {}).get(name, 0)}
         newest = {name: newest_audit(log.last_transaction)}

@@ -72,3 +72,11 @@ def version_lost(location: str, name: str) -> KgroupsError:
         f"the lake at {location} has lost the newest version of table {name} (a file in {name}/_delta_log): restore "
         "it; or kgroups rebuild makes it again if the other tables have its rows"
     )
+
+
+def table_lost(location: str, name: str) -> KgroupsError:
+    """The error of a reader for a table that somebody has deleted."""
+    return KgroupsError(
+        f"the lake at {location} has no table {name} any more, which a lake of its layout has: restore it; or kgroups "
+        "audit makes it again if the other tables have its rows"
+    )

@@ -19,9 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.last_finished import IS_FINISHED, LEDGER_APP_ID, newest_audit, since_last_finished, version_gone
-from kgroups_spark.lake.lost_versions import claim_lost, ledger_end_empty, ledger_lost, lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import (
+    claim_lost,
+    ledger_end_empty,
+    ledger_lost,
+    lost_versions,
+    table_lost,
+    version_lost,
+)
 from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
@@ -105,10 +112,7 @@ class DuckDbLake:
                 self._datasets[name] = pa.dataset.dataset(as_checkpoints(older.to_pyarrow_table()))
             elif table is None:
                 if self._layout >= LAKE_VERSION:
-                    raise KgroupsError(
-                        f"the lake at {self.location} has no table {name} any more, which a lake of its layout has: "
-                        "restore it; or kgroups audit makes it again if the other tables have its rows"
-                    )
+                    raise table_lost(self.location, name)
                 self._datasets[name] = pa.dataset.dataset(schema.empty_table())
             else:
                 self._datasets[name] = table.to_pyarrow_dataset(schema=schema)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.reading.by_spark import SparkReader
@@ -128,6 +129,17 @@ def test_both_engines_refuse_unknown_names_with_suggestions(
         with pytest.raises(SqlError, match=r"(?i)syntax error"):
             reader.sql("SELECT * FROM groups WHERE (")
     assert capfd.readouterr().err == ""
+
+
+def test_both_engines_say_the_same_of_a_table_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    location = write_lake(tmp_path / "lake", {"audits": ledger({})}, without="groups")
+    said = "has no table groups any more, which a lake of its layout has: restore it; or kgroups audit makes it again"
+    for reader in (duckdb_reader(location, must=True), SparkReader(spark, Lake.open(spark, location))):
+        assert reader is not None
+        for read in (lambda of: of.rows("groups"), lambda of: of.sql("SELECT * FROM groups")):
+            with pytest.raises(KgroupsError, match=said) as refused:
+                read(reader)
+            assert len(refused.value.lines) == 1
 
 
 def test_spark_names_a_file_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
