@@ -273,7 +273,7 @@ def count_lines(found: Comparison) -> Iterator[str]:
     neither = found.facts[0].failing.keys() & found.facts[1].failing.keys()
     if neither:
         yield f"{named_partitions(sorted(neither))} cannot be compared: neither release could load {_them(neither)}"
-    if not found.differences and len(neither) < found.partitions:
+    if not found.differences and (not neither or len(neither) < found.partitions):
         yield "nothing differs in the others" if neither else "nothing differs"
 
 

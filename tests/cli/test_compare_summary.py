@@ -30,6 +30,7 @@ def test_nothing_differs():
         "4.3 and 4.2 over the log of 50 offsets partitions up to 2025-11-16 06:41:21 UTC, retention 7d",
         "nothing differs",
     ]
+    assert said(b="4.2", partitions=0)[-1] == "nothing differs"  # no partition has records
 
 
 def test_both_retentions_are_printed_where_they_differ():
