@@ -23,6 +23,17 @@ RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quar
 VERSIONS = ("group_versions", "group_member_versions")
 
 
+def traffic_of(rows: list[Row]) -> dict[tuple[int, str, Any], list[int]]:
+    """Counts of `group_traffic` by offsets partition, group and hour, of all audits together."""
+    sums: dict[tuple[int, str, Any], list[int]] = {}
+    counts = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
+    for row in rows:
+        key = (row["offsets_partition"], row["group_id"], row["hour"])
+        before = sums.get(key, [0] * len(counts))
+        sums[key] = [total + row[name] for total, name in zip(before, counts, strict=True)]
+    return sums
+
+
 class Reported:
     """Tables of an audit; subclasses define their source."""
 
@@ -43,14 +54,8 @@ class Reported:
         return rows_of(name, self.table(name))
 
     def traffic(self) -> dict[tuple[int, str, Any], list[int]]:
-        """Counts of `group_traffic` by offsets partition, group and hour, of all audits together."""
-        sums: dict[tuple[int, str, Any], list[int]] = {}
-        counts = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
-        for row in self.rows("group_traffic"):
-            key = (row["offsets_partition"], row["group_id"], row["hour"])
-            before = sums.get(key, [0] * len(counts))
-            sums[key] = [total + row[name] for total, name in zip(before, counts, strict=True)]
-        return sums
+        """The counts of `traffic_of`."""
+        return traffic_of(self.rows("group_traffic"))
 
     def state(self) -> dict[tuple[Any, ...], Any]:
         """The saved state, with everything unordered sorted."""
