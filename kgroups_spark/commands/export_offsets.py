@@ -166,9 +166,16 @@ def importable(
     """The slots that Kafka's tool accepts, in order of group, topic and partition; `note` is called with a sentence on
     the others.
 
-    If a group is in two offsets partitions, the one that its name belongs to counts, else the one with the newer
+    If a slot is in two offsets partitions, the one that the group's name belongs to counts, else the one with the newer
     commit. Such slots are neighbours, so only the current one is kept in memory.
     """
+
+    def noted(slot: Slot) -> Slot:
+        place = slot.offsets_partition
+        if right_partitions.get(slot.group_id, place) != place:
+            note(f"{_named(slot)} is from offsets partition {place}, where clients do not find the group")
+        return slot
+
     best: Slot | None = None
     for slot in slots:
         if slot.committed_offset < 0:
@@ -183,10 +190,10 @@ def importable(
             )
         else:
             if best is not None:
-                yield best
+                yield noted(best)
             best = slot
     if best is not None:
-        yield best
+        yield noted(best)
 
 
 def _named(slot: Slot) -> str:

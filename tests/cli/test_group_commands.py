@@ -383,7 +383,11 @@ def test_export_passes_over_an_offset_that_kafkas_tool_refuses() -> None:
     rows = [committed(3, -1, to_datetime(1)), committed(7, 9, None), committed(8, 4, None, partition=1)]
     chosen, notes = importable(rows, {"g": 3})
     assert [(slot.offsets_partition, slot.committed_offset) for slot in chosen] == [(7, 9), (8, 4)]
-    assert notes == ["left out: group 'g', t-0: Kafka's tool takes no negative offset (-1)"]
+    assert notes == [
+        "left out: group 'g', t-0: Kafka's tool takes no negative offset (-1)",
+        "group 'g', t-0 is from offsets partition 7, where clients do not find the group",
+        "group 'g', t-1 is from offsets partition 8, where clients do not find the group",
+    ]
 
 
 @pytest.mark.parametrize(("partitions", "taken", "left"), [(50, "3 (5)", "7 (9)"), (None, "7 (9)", "3 (5)")])
