@@ -59,6 +59,11 @@ def reason_of(error: BaseException) -> str:
         while cause.getCause() is not None:
             cause = cause.getCause()
         message, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
+        if kind == "TableNotFoundException":  # a table's folder without its log; one without a folder is made again
+            return (
+                f"{message.rstrip('.')}: restore its _delta_log; or remove the folder, and kgroups audit makes the "
+                "table again if the other tables have its rows"
+            )
         if message in BROKEN_CONNECTIONS:
             return f"the connection to a Python worker or to storage broke ({message}, {kind})"
         return _reported_by_task(message) or " ".join(f"{message} ({kind})".split())
