@@ -211,6 +211,30 @@ def test_rows_have_the_same_order_in_spark_which_sorts_nulls_first() -> None:
     assert [len(orders[0][name]) for name in asked_about] == [3, 3, 2, 3, 2]
 
 
+@pytest.mark.parametrize("name", ["findings", "group_offsets", "newest_events", "removals"])
+def test_the_copies_of_a_group_in_two_offsets_partitions_have_an_order(name: str) -> None:
+    """Whatever the order of the tables' rows."""
+    copies = [{"group_id": "g", "topic": "t", "partition": 0, "offsets_partition": number} for number in (1, 0)]
+    removed = {"event": "offset_removed", "cause": "expired", "event_timestamp": AS_OF}
+    found = {"audit_id": 1, "finding": "offsets_lost", "severity": "error"}
+    orders = []
+    for some in (copies, copies[::-1]):
+        lake = tables(
+            committed_offsets=[
+                required("committed_offsets", committed_offset=each["offsets_partition"], **each) for each in some
+            ],
+            findings=[required("findings", detail=str(each["offsets_partition"]), **found, **each) for each in some],
+            group_events=[
+                required("group_events", offset_before=each["offsets_partition"], event_index=index, **removed, **each)
+                for each in some
+                for index in range(1 + each["offsets_partition"])
+            ],
+        )
+        with in_duckdb(lake, alone=True) as connection:
+            orders.append(connection.sql(query(name)).fetchall())
+    assert orders[0] == orders[1] != []
+
+
 def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigint() -> None:
     lowest, greatest = -(2**63), 2**63 - 1
     starts = ("A", lowest), ("B", -9), ("a topic of that name created later", 3)

@@ -6,4 +6,5 @@ ORDER BY
   finding,
   group_id NULLS LAST,
   topic NULLS LAST,
-  partition NULLS LAST
+  partition NULLS LAST,
+  offsets_partition NULLS LAST

@@ -19,6 +19,7 @@ owners AS (
 ),
 offsets AS (
   SELECT
+    coalesce(stored.offsets_partition, owners.offsets_partition) AS offsets_partition,
     coalesce(stored.group_id, owners.group_id) AS group_id,
     coalesce(stored.topic, owners.topic) AS topic,
     coalesce(stored.partition, owners.partition) AS partition,
@@ -37,11 +38,11 @@ offsets AS (
 numbered AS (
   SELECT
     *,
-    row_number() OVER (PARTITION BY group_id ORDER BY topic, partition) AS number,
+    row_number() OVER (PARTITION BY group_id ORDER BY topic, partition, offsets_partition) AS number,
     count(*) OVER (PARTITION BY group_id) AS partitions
   FROM offsets
 )
 SELECT group_id, topic, partition, committed_offset, commit_timestamp, client_id, client_host, owned_since, partitions
 FROM numbered
 WHERE number <= 30
-ORDER BY group_id, topic, partition
+ORDER BY group_id, topic, partition, offsets_partition

@@ -12,7 +12,7 @@ WITH numbered AS (
     min(value_after) AS value_after,
     min(offset_before) AS offset_before,
     min(offset_after) AS offset_after,
-    row_number() OVER (PARTITION BY group_id ORDER BY max(log_offset) DESC, event, topic) AS number,
+    row_number() OVER (PARTITION BY group_id ORDER BY max(log_offset) DESC, event, topic, offsets_partition) AS number,
     count(*) OVER (PARTITION BY group_id) AS of_group
   FROM group_events
   GROUP BY offsets_partition, group_id, event_timestamp, event, cause, topic

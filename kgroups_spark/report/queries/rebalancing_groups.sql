@@ -9,5 +9,5 @@ FROM rebalances
 WHERE coalesce(started_timestamp, joined_timestamp, finished_timestamp) > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY
   AND coalesce(started_timestamp, joined_timestamp, finished_timestamp) <= (SELECT believed_until FROM last_audit)
 GROUP BY offsets_partition, group_id, group_type
-ORDER BY rebalances DESC, group_id
+ORDER BY rebalances DESC, group_id, offsets_partition
 LIMIT 50

@@ -8,4 +8,4 @@ SELECT
 FROM group_events
 WHERE event IN ('offset_removed', 'group_removed')
 GROUP BY offsets_partition, group_id, cause, date_trunc('hour', event_timestamp)
-ORDER BY event_timestamp DESC, group_id
+ORDER BY event_timestamp DESC, group_id, offsets_partition, cause NULLS LAST
