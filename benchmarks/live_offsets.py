@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from benchmarks import FULL_JIT
 from benchmarks.nights import add_night
 from benchmarks.process_tree import cpu_of
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     first, lake, broker = work / "first-lake", work / "lake", work / "broker"
     for made in (first, broker):
         shutil.rmtree(made, ignore_errors=True)
-    extra = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"} if "--full-jit" in arguments else {}
+    extra = FULL_JIT if "--full-jit" in arguments else {}
     spark = spark_session("benchmark", {"spark.master": "local[2]", **extra})
 
     def audit(where: Path) -> None:

@@ -14,13 +14,14 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks import FULL_JIT
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.session import spark_session
 
 
 def main(arguments: list[str]) -> int:
     logs, lake, rounds = dict(zip(("skewed", "even"), arguments, strict=False)), Path(arguments[2]), int(arguments[3])
-    extra = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"} if "--full-jit" in arguments else {}
+    extra = FULL_JIT if "--full-jit" in arguments else {}
     spark = spark_session("benchmark", {"spark.master": "local[2]", **extra})
 
     def seconds_of(segments: str) -> float:

@@ -6,8 +6,8 @@
 `audit` for an audit into a new lake, `second` for another one without new records. A round before them warms up and is
 not counted; its audit gives `worker_bytes`, the largest worker's peak. With 0 rounds there is only that audit.
 
-Our session on one machine runs the JVM without its second compiler, which suits a nightly run; `--full-jit` gives both
-sides the default JVM.
+Our session on one machine runs the JVM without its second compiler and without G1, which suits a nightly run;
+`--full-jit` gives both sides the default JVM.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from benchmarks import FULL_JIT
 from benchmarks.process_tree import cpu_of, peak_worker_bytes
 from benchmarks.ready_commits import prepare, write_by_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
     segments, work, rounds = arguments[0], Path(arguments[1]), int(arguments[2])
     work.mkdir(parents=True, exist_ok=True)
     paths = prepare(segments, work / "ready") if rounds else []
-    extra = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"} if "--full-jit" in arguments else {}
+    extra = FULL_JIT if "--full-jit" in arguments else {}
     spark = spark_session("benchmark", {"spark.master": "local[2]", **extra})
     lake, table = str(work / "lake"), str(work / "table")
 

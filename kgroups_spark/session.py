@@ -7,6 +7,7 @@ a notebook), only indispensable settings are added; settings of the cluster are 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -86,11 +87,15 @@ ON_ONE_MACHINE = {
 # A night on one machine ends before the JVM's second compiler pays off: without it the JVM takes half the CPU. With
 # more than some 7 million rows written by Spark's own writer in one process the second compiler would be faster.
 # By default such a JVM reserves 48 MB for compiled code, which an audit by Spark's writer fills, and it prints warnings
-# to stdout.
+# to stdout. Its metaspace starts at 21 MB, and each time it grows all objects are marked.
 JVM_OPTIONS = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xlog:disable -Xlog:all=warning:stderr "
-    "-Dlog4j2.configurationFile="
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m "
+    "-Xlog:disable -Xlog:all=warning:stderr -Dlog4j2.configurationFile="
 )
+# Hardly any row passes through the JVM. With this collector a small night takes a twelfth less CPU than with G1.
+COLLECTOR = "-XX:+UseSerialGC"
+# Variables from which the JVM takes options, too.
+_MORE_OPTIONS = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 
 
 def spark_session(
@@ -141,14 +146,22 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
     # Workers must run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
-    java_options = f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
+    of_jvm = java_options(extra.get("spark.driver.extraJavaOptions", ""))
     with _one_download_at_a_time(_packages(s3)):
         of_machine = {**ON_ONE_MACHINE, **memory_of_workers(), **_jars(s3), **_s3_of_environment()}
-        settings = {**NEEDED, **PER_SESSION, **of_machine, **extra, "spark.driver.extraJavaOptions": java_options}
+        settings = {**NEEDED, **PER_SESSION, **of_machine, **extra, "spark.driver.extraJavaOptions": of_jvm}
         spark = _started(_builder(app_name, settings))
         _remember_jars(spark)
     return spark
+
+
+def java_options(given: str) -> str:
+    """Our options for the JVM, then the given ones. A JVM does not start with two collectors, so another one counts."""
+    own = [JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()]
+    chosen = " ".join([given, *(os.environ.get(name, "") for name in _MORE_OPTIONS)])
+    if not re.search(r"-XX:\+Use\w+GC\b", chosen):
+        own.append(COLLECTOR)
+    return " ".join([*own, given]).strip()
 
 
 def _s3_of_environment() -> dict[str, str]:

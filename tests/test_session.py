@@ -31,6 +31,20 @@ def test_our_own_session_uses_downloaded_jars_and_opens_no_public_port(spark):
     assert spark.sparkContext.uiWebUrl is None
 
 
+@pytest.mark.parametrize("variable", [None, "SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"])
+def test_a_collector_that_the_user_has_chosen_counts(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM with two of them does not start."""
+    for name in ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    assert session.COLLECTOR in session.java_options("-Xss4m").split()
+    given = "-Xss4m -XX:+UseZGC"
+    if variable is not None:
+        monkeypatch.setenv(variable, given)
+        given = "-Xss4m"
+    assert session.COLLECTOR not in session.java_options(given)
+    assert session.java_options(given).endswith("-Xss4m" if variable else "-XX:+UseZGC")
+
+
 @pytest.mark.spark
 def test_the_jvm_has_room_for_compiled_code(spark):
     """With the one compiler it reserves 48 MB, and stops compiling, with a warning on stdout, when they are full."""
