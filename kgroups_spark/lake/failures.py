@@ -59,7 +59,7 @@ def reason_of(error: BaseException) -> str:
         while cause.getCause() is not None:
             cause = cause.getCause()
         message, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
-        if kind == "TableNotFoundException":  # a table's folder without its log; one without a folder is made again
+        if kind == "TableNotFoundException":  # the folder is there, the log is not
             return (
                 f"{message.rstrip('.')}: restore its _delta_log; or remove the folder, and kgroups audit makes the "
                 "table again if the other tables have its rows"
