@@ -21,9 +21,7 @@ from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
-    WRITERS,
     byte_count_value,
-    name_value,
     option_value,
     partition_count_value,
     partition_values,
@@ -201,7 +199,6 @@ def run_audit(
     delete_retention: timedelta | str | None = None,
     max_bytes_per_second: int | str | None = None,
     strict: bool = False,
-    writer: str = "auto",
     take_over: bool = False,
     progress: Callable[[str], None] = silent,
 ) -> AuditSummary:
@@ -238,7 +235,6 @@ def run_audit(
         accept_log_change=_flag("accept_log_change", accept_log_change),
         delete_retention_ms=_optional("delete_retention", positive_duration_value, delete_retention),
         max_bytes_per_second=_optional("max_bytes_per_second", byte_count_value, max_bytes_per_second),
-        writer=_read("writer", name_value(WRITERS), writer),
         take_over=_flag("take_over", take_over),
         progress=progress,
     )

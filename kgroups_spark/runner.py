@@ -1,14 +1,13 @@
 """Runs a function over tables, each in its own task, and collects the lines that tasks report.
 
 Spark runs the tasks; in tests, a loop in this process does. All code that reads or writes files in tasks uses a Runner.
-Frames of Spark itself are only for rows that only Spark can reach.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -21,6 +20,7 @@ from kgroups_spark.storage.s3 import Task, with_storage
 
 # (kind, a value of JSON)
 Line: TypeAlias = "tuple[str, Any]"
+Files: TypeAlias = "Sequence[Collection[str]]"
 LINES = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -34,8 +34,12 @@ class Runner(Protocol):
     @property
     def is_here(self) -> bool: ...
 
-    def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
-        """The lines (`line_batch`) that the task makes from each table, each table in a task of its own."""
+    def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
+        """The lines (`line_batch`) that the task makes from each table, each table in a task of its own. `files`: for
+        each table the URIs of stored files that the task may read."""
+
+    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
+        """The lines that the tasks of a frame make."""
 
     def watched(self, say: Callable[[str], None], what: str) -> AbstractContextManager[None]:
         """Reports `what`, and during the block the number of finished tasks."""
@@ -55,8 +59,11 @@ class SparkRunner:
     def is_here(self) -> bool:
         return str(self.spark.sparkContext.master).startswith("local")
 
-    def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
-        return lines_of(self.frame(given), task) if given else []
+    def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
+        return self.lines(self.frame(given), task) if given else []
+
+    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
+        return lines_of(rows, task)
 
     def frame(self, given: Sequence[pa.Table]) -> DataFrame:
         """The rows of each table, in their order, in a Spark partition of their own."""

@@ -141,7 +141,7 @@ def cut_lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def _audited(local: LocalSpark, folder: Path, log: CutLog) -> None:
     identity = f"version: 0\ntopic_id: {TOPIC_ID}\n".encode()
     write_folder(folder / "log", {**log.files, f"__consumer_offsets-{log.partition}/partition.metadata": identity})
-    run_audit(local, AuditOptions(str(folder / "lake"), [str(folder / "log")], writer="parts", offsets_partitions=8))
+    run_audit(local, AuditOptions(str(folder / "lake"), [str(folder / "log")], offsets_partitions=8))
 
 
 def tables_in(lake: Path) -> DuckDBPyConnection:

@@ -77,7 +77,7 @@ def _by_driver(work: AuditWork, task: DecideTask) -> None:
 
 
 def _by_tasks(work: AuditWork, task: DecideTask) -> None:
-    stored = Stored.by(work.writer)
+    stored = Stored(work.lake)
     for name in READ:
         stored.give(name, work.then)
     with sink_of(work.writer) as sink:

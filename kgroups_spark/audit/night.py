@@ -46,7 +46,6 @@ def audit_night(work: AuditWork) -> AuditResult:
             replayed = _replay(work, sink, progress, moment)
         say(f"committing {sink.size}")
         _commit(work, sink, progress)
-        sink.require_read_once()
     rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
     quarantined = newly_quarantined(progress) + Counter(load_would_fail=replayed.rows["quarantine"])
     mixed = [(number, Mixed(*each)) for of_shard in replayed.facts for number, *each in of_shard]
@@ -59,7 +58,7 @@ def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> list[RangePro
 
 def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Made:
     """Replays every shard from its saved state, with its new history."""
-    stored = Stored.by(work.writer, *sink.history())
+    stored = Stored(work.lake, sink.history())
     if work.state.audit_id is not None:
         stored.give(CHECKPOINTS, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
     if work.before is not None:

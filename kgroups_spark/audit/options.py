@@ -57,6 +57,5 @@ class AuditOptions:
     accept_log_change: bool = False
     delete_retention_ms: int | None = None
     max_bytes_per_second: int | None = None
-    writer: str = "auto"
     take_over: bool = False
     progress: Callable[[str], None] = silent

@@ -128,7 +128,7 @@ class _Rebuild:
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
         """Appends the records that now decode; returns the number of rows by table, and the names in all records. An
         audit that goes on counts the traffic itself, together with that of its new records."""
-        stored = Stored.by(self.writer)
+        stored = Stored(self.work.lake)
         tables = {
             name: stored.table(name, name, columns or arrow_schema(name).names) for name, columns in LOOKED_AT.items()
         }
@@ -151,7 +151,7 @@ class _Rebuild:
         return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=ours) for name in names])
 
     def _replay(self, sink: Sink, work: AuditWork, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
-        stored = Stored.by(self.writer)
+        stored = Stored(self.work.lake)
         history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), begins=begins)
         task = RebuildTask(
             ShardTask(

@@ -41,7 +41,7 @@ class LookTask:
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
         """(table, rows) of one shard, and its names as a fact."""
-        shard = self.stored.shard(reader, offsets_partition, parts)
+        shard = self.stored.shard(reader, offsets_partition)
         names, traffic = NamesOfShard(offsets_partition), list[pa.Table]()
         for name, rows in decoded_again(decodable(shard.rows("quarantine")), offsets_partition, self.audit_id):
             if name == TRAFFIC:
@@ -81,7 +81,7 @@ class KeptRows:
                 is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
             is_kept = is_before if is_kept is None else is_before | is_kept
         if is_kept is not None and name in self.tables:
-            yield reader.stored(self.tables[name], stored.tasks, parts, number).filter(is_kept)
+            yield reader.stored(self.tables[name], stored.tasks, number).filter(is_kept)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RebuildTask:
     def _quarantine(self, reader: PartReader, number: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
         release: Release = self.replay.night.release
-        rows = self.stored.shard(reader, number, parts).rows("quarantine")
+        rows = self.stored.shard(reader, number).rows("quarantine")
         rows = rows.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
         now = pc.and_(self.stored.is_decoded(rows, number), pc.is_null(rows.column("resolved_by")))
         ours = constant(self.replay.audit_id, len(rows), pa.int64())
@@ -119,7 +119,7 @@ class RebuildTask:
                 coordinator_fails=coordinator_fails(rows, release),
             ),
         )
-        group_records = self._replayed.shard(reader, number, parts).rows("group_records")
+        group_records = self._replayed.shard(reader, number).rows("group_records")
         found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, _ASKED)]
         constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
         failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)

@@ -41,7 +41,7 @@ class RestoreTask:
             return
         history = self.state.stored
         assert history is not None
-        rows = reader.stored(self.saved, history.tasks, parts, offsets_partition).filter(self.is_saved)
+        rows = reader.stored(self.saved, history.tasks, offsets_partition).filter(self.is_saved)
         rows = rows.cast(arrow_schema(CHECKPOINTS))  # texts, as those of the others
         yield CHECKPOINTS, with_columns(rows, audit_id=constant(self.state.audit_id, len(rows), pa.int64()))
 
@@ -54,7 +54,7 @@ def restored_state(work: AuditWork) -> SavedState:
     cuts = {number: cut.from_offset for number, cut in work.plan.replaced.items()}
     work.progress(f"replaying the log before the cut of {counted(len(cuts), 'partition')}")
     lake, release_version = work.lake, work.settings.release_version
-    stored = Stored.by(work.writer)
+    stored = Stored(lake)
     history = history_below(lake, stored, cuts, release_version, work.shards)
     is_saved = [Condition("reason", "==", NIGHT), Condition("audit_id", "==", work.state.audit_id)]
     saved = stored.table("saved", CHECKPOINTS, arrow_schema(CHECKPOINTS).names, conditions=is_saved)

@@ -39,9 +39,9 @@ from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.ledger_rows import readings_backwards
 from kgroups_spark.lake.log_files import tidy_logs
+from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.plan.audit_plan import plan_audit
 from kgroups_spark.plan.cut_back import KnownReadings
 from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
@@ -68,7 +68,7 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
 def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> AuditSummary:
     settings = source.settings
     lake = Lake.create(spark, options.lake)
-    writer_name, why = choose_writer(lake, options.writer)
+    why = make_writable(lake)
     before_claim = lake.without_memory()
     last = Ledger(before_claim).last_finished()
     _require_log_of(before_claim, last, source, options)
@@ -89,7 +89,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         ).require_readable()
         work = AuditWork(
             lake,
-            LakeWriter(lake, claim.audit_id, writer_name, claim.check),
+            LakeWriter(lake, claim.audit_id, claim.check),
             plan,
             before,
             saved_state(lake, claim, settings.release_version, gone),
@@ -126,7 +126,7 @@ def _delete_retention(lake: Lake, before: AuditRow, delete_retention_ms: int) ->
 
 
 def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
-    lake, writer, before, state = work.lake, work.writer, claim.before, work.state
+    lake, before, state = work.lake, claim.before, work.state
     # An unfinished audit may have left rows in the current tables. They must be deleted, even if there are no new
     # records.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
@@ -161,7 +161,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
     facts = find(work, facts, result.progress, result.mixed)
     row = claim.finish(**facts.columns)
-    summary = _summary(lake, row, then, before, writer)
+    summary = _summary(lake, row, then, before)
     return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))
 
 
@@ -210,14 +210,12 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
     return [failure] if failure else []
 
 
-def _summary(
-    lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None, writer: LakeWriter
-) -> AuditSummary:
+def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None) -> AuditSummary:
     """The summary of the audit, which has already finished, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: current_tables(lake))
     changes, no_changes = attempt("comparing with the audit before", lambda: _changes(before, then, now))
     failures = tuple(note for note in (no_now, no_changes) if note)
-    return AuditSummary(row, now or CurrentTables(), changes, writer.name, failures)
+    return AuditSummary(row, now or CurrentTables(), changes, failures)
 
 
 def _changes(before: AuditRow | None, then: CurrentTables | None, now: CurrentTables | None) -> Changes | None:

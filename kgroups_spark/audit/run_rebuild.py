@@ -31,9 +31,9 @@ from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.state_logs.plan import StatePlan
@@ -51,7 +51,6 @@ class RebuildOptions:
     retention_ms: int | None = None
     release_version: str | None = None
     offsets_partitions: int | None = None
-    writer: str = "auto"
     take_over: bool = False
     progress: Callable[[str], None] = silent
 
@@ -93,12 +92,12 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
     gone = gone_tables(lake)
     require_newest(lake, before, rebuilds=True)
-    writer_name, why = choose_writer(lake, options.writer)
+    why = make_writable(lake)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(claim)
-        writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
+        writer = LakeWriter(lake, claim.audit_id, claim.check)
         return _rebuild(options, lake, claim, writer, [*filter(None, (why, claim.migrated)), *claim.notes])
 
 
@@ -141,4 +140,4 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     facts = find(work, facts)
     row = claim.finish(**facts.columns)
     now = current_tables(lake)
-    return RebuildSummary(row, now, Changes.between(before.audit_id, then, now), writer.name)
+    return RebuildSummary(row, now, Changes.between(before.audit_id, then, now))

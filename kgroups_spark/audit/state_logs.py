@@ -65,7 +65,7 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     if not shards:
         return StateLogsResult()
     work.progress(f"reading and replaying {counted(len(shards), 'partition')} of share-group and transaction state")
-    stored, tasks = Stored.by(work.writer), _tasks(work)
+    stored, tasks = Stored(work.lake), _tasks(work)
     history = _history(work, stored, tasks, from_history=from_history)
     task = StateTask(tuple(shards), work.read_context(len(tasks.shards)), work.settings.states, history)
     with sink_of(work.writer) as sink:
@@ -76,7 +76,6 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
             sink.replace(work.writer, name)
         sink.replace(work.writer, STATE_TABLE, history.saved_audit_id)
         share_partitions = sink.table(work.writer, SHARE_PARTITIONS)
-        sink.require_read_once()
     reads = list(map(read_from_json, made.facts))
     return StateLogsResult(
         Counter({name: made.rows[name] for name in HISTORY}),

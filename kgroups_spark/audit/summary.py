@@ -17,13 +17,12 @@ from kgroups_spark.times import format_utc
 @dataclass(frozen=True)
 class AuditSummary:
     """A finished audit: its row of the ledger, the current tables, their changes since the previous audit (None: no
-    earlier tables, or they were left as they are), and its writer. `failures`: notes on figures that could not be
+    earlier tables, or they were left as they are). `failures`: notes on figures that could not be
     computed."""
 
     audit: AuditRow
     now: CurrentTables
     changes: Changes | None
-    writer: str
     failures: tuple[str, ...] = ()
     shortfall: Shortfall = field(default_factory=Shortfall)
 

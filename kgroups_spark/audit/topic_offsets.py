@@ -54,10 +54,7 @@ def committed_partitions(lake: Lake) -> list[Partition]:
     """The (topic, partition)s with committed offsets, or offsets of share groups, from the lake's present current
     tables."""
     columns = ["topic", "partition"]
-    if lake.files_in_reach:
-        distinct = lake.rows("committed_offsets", columns=columns).group_by(columns).aggregate([])
-    else:
-        distinct = lake.read("committed_offsets").select(*columns).distinct().toArrow()
+    distinct = lake.rows("committed_offsets", columns=columns).group_by(columns).aggregate([])
     found = set(zip(distinct["topic"].to_pylist(), distinct["partition"].to_pylist(), strict=True))
     shared = lake.rows("share_partitions", columns=columns, conditions=[Condition("topic", "is not null")])
     return sorted(found | set(zip(shared["topic"].to_pylist(), shared["partition"].to_pylist(), strict=True)))

@@ -19,7 +19,6 @@ from kgroups_spark.terminal.options import (
     add_lake_option,
     add_offsets_partitions_option,
     add_take_over_option,
-    add_writer_option,
     byte_count_value,
     lake_location,
     option_value,
@@ -73,10 +72,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit 3 if something was quarantined, offsets were lost, a partition is missing, or one was not read to "
         "its end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
-    )
-    add_writer_option(
-        parser,
-        "which writer adds to history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
 

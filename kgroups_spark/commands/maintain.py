@@ -9,7 +9,6 @@ from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
     add_lake_option,
     add_take_over_option,
-    add_writer_option,
     options_of,
     positive_duration_value,
 )
@@ -60,10 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="reduce history older than D to the last record of each key (default: keep all)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    add_writer_option(
-        parser,
-        "which writer makes the new files; as for kgroups audit (spark sorts nothing)",
-    )
     add_take_over_option(parser)
 
 

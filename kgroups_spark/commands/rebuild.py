@@ -11,7 +11,6 @@ from kgroups_spark.terminal.options import (
     add_lake_option,
     add_offsets_partitions_option,
     add_take_over_option,
-    add_writer_option,
     options_of,
     positive_duration_value,
     release_value,
@@ -57,10 +56,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="offsets.retention.minutes (default: as the last audit)",
     )
     add_offsets_partitions_option(parser)
-    add_writer_option(
-        parser,
-        "the writer: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
-    )
     add_take_over_option(parser)
 
 

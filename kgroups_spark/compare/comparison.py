@@ -38,6 +38,7 @@ from kgroups_spark.history.stored import HISTORY, Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
+from kgroups_spark.lake.reach import make_readable
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tasks.outputs import Fact
@@ -153,7 +154,8 @@ class _History:
     def of(cls, lake: Lake) -> _History:
         for name in HISTORY:
             lake.require_table(name)
-        then, stored = LakeAsOfAudit.last_finished(lake), Stored.of(lake)
+        make_readable(lake)
+        then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
         records = records_read(what_was_read(lake, then.audit_id))
         tasks = task_shards(records, lake.runner.slots)
         history = StoredHistory(stored.tables_as_of(then), tasks, replaced=then.replaced)
@@ -187,7 +189,7 @@ class CompareTask:
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
         """[kind, difference or facts of a side] as facts."""
-        shard = ComparedShard.of(self.history.shard(reader, offsets_partition, parts))
+        shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
         yield from map(Fact, _reported([shard.by(*side) for side in self.sides]))
 
 
@@ -200,7 +202,7 @@ class ExplainTask:
     b: Release
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
-        shard = ComparedShard.of(self.history.shard(reader, offsets_partition, parts))
+        shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
         tried, back = tried_releases(self.a, self.b), tried_releases(self.b, self.a)
         releases = [self.a, self.b, *tried.values(), *back.values()]
         one, other, *rest = (shard.by(each, ends_at_undecodable=False).loaded for each in releases)

@@ -23,18 +23,18 @@ Horizons = Mapping[int, int]
 _SPAN = ("offsets_partition", "log_offset", "transaction_start_offset")
 
 
-def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
+def horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
     """H of every partition that the audit has read: the log offset of its first record later than the moment (epoch
-    ms), but never above the start of a transaction that is still open there, because Kafka's cleaner stops before one.
-    `by_parts`: tasks reach the lake's files."""
+    ms), but never above the start of a transaction that is still open there, because Kafka's cleaner stops before
+    one."""
     ends = look_for_ends(moment_ms, believed_until(audit), lake.replaced)
     columns = dict.fromkeys(LOG_TABLES, (*ENDS_COLUMNS, "audit_id"))
     found = {p.offsets_partition: p.end_offset for p in audit.partitions or ()}
     # Rows of an unfinished audit, which a dry run sees, may have the first record after the end of this audit's log.
-    for (number,), first in reported_first(scan_tables(lake, columns, ends, by_parts=by_parts)).items():
+    for (number,), first in reported_first(scan_tables(lake, columns, ends)).items():
         found[number] = min(found.get(number, first), first)
     spanning = _look_for_spanning(found, lake.replaced)
-    lines = scan_tables(lake, {"transaction_markers": (*_SPAN, "audit_id")}, spanning, by_parts=by_parts)
+    lines = scan_tables(lake, {"transaction_markers": (*_SPAN, "audit_id")}, spanning)
     open_now = lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"])
     for starts in (reported_first(lines), first_places(open_now, _SPAN[:1], _SPAN[2])):
         for (number,), start in starts.items():
@@ -46,7 +46,7 @@ def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> 
 def _look_for_spanning(of: Horizons, replaced: Replaced) -> Look:
     """The start offsets of transactions that were open at H and have ended since."""
 
-    def look(name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+    def look(name: str, path: str, lots: Iterator[pa.Table]) -> Iterator[Line]:
         for rows in lots:
             _, is_replaced = replaced.parted(name, rows)
             horizon = looked_up(of, numbers(rows["offsets_partition"]))

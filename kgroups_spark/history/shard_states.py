@@ -45,7 +45,7 @@ def state_task(history: StoredHistory, release_version: str, audit_id: int, *, r
 
 def keep_states(writer: LakeWriter, horizon: Horizons, release_version: str) -> None:
     """Adds the state at H of each partition to checkpoints."""
-    stored = Stored.by(writer)
+    stored = Stored(writer.lake)
     history = history_below(writer.lake, stored, horizon, release_version)
     task = state_task(history, release_version, writer.audit_id, reason=KEEP)
     with sink_of(writer) as sink:

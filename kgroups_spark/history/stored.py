@@ -1,31 +1,24 @@
-"""History for tasks: references to its files, or packed rows if tasks cannot reach the files."""
+"""History for tasks: references to its files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame
-
 from kgroups_spark.balance import by_weight
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.frames import rows_where
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.reach import tasks_read
-from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.saved_states import rows_of_state
-from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
-from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards, shard_column, shards_in_file
+from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards, shards_in_file
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
-from kgroups_spark.tasks.packed_rows import packed_by_shard
-from kgroups_spark.tasks.replay_stage import Task, replay_shards, shards_of, shards_of_parts
-from kgroups_spark.tasks.sinks import Given, PartsSink
+from kgroups_spark.tasks.replay_stage import Task, replay_shards, shards_of_parts
+from kgroups_spark.tasks.sinks import Given, Sink
 
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
 # A replay of history starts from no night's state.
@@ -36,23 +29,11 @@ RECORDS_OF_A_TASK = 250_000
 
 @dataclass
 class Stored:
-    """Tables of a lake for tasks, and the parts of their shards. `by_reference`: tasks reach the lake's files;
-    otherwise `packed` has all rows."""
+    """Tables of a lake for tasks, and the parts of their shards. `given`: the tables that tasks have got."""
 
     lake: Lake
-    by_reference: bool
     parts: list[HistoryPart] = field(default_factory=list)
-    packed: list[DataFrame] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, lake: Lake) -> Stored:
-        """The lake's tables, by reference if tasks can read its files."""
-        return cls(lake, tasks_read(lake, HISTORY))
-
-    @classmethod
-    def by(cls, writer: LakeWriter, parts: Sequence[HistoryPart] = (), packed: Sequence[DataFrame] = ()) -> Stored:
-        """The lake's tables as the tasks of a writer reach them, with a sink's history."""
-        return cls(writer.lake, writer.name == "parts", [*parts], [*packed])
+    given: list[StoredTable] = field(default_factory=list)
 
     def tables(self) -> dict[str, StoredTable]:
         """The newest versions of the tables of history, with the columns that a replay takes."""
@@ -75,16 +56,12 @@ class Stored:
     ) -> StoredTable:
         """A version of a table (None: the newest). Files that cannot meet the conditions are left out; rows that do not
         meet them may be there."""
-        if not self.by_reference:
-            rows = rows_where(self.lake.read(name, version, NOTHING), conditions).select(*columns)
-            packed = StoredTable(label, name, "", tuple(columns), None)
-            self.packed.append(packed_by_shard(rows, label, packed.schema, shard_column(name)))
-            return packed
         self.lake.require_table(name)
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
         in_files = tuple(StoredFile(file.path, shards_in_file(name, file.stats)) for file in files)
-        return StoredTable(label, name, log.path, tuple(columns), in_files)
+        self.given.append(StoredTable(label, name, log.path, tuple(columns), in_files))
+        return self.given[-1]
 
     def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
         """Adds the rows of a table, as an audit left it, to the shards. `written_by`: only the files of checkpoints
@@ -93,10 +70,6 @@ class Stored:
         if version is None:
             return
         conditions = [] if written_by is None else rows_of_state(name, written_by)
-        if not self.by_reference:
-            rows = rows_where(then.read(name), conditions)
-            self.packed.append(packed_by_shard(rows, name, part_schema(name)))
-            return
         log = self.lake.table(name)
         for file in log.files(version):
             if all_may_hold(conditions, file.bound):
@@ -104,14 +77,16 @@ class Stored:
                 self.parts.append(HistoryPart(name, uri, shards=shards_in_file(name, file.stats)))
 
     def shards(self, tasks: TaskShards) -> Given:
-        """Rows of SHARDS: the parts of the shards of each task."""
-        if self.by_reference:
-            return shards_of_parts(tasks.shards, self.parts)
-        return shards_of(self.lake.spark, tasks.shards, self.packed)
+        """Rows of SHARDS: the parts of the shards of each task, and the files that it may read."""
+        return Given(shards_of_parts(tasks.shards, self.parts), [self._files(shards) for shards in tasks.shards])
+
+    def _files(self, shards: Collection[int]) -> set[str]:
+        files = {part.place for part in self.parts if any(map(part.may_have, shards))}
+        return files.union(*(table.uris(shards) for table in self.given))
 
     def facts(self, tasks: TaskShards, task: Task) -> list[Any]:
         """The facts of a task that returns no rows, for all shards."""
-        return PartsSink(self.lake.runner, {}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
+        return Sink(self.lake.runner, {}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
 
 
 def _columns(name: str) -> list[str]:

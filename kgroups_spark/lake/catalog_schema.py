@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.kernel import repetition_refused
@@ -90,12 +89,6 @@ class CatalogSchema:
         another process commits at the same time."""
         with repetition_refused():
             rows.writeTo(self.identifier(name)).options(**options).append()
-
-    def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
-        """Replaces the rows that meet the SQL condition `where` (None: all rows) by these rows."""
-        replaced = F.lit(True) if where is None else F.expr(where)
-        with repetition_refused():
-            rows.writeTo(self.identifier(name)).options(**options).overwrite(replaced)
 
     def _schemas_folder(self) -> str:
         try:

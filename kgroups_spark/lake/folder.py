@@ -53,9 +53,3 @@ class Folder:
         another process commits at the same time."""
         with repetition_refused():
             rows.write.format("delta").mode("append").options(**options).save(self.path(name))
-
-    def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
-        """Replaces the rows that meet the SQL condition `where` (None: all rows) by these rows."""
-        replaced = {} if where is None else {"replaceWhere": where}
-        with repetition_refused():
-            rows.write.format("delta").mode("overwrite").options(**replaced, **options).save(self.path(name))

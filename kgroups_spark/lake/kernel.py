@@ -100,6 +100,14 @@ class Kernel(Store):
             return []
         return [status.getPath().getName() for status in file_system.listStatus(path)]
 
+    def fetch(self, uri: str, path: str) -> None:
+        source = self.java_path(uri)
+        source.getFileSystem(self.hadoop).copyToLocalFile(False, source, self.java_path(f"file://{path}"), True)
+
+    def put(self, path: str, uri: str) -> None:
+        target = self.java_path(uri)
+        target.getFileSystem(self.hadoop).copyFromLocalFile(False, True, self.java_path(f"file://{path}"), target)
+
     @contextmanager
     def telling_on_stderr(self) -> Iterator[None]:
         console = self.java("scala.Console$").__getattr__("MODULE$")

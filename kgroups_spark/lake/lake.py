@@ -13,26 +13,29 @@ from contextlib import contextmanager
 from copy import copy
 from functools import cached_property, partial
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.carrier import CarryingRunner
 from kgroups_spark.lake.catalog_schema import CatalogSchema
 from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.folder import Folder
-from kgroups_spark.lake.frames import never_null, parquet_of, rows_where, with_all_columns
+from kgroups_spark.lake.frames import never_null, parquet_of, with_all_columns
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
 from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.lake.store import Store, TableFile, TableLog
 from kgroups_spark.runner import Runner, SparkRunner
+from kgroups_spark.storage.carried import StandIn, stand_in_for
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.layout import (
@@ -172,25 +175,34 @@ class Lake:
         conditions: Sequence[Condition] = (),
         replaced: Replaced | None = None,
     ) -> pa.Table:
-        """Rows of a table, without a Spark job if the driver can reach the files by pyarrow. For small results.
+        """Rows of a table, without a Spark job. For small results.
 
         `columns` (None: all) and `conditions` choose among the rows; files are skipped by their statistics. `files`:
         the files with the wanted rows (None: all files of the version). `replaced` as in `read`.
         """
         self.require_table(name)
-        schema = arrow_schema(name)
-        columns = schema.names if columns is None else columns
-        if not self.files_in_reach:
-            chosen = rows_where(self.read(name, version, replaced), conditions)
-            return chosen.select(*columns).toArrow().cast(pa.schema([schema.field(column) for column in columns]))
+        columns = arrow_schema(name).names if columns is None else columns
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
         left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
         with self._damage_reported(name):
-            return left_out.rows_left(name, self._dataset(name, paths), columns, conditions)
+            return left_out.rows_left(name, self.dataset(name, paths), columns, conditions)
 
-    def _dataset(self, name: str, paths: Sequence[str]) -> pa.dataset.Dataset:
+    def dataset(self, name: str, paths: Sequence[str]) -> pa.dataset.Dataset:
+        """The rows of files of a table; `paths` as in its log."""
+        if self.stand_in is not None:
+            for uri in (f"{self._path(name)}/{unquote(path)}" for path in paths):
+                if not Path(here := self.stand_in.path(uri)).exists():
+                    self.store.fetch(uri, here)
         return dataset_of(name, self._path(name), paths)
+
+    def write(self, name: str, rows: pa.Table, audit_id: int) -> Part | None:
+        """A part with rows that the driver has in memory; None: there are none."""
+        part = PartWriter(name, self.uri, audit_id).write(rows)
+        if part and self.stand_in is not None:
+            uri = f"{self._path(name)}/{part.path}"
+            self.store.put(self.stand_in.path(uri), uri)
+        return part
 
     def ledgers_end(self, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger's rows of the last finished audit and of later ones; all rows if none has finished.
@@ -198,10 +210,6 @@ class Lake:
         `version`: of the ledger (None: the newest). `columns`: None means all; such rows of a file are read once,
         because an audit asks for them before and after each of its own rows.
         """
-        if not self.files_in_reach:
-            ends = self.rows("audits", version, columns=["audit_id"], conditions=[IS_FINISHED])
-            last = pc.max(ends["audit_id"]).as_py() or 0
-            return self.rows("audits", version, columns=columns, conditions=[Condition("audit_id", ">=", last)])
         last, files = since_last_finished(self.table("audits").files(version), _newest_audit, self._finished)
         since = [Condition("audit_id", ">=", last)]
         if columns is not None or not files:
@@ -247,17 +255,14 @@ class Lake:
         return self.place.path(TABLES[name].name)
 
     @cached_property
-    def files_in_reach(self) -> bool:
-        """Whether the driver can also read the lake's files by pyarrow. It does not try a catalog's files before
-        `try_files`, because reading them may be forbidden."""
-        return not self.is_in_catalog and self._reaches_files()
+    def stand_in(self) -> StandIn | None:
+        """The folder for copies of the lake's files, if the driver cannot open them by pyarrow."""
+        return None if self._reaches_files() else stand_in_for(self.uri)
 
-    def try_files(self) -> None:
-        """Lets the driver read a catalog's files by pyarrow, too, if it can reach them.
-
-        For an audit with tasks that write files by pyarrow; otherwise each query for a few rows is a Spark job.
-        """
-        self.files_in_reach = self._reaches_files()
+    def carry(self) -> None:
+        """Lets Hadoop and Spark carry files to and from tasks, which do not reach them by pyarrow."""
+        self.stand_in = stand_in_for(self.uri)
+        self.runner = CarryingRunner(self.spark, self.stand_in, self.store)
 
     def _reaches_files(self) -> bool:
         try:

@@ -22,13 +22,11 @@ from kgroups_spark.lake.last_finished import ABANDONED, HEARTBEAT_APP_ID, LEDGER
 from kgroups_spark.lake.last_finished import FINISHED as FINISHED
 from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.lost_versions import claim_lost
-from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.lake.store import AlreadyWritten, TableLog
-from kgroups_spark.runner import frame_of
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.layout import LAKE_VERSION
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import arrow_schema
 
 # Each row is a file at first. MANY_FILES small files become one; a file of FULL_FILE_ROWS rows stays as it is. So a row
 # is written three times in ten years of nights, and a search for the newest row opens at most 32 files.
@@ -232,29 +230,19 @@ class Ledger:
         return sorted(rows, key=lambda row: (row.audit_id, STATUSES.index(row.status)))
 
     def _add(self, audit_id: int, rows: Sequence[AuditRow], transaction: Transaction) -> None:
-        add = self._add_file if self.lake.files_in_reach else self._add_by_spark
-        add(audit_id, _arrow(rows), transaction)
+        self._add_rows(audit_id, _arrow(rows), transaction)
 
-    def _add_file(self, audit_id: int, rows: pa.Table, transaction: Transaction) -> None:
+    def _add_rows(self, audit_id: int, rows: pa.Table, transaction: Transaction) -> None:
         log = self.lake.table("audits")
         small = [file for file in log.files() if file.stats.get("numRecords", 0) < FULL_FILE_ROWS]
         paths = {file.path for file in small} if len(small) >= MANY_FILES else set()
         if paths:
             rows = pa.concat_tables([self.lake.rows("audits", files=small), rows]).sort_by("audit_id")
-        part = PartWriter("audits", self.lake.uri, audit_id).write(rows)
+        part = self.lake.write("audits", rows, audit_id)
         assert part is not None
         remove = (lambda file: file.path in paths) if paths else None
         by, removes = f"kgroups-spark audit {audit_id}", len(paths) if paths else None
         log.commit([part], by=by, transaction=transaction, remove=remove, removes=removes)
-
-    def _add_by_spark(self, audit_id: int, added: pa.Table, transaction: Transaction) -> None:
-        app_id, version = transaction
-        newest = self.lake.table("audits").last_transaction(app_id)
-        if newest is not None and newest >= version:
-            raise AlreadyWritten(f"{app_id} {newest}")
-        rows = frame_of(self.lake.spark, added, TABLES["audits"].schema)
-        options = {"txnAppId": app_id, "txnVersion": str(version)}
-        self.lake.place.append("audits", rows, options)
 
 
 def _transaction(row: AuditRow) -> Transaction:

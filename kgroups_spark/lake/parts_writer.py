@@ -99,9 +99,9 @@ class OpenPart:
         self._name = f"part-{of.audit_id:08d}-{uuid.uuid4()}.zstd.parquet"
         self._statistics = TABLES[of.table_name].statistics
         self._rows_per_group = ROWS_PER_GROUP_OF.get(of.table_name, ROWS_PER_GROUP)
-        storage, folder = file_system(of.lake_uri)
+        storage, folder = file_system(f"{of.lake_uri}/{of.table_name}")
         with ExitStack() as opened:
-            path = posixpath.join(folder, of.table_name, self._name)
+            path = posixpath.join(folder, self._name)
             self._sink = opened.enter_context(storage.open_output_stream(path))
             statistics = (*self._statistics, *MORE_STATISTICS.get(of.table_name, ()))
             self._parquet = opened.enter_context(_parquet_writer(self._sink, schema, statistics))
@@ -134,10 +134,10 @@ class OpenPart:
         if records == self.records:
             return self
         self._files.close()
-        storage, folder = file_system(self._of.lake_uri)
+        storage, folder = file_system(f"{self._of.lake_uri}/{self._of.table_name}")
         dictionaries = [each.name for each in self._schema if pa.types.is_dictionary(each.type)]
         copy = OpenPart(self._of, self._schema)
-        with storage.open_input_file(posixpath.join(folder, self._of.table_name, self._name)) as source:
+        with storage.open_input_file(posixpath.join(folder, self._name)) as source:
             file = pq.ParquetFile(source, read_dictionary=dictionaries)
             for number in range(file.num_row_groups):
                 if copy.records < records:

@@ -1,10 +1,9 @@
-"""Whether tasks reach the lake by pyarrow, which `parts` needs, and whether all machines share it, which every writer
-needs."""
+"""How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (carrier.py)."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.fs
@@ -15,36 +14,37 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.runner import line_batch, numbers, numbers_in
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.layout import WORK_FOLDER
+from kgroups_spark.tables.schemas import TABLES
 
 # The number of workers that are probed at once, so that one without a mount, a package or an access key is among them.
 MOST_PROBES = 16
 
 
-def what_hinders_pyarrow(lake: Lake) -> str | None:
-    """The reason why tasks cannot write the lake's files by pyarrow, as the end of a sentence; None: they can.
+def make_writable(lake: Lake) -> str | None:
+    """Lets tasks reach the lake's files; returns a note if they must be carried.
 
-    Raises UsageError for a local folder that the machines do not share: no writer can write a lake there.
+    Raises UsageError for tables that cannot take plain files, and for a local folder that the machines do not share.
     """
-    if _tasks_are_here(lake):
+    for name in {*lake.place.names()}.intersection(TABLES):  # a deleted table is created again
+        log = lake.table(name)
+        refusal = log.refusal()
+        if refusal is None and log.path != f"{lake.uri}/{name}":
+            refusal = f"is not in {lake.uri} under its name"
+        if refusal is not None:
+            raise UsageError(f"the lake at {lake.location}: table {name} {refusal}")
+    hindrance = None if _tasks_are_here(lake) else probe(lake)
+    if hindrance is None:
         return None
-    hindrance = probe(lake)
-    if hindrance is not None and lake.uri.startswith("file:"):
-        raise UsageError(f"the lake at {lake.location} is not a folder that the workers share: {hindrance}")
-    return hindrance
-
-
-def require_shared(lake: Lake) -> None:
-    """Raises UsageError as what_hinders_pyarrow, which it calls only for local folders."""
     if lake.uri.startswith("file:"):
-        what_hinders_pyarrow(lake)
+        raise UsageError(f"the lake at {lake.location} is not a folder that the workers share: {hindrance}")
+    lake.carry()
+    return f"Spark and Hadoop carry the lake's files: {hindrance}"
 
 
-def tasks_read(lake: Lake, names: Iterable[str]) -> bool:
-    """Whether tasks can read the files of these tables by pyarrow, and the files alone are the rows (no deletion
-    vectors)."""
-    if not lake.files_in_reach or any(lake.table(name).refusal() for name in names):
-        return False
-    return _tasks_are_here(lake) or _tasks_see(lake)
+def make_readable(lake: Lake) -> None:
+    """Lets tasks read the lake's files."""
+    if not _tasks_are_here(lake) and (lake.stand_in is not None or not _tasks_see(lake)):
+        lake.carry()
 
 
 def _tasks_see(lake: Lake) -> bool:

@@ -139,5 +139,11 @@ class Store(Protocol):
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
         """Size in bytes and time of the last change (epoch ms) of each file in the folder, by name."""
 
+    def fetch(self, uri: str, path: str) -> None:
+        """Copies a file to a local path."""
+
+    def put(self, path: str, uri: str) -> None:
+        """Copies a local file into the store."""
+
     def telling_on_stderr(self) -> AbstractContextManager[None]:
         """Within the block, the output of Delta's statements goes to stderr."""

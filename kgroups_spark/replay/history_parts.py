@@ -1,4 +1,4 @@
-"""Parts of history: rows of one table in a file; if tasks cannot reach the store, the rows themselves."""
+"""Parts of history: rows of one table in a file."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ COMMITS_AT_ONCE = 50_000
 class HistoryPart(NamedTuple):
     """Rows of a table.
 
-    place     URI of a Parquet file with rows of any offsets partitions, or one partition's rows as an Arrow stream
+    place     URI of a Parquet file with rows of any offsets partitions
     is_again  the records were read before, so their rows go into no table
     shards    the least and the greatest offsets partition of the rows; None: not known
     """
 
     table: str
-    place: str | bytes
+    place: str
     is_again: bool = False
     shards: tuple[int, int] | None = None
 
@@ -189,10 +189,6 @@ class PartReader:
 
     def _lots(self, part: HistoryPart, offsets_partition: int, slots: SlotRange) -> Iterator[pa.Table]:
         """The part's rows of some slots of an offsets partition."""
-        if isinstance(part.place, bytes):
-            rows = pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names)
-            yield slots.of(encoded(rows, part.table))
-            return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, slots):
                 yield from self._of_row_group(part.table, part.place, row_group, offsets_partition, slots)
@@ -243,8 +239,6 @@ class PartReader:
 
     def _most_rows(self, part: HistoryPart, offsets_partition: int) -> int:
         """The most rows of an offsets partition that a part may have."""
-        if isinstance(part.place, bytes):
-            return len(_packed(part.place, SLOT[:1]))
         row_groups = self._file(part.table, part.place).row_groups
         return sum(row_group.rows for row_group in row_groups if row_group.may_have(offsets_partition))
 
@@ -252,9 +246,6 @@ class PartReader:
         self, part: HistoryPart, offsets_partition: int, slots: SlotRange, columns: Sequence[str]
     ) -> Iterator[pa.Table]:
         """Some columns of the part's rows of some slots of an offsets partition."""
-        if isinstance(part.place, bytes):
-            yield slots.of(_packed(part.place, columns))
-            return
         file = self._file(part.table, part.place)
         for row_group in file.row_groups:
             if row_group.may_have(offsets_partition, slots):
@@ -264,20 +255,14 @@ class PartReader:
         self,
         table: StoredTable,
         tasks: TaskShards,
-        parts: Sequence[HistoryPart],
         offsets_partition: int,
         slots: SlotRange | None = None,
     ) -> pa.Table:
-        """Rows of a stored table and an offsets partition; `slots` None: of all slots. Packed rows come from the
-        parts."""
-        if table.files is None:
-            packed = list(_packed_in(table, parts))
-            found = pa.concat_tables(packed) if packed else encoded(no_rows(table.schema), table.name)
-        elif slots is not None and tasks.is_large(offsets_partition):
+        """Rows of a stored table and an offsets partition; `slots` None: of all slots."""
+        if slots is not None and tasks.is_large(offsets_partition):
             return table.of_slots(offsets_partition, slots)
-        else:
-            lot = self._of_lot(table, tasks.lot_of(offsets_partition))
-            found = lot.get(offsets_partition, encoded(no_rows(table.schema), table.name))
+        lot = self._of_lot(table, tasks.lot_of(offsets_partition))
+        found = lot.get(offsets_partition, encoded(no_rows(table.schema), table.name))
         return found if slots is None else slots.of(found)
 
     def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> dict[int, pa.Table]:
@@ -286,16 +271,12 @@ class PartReader:
             self._together[table.label] = (lot, by_shard(table.of_shards(lot), table.shard))
         return self._together[table.label][1]
 
-    def ranges_of_stored(
-        self, commits: StoredTable, tasks: TaskShards, parts: Sequence[HistoryPart], offsets_partition: int
-    ) -> list[SlotRange]:
+    def ranges_of_stored(self, commits: StoredTable, tasks: TaskShards, offsets_partition: int) -> list[SlotRange]:
         """Ranges of slots with about ROWS_AT_ONCE stored commits each."""
         if not tasks.is_large(offsets_partition):
             return [EVERY_SLOT]
 
         def read(slots: SlotRange, columns: Sequence[str]) -> Iterator[pa.Table]:
-            if commits.files is None:
-                return map(slots.of, _packed_in(commits, parts))
             return iter([commits.of_slots(offsets_partition, slots, columns)])
 
         return ranges_of(read, ROWS_AT_ONCE)
@@ -316,20 +297,6 @@ def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.T
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if len(numbers) else []
     ends = [*starts[1:], len(numbers)]
     return {int(numbers[start]): in_order.slice(start, end - start) for start, end in zip(starts, ends, strict=False)}
-
-
-def _packed_in(table: StoredTable, parts: Sequence[HistoryPart]) -> Iterator[pa.Table]:
-    """Packed rows of a stored table among the parts."""
-    for part in parts:
-        if part.table == table.label and isinstance(part.place, bytes):
-            rows = pa.ipc.open_stream(part.place).read_all()
-            yield encoded(rows.select(table.columns), table.name)
-
-
-def _packed(rows: bytes, columns: Sequence[str]) -> pa.Table:
-    schema = pa.ipc.open_stream(rows).schema
-    only = pa.ipc.IpcReadOptions(included_fields=sorted(map(schema.get_field_index, columns)))
-    return pa.ipc.open_stream(rows, options=only).read_all()
 
 
 def part_schema(table: str) -> pa.Schema:

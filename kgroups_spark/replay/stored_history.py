@@ -6,7 +6,7 @@ count, and the task that replays a shard reads the files and drops the other row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.corrected_history import CorrectedAt, corrections_of
-from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, REREAD
@@ -62,9 +62,9 @@ class StoredHistory:
     groups: Mapping[int, frozenset[str]] | None = None
     decoded: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
-    def shard(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> StoredShard:
-        """The rows of an offsets partition that count. `parts`: contain the packed rows, if there are any."""
-        return StoredShard(self, reader, offsets_partition, parts)
+    def shard(self, reader: PartReader, offsets_partition: int) -> StoredShard:
+        """The rows of an offsets partition that count."""
+        return StoredShard(self, reader, offsets_partition)
 
     def is_decoded(self, quarantine: pa.Table, offsets_partition: int) -> pa.ChunkedArray:
         """For each row of quarantine of an offsets partition, whether the record was decoded again."""
@@ -119,7 +119,6 @@ class StoredShard:
     stored: StoredHistory
     reader: PartReader
     offsets_partition: int
-    parts: Sequence[HistoryPart]
 
     def history(self) -> ShardHistory:
         """Its history; of quarantine, only records that still cannot be decoded."""
@@ -160,8 +159,8 @@ class StoredShard:
     def ranges(self) -> list[SlotRange]:
         """Ranges of slots that are folded together."""
         commits = self.stored.tables["offset_commits"]
-        return self.reader.ranges_of_stored(commits, self.stored.tasks, self.parts, self.offsets_partition)
+        return self.reader.ranges_of_stored(commits, self.stored.tasks, self.offsets_partition)
 
     def _all(self, name: str, slots: SlotRange | None = None) -> pa.Table:
         table = self.stored.tables[name]
-        return self.reader.stored(table, self.stored.tasks, self.parts, self.offsets_partition, slots)
+        return self.reader.stored(table, self.stored.tasks, self.offsets_partition, slots)

@@ -1,13 +1,11 @@
-"""Tables of a lake as tasks read them: the files of a version, from which each shard takes its own rows.
-
-If tasks cannot reach the store, the same rows come packed in their frame.
-"""
+"""Tables of a lake as tasks read them: the files of a version, from which each shard takes its own rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,13 +52,13 @@ class StoredFile(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A version of a table. `label` distinguishes versions of one table; `files` None: the rows come packed."""
+    """A version of a table. `label` distinguishes versions of one table."""
 
     label: str
     name: str
     uri: str
     columns: tuple[str, ...]
-    files: tuple[StoredFile, ...] | None
+    files: tuple[StoredFile, ...]
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,6 +67,10 @@ class StoredTable:
     @property
     def shard(self) -> str:
         return shard_column(self.name)
+
+    def uris(self, numbers: Collection[int]) -> Iterator[str]:
+        """The files that may have rows of these shards."""
+        return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
 
     def of_shards(self, numbers: Collection[int]) -> pa.Table:
         return self._read(numbers, pc.field(self.shard).isin(sorted(numbers)), self.columns)
@@ -83,7 +85,7 @@ class StoredTable:
         return self._read([number], wanted, columns or self.columns)
 
     def _read(self, numbers: Collection[int], wanted: pc.Expression, columns: Sequence[str]) -> pa.Table:
-        paths = [file.path for file in self.files or () if file.may_have(numbers)]
+        paths = [file.path for file in self.files if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
         return dataset.to_table(list(columns), filter=wanted, **_SCAN)
 

@@ -114,7 +114,7 @@ STATE_RULES: Mapping[str, Rule] = {
 }
 
 
-def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
+def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[tuple[str, int], int]:
     """H of every partition of these logs that the audit has read: the log offset of its first record later than the
     moment (epoch ms)."""
     found = {(entry.topic or "", entry.offsets_partition): entry.end_offset for entry in audit.state_partitions}
@@ -122,13 +122,13 @@ def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: boo
         return {}
     names = (*RECORDS.values(), "state_quarantine")
     columns = {name: (*columns_of_place(name), "log_offset", "log_timestamp") for name in names}
-    lines = scan_tables(lake, columns, partial(_ends, moment_ms, believed_until(audit)), by_parts=by_parts)
+    lines = scan_tables(lake, columns, partial(_ends, moment_ms, believed_until(audit)))
     for place, first in reported_first(lines).items():
         found[place] = min(found.get(place, first), first)
     return found
 
 
-def _ends(moment_ms: int, believed_ms: int, name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+def _ends(moment_ms: int, believed_ms: int, name: str, path: str, lots: Iterator[pa.Table]) -> Iterator[Line]:
     for rows in lots:
         places = log_ends(rows, moment_ms, believed_ms, columns_of_place(name))
         log = () if "log" in rows.column_names else (_LOG_OF[name],)
@@ -143,9 +143,9 @@ def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
     return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in newest.to_pylist()}
 
 
-def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
+def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[tuple[str, int], int]:
     """H of each partition whose H is above the offset to which it is already reduced."""
-    found = state_horizons(lake, audit, moment_ms, by_parts=by_parts)
+    found = state_horizons(lake, audit, moment_ms)
     known = states_reduced_to(lake) if found else {}
     return {place: at for place, at in found.items() if at > known.get(place, 0)}
 

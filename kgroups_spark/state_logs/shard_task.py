@@ -54,7 +54,7 @@ class StateLogHistory:
         is_it = (pc.field("audit_id") == self.saved_audit_id) & (pc.field("log") == topic)
         if self.from_history:
             is_it &= pc.field("entry_type").isin(KEPT)
-        rows = reader.stored(self.tables[STATE_TABLE], self.tasks, parts, number).filter(is_it)
+        rows = reader.stored(self.tables[STATE_TABLE], self.tasks, number).filter(is_it)
         return [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
 
     def records(self, reader: PartReader, parts: Sequence[HistoryPart], place: Place) -> Iterator[StateRecord] | None:
@@ -62,7 +62,7 @@ class StateLogHistory:
         topic, number = place
         if not self.from_history:
             return None
-        rows = reader.stored(self.tables[RECORDS[topic]], self.tasks, parts, number)
+        rows = reader.stored(self.tables[RECORDS[topic]], self.tasks, number)
         rows = rows.filter(pc.field("audit_id") <= self.last_audit_id).sort_by("log_offset")
         at = rows.schema.get_field_index("log_timestamp")
         rows = rows.set_column(at, "log_timestamp", milliseconds(rows["log_timestamp"]))

@@ -7,11 +7,8 @@ from dataclasses import fields
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.conditions import Condition
@@ -29,17 +26,14 @@ class NamingWriter(LakeWriter):
         """The same writer, as one that fills in names."""
         return cls(**{field.name: getattr(writer, field.name) for field in fields(writer)})
 
-    def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
-        super().replace(table, named_rows(self.lake, rows) if table in NAMED else rows, keep_audit)
-
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
         super().replace_parts(table, self._named(table, parts) if table in NAMED else parts, keep_audit)
 
     def _named(self, table: str, parts: Sequence[Part]) -> list[Part]:
         """The rows of the parts in one part with the names; few transactions are open at a time."""
         paths = [part.path for part in parts]
-        rows = dataset_of(table, self.lake.table(table).path, paths).to_table()
-        part = self.part_writer(table).write(named_table(self.lake, rows))
+        rows = self.lake.dataset(table, paths).to_table()
+        part = self.lake.write(table, named_table(self.lake, rows), self.audit_id)
         return [part] if part else []
 
 
@@ -51,10 +45,3 @@ def named_table(lake: Lake, rows: pa.Table) -> pa.Table:
     names = dict(zip(known["producer_id"].to_pylist(), known[NAME].to_pylist(), strict=True)) if known else {}
     column = pa.array([names.get(producer) for producer in rows["producer_id"].to_pylist()], pa.string())
     return with_columns(rows, **{NAME: column})
-
-
-def named_rows(lake: Lake, rows: DataFrame) -> DataFrame:
-    """The same by Spark."""
-    known = lake.read("transactional_ids").where("producer_id IS NOT NULL")
-    names = known.groupBy("producer_id").agg(F.max(NAME).alias(NAME))
-    return rows.drop(NAME).join(names, "producer_id", "left").select(*rows.columns)

@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from pyarrow import fs
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.storage.carried import stand_in_path
 from kgroups_spark.storage.s3 import is_s3, s3_file_system
 
 
@@ -252,6 +253,8 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
     """pyarrow's file system for a path or URI, and the path in it. `~`, Hadoop's schemes and `file:/path` are
     understood. Raises OSError, ValueError or NotImplementedError if it cannot open the location, UsageError for
     credentials in a URI."""
+    if (stand_in := stand_in_path(location)) is not None:
+        return fs.LocalFileSystem(), stand_in
     if is_s3(location):
         return s3_file_system(location)
     if location.startswith("file:/") and not location.startswith("file://"):

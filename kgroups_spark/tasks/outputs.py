@@ -1,4 +1,4 @@
-"""The outputs of tasks, and how their rows are collected: into few Parquet parts, or into bounded batches."""
+"""The outputs of tasks, and how their rows are collected: into few Parquet parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, OpenPart, Part, PartWriter
 from kgroups_spark.tables.rows import as_table, sorted_by
-from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
@@ -20,12 +20,8 @@ ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
 # The rough limit for bytes of a table that a task keeps in memory to sort them.
 BYTES_TO_SORT = 2 << 20
-# Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, facts, and
-# shards without any output that counts.
-ROWS, PASSED_ON, AGAIN, FACT, LOST = "rows", "passed_on", "again", "fact", "lost"
-# The most rows and bytes of a batch on its way to Spark.
-ROWS_PER_BATCH = 1 << 16
-BYTES_PER_BATCH = 8 << 20
+# Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, and facts.
+ROWS, PASSED_ON, AGAIN, FACT = "rows", "passed_on", "again", "fact"
 
 # Most tables are sorted by these columns, if they have them.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
@@ -149,12 +145,3 @@ class PartCollector:
             part.write(rows)
         assert part is not None
         return part
-
-
-def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Rows of one table in batches of bounded size, with dictionaries as plain texts."""
-    table, schema = as_table(rows), arrow_schema(name)
-    at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))
-    for start in range(0, table.num_rows, at_once):
-        lot = table.slice(start, at_once).select(schema.names)
-        yield from lot.cast(schema).combine_chunks().to_batches()

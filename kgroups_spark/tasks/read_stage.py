@@ -21,7 +21,7 @@ from kgroups_spark.runner import numbers, numbers_in
 from kgroups_spark.sources.partition_log import LeaderLost, NotReadable
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
-from kgroups_spark.tasks.sinks import Sink
+from kgroups_spark.tasks.sinks import Given, Sink
 
 Ranges = Sequence[LogRange]
 # Rows that the replay completes: markers get the transaction that they ended, and counts of one hour in several ranges
@@ -34,7 +34,7 @@ def read_ranges(sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> li
     because the cleaner may run between two reads of a log, on a broker and in its folder."""
     if not tasks:
         return []
-    made = sink.run(numbers(len(tasks)), partial(read_tasks, list(map(list, tasks)), context))
+    made = sink.run(Given(numbers(len(tasks))), partial(read_tasks, list(map(list, tasks)), context))
     return list(map(progress_from_json, made.facts))
 
 

@@ -1,7 +1,7 @@
 """Stage 2 as Spark runs it: a shard's task gets the parts of its history, and returns rows of tables.
 
-shards = a row for each part: its task, its offsets partition, where the part is, or its rows
-shards.repartitionById(tasks, "task").mapInArrow(replay_shards, ...)      by the runner; packed rows by `by_task`
+shards = a row for each part: its task, its offsets partition, where the part is
+shards.repartitionById(tasks, "task").mapInArrow(replay_shards, ...)      by the runner
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from operator import itemgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.decoding.group_traffic import summed
@@ -30,12 +27,11 @@ from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
-from kgroups_spark.runner import rows_by_task
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.outputs import AGAIN, Fact, TaskOutput
+from kgroups_spark.tasks.outputs import Fact, TaskOutput
 
 # A row for each part of a shard; a shard without parts has one row with a null `part_table`.
 SHARDS = pa.schema(
@@ -43,9 +39,7 @@ SHARDS = pa.schema(
         ("offsets_partition", pa.int32()),
         ("part_table", pa.string()),
         ("is_again", pa.bool_()),
-        # The part's URI, or its rows.
         ("uri", pa.string()),
-        ("packed_rows", pa.binary()),
     ]
 )
 # The current tables that a replay makes.
@@ -102,7 +96,7 @@ class ShardTask:
         """The wanted (table, rows) of one shard, including its new state; a night adds its mixed commits as a fact."""
         read_by = self.read_by
         if read_by is not None and self.stored is not None:
-            shard = self.stored.shard(reader, offsets_partition, parts)
+            shard = self.stored.shard(reader, offsets_partition)
             read_by = read_by.and_corrected(shard.rows(CHECKPOINTS))
         for output in self._all(reader, offsets_partition, parts):
             if isinstance(output, Fact):
@@ -135,7 +129,7 @@ class ShardTask:
         if self.decoded_again is None:
             return
         table, tasks = self.decoded_again
-        rows = reader.stored(table, tasks, parts, offsets_partition)
+        rows = reader.stored(table, tasks, offsets_partition)
         ours = rows.filter(pc.field("resolved_by") == self.audit_id)
         for name, counted in decoded_again(ours, offsets_partition, self.audit_id):
             if name == TRAFFIC:
@@ -145,7 +139,7 @@ class ShardTask:
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
     ) -> HistoryReplay | CorrectedReplay:
         if self.stored is not None:
-            return self._replay_of_stored(self.stored.shard(reader, offsets_partition, parts))
+            return self._replay_of_stored(self.stored.shard(reader, offsets_partition))
         new = [part for part in parts if not part.is_again]
         ranges = reader.ranges(parts, offsets_partition)
         entries = reader.rows([part for part in new if part.table == CHECKPOINTS], CHECKPOINTS, offsets_partition)
@@ -168,8 +162,8 @@ def shards_of_parts(tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]
     task."""
 
     def rows(shard: int) -> list[tuple[Any, ...]]:
-        found = [(shard, part.table, part.is_again, part.place, None) for part in parts if part.may_have(shard)]
-        return found or [(shard, None, None, None, None)]
+        found = [(shard, part.table, part.is_again, part.place) for part in parts if part.may_have(shard)]
+        return found or [(shard, None, None, None)]
 
     return [_shard_rows([row for shard in shards for row in rows(shard)]) for shards in tasks]
 
@@ -177,24 +171,6 @@ def shards_of_parts(tasks: Sequence[Sequence[int]], parts: Sequence[HistoryPart]
 def _shard_rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = [pa.array(values, f.type) for values, f in zip(zip(*rows, strict=True), SHARDS, strict=True)]
     return pa.table(columns, schema=SHARDS)
-
-
-def shards_of(spark: SparkSession, tasks: Sequence[Sequence[int]], frames: Sequence[DataFrame]) -> DataFrame:
-    """Rows of SHARDS for parts in frames of PACKED. `tasks`: the shards of each task."""
-    pairs = [F.lit(number) for task, shards in enumerate(tasks) for shard in shards for number in (shard, task)]
-    task = F.element_at(F.create_map(*pairs), F.col("offsets_partition"))
-    is_one = F.col("offsets_partition").isin([number for shards in tasks for number in shards])
-    table, is_again = F.col("packed_table").alias("part_table"), (F.col("kind") == AGAIN).alias("is_again")
-    no_uri = F.lit(None).cast("string").alias("uri")
-    columns = (task.alias("task"), "offsets_partition", table, is_again, no_uri, "packed_rows")
-    packed = [frame.where(is_one).select(*columns) for frame in frames]
-    no_parts = rows_by_task(spark, shards_of_parts(tasks, [])).drop("row")
-    return by_task(reduce(DataFrame.unionByName, [*packed, no_parts]), len(tasks))
-
-
-def by_task(shards: DataFrame, tasks: int) -> DataFrame:
-    """The rows with those of each task in one Spark partition, shard by shard."""
-    return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
 
 
 def replay_shards(shard_task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
@@ -213,5 +189,5 @@ def shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[His
 
 
 def _part(row: dict[str, Any]) -> HistoryPart:
-    """The part that a row of SHARDS names or contains."""
-    return HistoryPart(row["part_table"], row["packed_rows"] if row["uri"] is None else row["uri"], row["is_again"])
+    """The part that a row of SHARDS names."""
+    return HistoryPart(row["part_table"], row["uri"], row["is_again"])

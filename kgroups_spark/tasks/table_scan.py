@@ -1,10 +1,10 @@
-"""A function over the rows of stored tables, in tasks: over their files, or over Spark's frames if tasks cannot reach
-the files. The driver gets its results as lines."""
+"""A function over the rows of stored tables, in tasks, file by file. The driver gets its results as lines."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,12 +12,11 @@ import pyarrow.dataset
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
-from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.runner import Line, line_batch, lines_of, numbers, numbers_in
+from kgroups_spark.runner import Line, line_batch, numbers, numbers_in
 
-# (table, path of a file as in the table's log or None, its rows in lots) -> the results.
-Look = Callable[[str, str | None, Iterator[pa.Table]], Iterator[Line]]
+# (table, path of a file as in the table's log, its rows in lots) -> the results.
+Look = Callable[[str, str, Iterator[pa.Table]], Iterator[Line]]
 # Rough number of rows in a lot; each file has its own lots.
 ROWS_PER_LOT = 1 << 17
 # Enough work for one task.
@@ -60,18 +59,10 @@ def scan_files(
                 lots = lots_of(dataset_of(name, folders[name], [path]), columns[name])
                 yield line_batch([*look(name, path, lots)])
 
-    return lake.runner.map(run, numbers(tasks)) if places else []
+    uris = [f"{folders[name]}/{unquote(path)}" for name, path in places]
+    return lake.runner.map(run, numbers(tasks), [uris[n::tasks] for n in range(tasks)]) if places else []
 
 
-def scan_tables(lake: Lake, columns: Mapping[str, Sequence[str]], look: Look, *, by_parts: bool) -> list[Line]:
+def scan_tables(lake: Lake, columns: Mapping[str, Sequence[str]], look: Look) -> list[Line]:
     """The results of `look` at these columns of whole tables, including replaced rows."""
-    if by_parts:
-        return scan_files(lake, {name: lake.table(name).files() for name in columns}, columns, look)
-    return [line for name, some in columns.items() for line in _by_spark(lake, name, some, look)]
-
-
-def _by_spark(lake: Lake, name: str, columns: Sequence[str], look: Look) -> list[Line]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield line_batch([*look(name, None, (pa.Table.from_batches([batch]) for batch in batches))])
-
-    return lines_of(lake.read(name, replaced=NOTHING).select(*columns), run)
+    return scan_files(lake, {name: lake.table(name).files() for name in columns}, columns, look)

@@ -24,7 +24,6 @@ T = TypeVar("T")
 Options = TypeVar("Options", bound="DataclassInstance")
 
 ENGINES = ("auto", "duckdb", "spark")
-WRITERS = ("auto", "parts", "spark")
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 GROUP_TYPE_ALIASES = {"generic": "classic"}  # the early name in KIP-848
 GROUP_STATES = (
@@ -227,13 +226,6 @@ def add_engine_option(parser: argparse.ArgumentParser) -> None:
         metavar="|".join(ENGINES),
         help="engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: "
         "duckdb if it can",
-    )
-
-
-def add_writer_option(parser: argparse.ArgumentParser, who_writes: str) -> None:
-    """`--writer`, for a command that writes to the lake."""
-    parser.add_argument(
-        "--writer", type=name_value(WRITERS), default="auto", metavar="|".join(WRITERS), help=who_writes
     )
 
 

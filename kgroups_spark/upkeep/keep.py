@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -29,32 +29,28 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import Part
-from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.offsets.numbers import Flags
-from kgroups_spark.runner import Line, frame_of
+from kgroups_spark.runner import Line
 from kgroups_spark.runner import numbers as task_numbers
 from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
 from kgroups_spark.tables.arrays import flags, numbers
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.internal import KEEP, NIGHT
+from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.outputs import ROWS
-from kgroups_spark.tasks.sinks import PartsSink, RowsSink
+from kgroups_spark.tasks.sinks import Given, Sink
 from kgroups_spark.tasks.table_scan import scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.upkeep.optimize import columns_of_order, replace_files
 from kgroups_spark.upkeep.reduce_stage import (
-    BY_SHARD,
     MARKERS,
     SHARD_OF,
     Reduced,
     ReducedFiles,
     RowFilter,
-    packed_shards,
-    reduce_packed,
 )
 
 # The tables in the order of their commits: markers stay with the remaining records of the others. The ledger comes
@@ -65,16 +61,14 @@ IN_ORDER = (
 )
 # Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")
-# The next night replaces a night's state.
-NOT_OF_NIGHT = f"reason <> '{NIGHT}'"
 # Rows that a task should have to reduce.
 ROWS_PER_TASK = 1 << 20
 
 
-def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
+def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
     """H of each offsets partition whose H is above the offset to which it is already reduced."""
     known = reduced_to(lake)
-    found = horizons(lake, audit, moment_ms, by_parts=by_parts)
+    found = horizons(lake, audit, moment_ms)
     return {p: at for p, at in found.items() if at > known.get(p, 0)}
 
 
@@ -91,14 +85,14 @@ def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: St
 
 @dataclass
 class TableLeft:
-    """The outcome for a table: its number of rows before and after. With parts, the files to remove and the parts to
-    add; with Spark, and for the ledger, the rows that stay."""
+    """The outcome for a table: its number of rows before and after, the files to remove and the parts to add; for the
+    ledger, the rows that stay."""
 
     seen: int = 0
     left: int = 0
     files: list[TableFile] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    rows: Any = None
+    rows: pa.Table | None = None
 
     @property
     def gone(self) -> int:
@@ -108,20 +102,18 @@ class TableLeft:
 @dataclass(frozen=True)
 class Reduction:
     """The reduction of a lake's history below `of`, of the two other logs below `of_states` (and of traffic up to the
-    moment). `by_parts`: tasks reach the lake's files."""
+    moment)."""
 
     lake: Lake
     of: Horizons
     of_states: StateHorizons
     moment_ms: int
-    by_parts: bool
 
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
         """Reduces every table; returns the number of removed rows by table."""
         say("reducing old history")
-        outcomes = self._by_parts(writer.audit_id) if self.by_parts else self._by_spark()
         removed = {}
-        for name, table in outcomes:
+        for name, table in self._outcomes(writer.audit_id):
             if table.gone:
                 say(f"reducing {name}")
                 self._commit(writer, name, table)
@@ -131,8 +123,7 @@ class Reduction:
 
     def foreseen(self) -> dict[str, int]:
         """The number of rows that would be removed, by table, counting only those of finished audits."""
-        outcomes = self._by_parts(None) if self.by_parts else self._by_spark()
-        return {name: table.gone for name, table in outcomes if table.gone and TABLES[name].kind in COUNTED}
+        return {name: table.gone for name, table in self._outcomes(None) if table.gone and TABLES[name].kind in COUNTED}
 
     @cached_property
     def old(self) -> OldAudits:
@@ -176,7 +167,7 @@ class Reduction:
             found[name] = RowFilter(self._reduced.place(name), partial(_not_old, name=name, reduced=self._reduced))
         return {name: each for name, each in found.items() if name in self._names}
 
-    def _by_parts(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
+    def _outcomes(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
         """The outcomes, with the parts that this audit's tasks have written; `audit_id` None: rows are only counted."""
         files = {name: self._files(name) for name in self._names if name != "audits"}
         old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
@@ -191,9 +182,12 @@ class Reduction:
             by_weight(sorted(rows_of), rows_of.__getitem__, tasks),
             is_dry=audit_id is None,
         )
-        sink = PartsSink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, columns_of_order)
+        sink = Sink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, columns_of_order)
         with reported_in_one_line("a task could not reduce old history"):
-            facts = sink.run(task_numbers(len(work.shards)), work.outputs).facts if any(chosen.values()) else []
+            given = Given(
+                task_numbers(len(work.shards)), [self._uris({**chosen, MARKERS: files[MARKERS]})] * len(work.shards)
+            )
+            facts = sink.run(given, work.outputs).facts if any(chosen.values()) else []
         outcomes = _outcomes(facts, chosen)
         for _, part in sink.parts:
             outcomes[part.table].parts.append(part)
@@ -204,6 +198,9 @@ class Reduction:
                 )
         for name in self._names:
             yield name, self._ledger() if name == "audits" else outcomes.get(name, TableLeft())
+
+    def _uris(self, files: Mapping[str, Sequence[TableFile]]) -> list[str]:
+        return [f"{self.lake.uri}/{name}/{unquote(file.path)}" for name, some in files.items() for file in some]
 
     def _files(self, name: str) -> list[TableFile]:
         files = self.lake.table(name).files()
@@ -233,27 +230,6 @@ class Reduction:
         of = self.of.items() if name not in STATE_TABLES else [(p, at) for (_, p), at in self.of_states.items()]
         return any(first <= p <= last and oldest < at for p, at in of)
 
-    def _by_spark(self) -> Iterator[tuple[str, TableLeft]]:
-        """The outcomes, with the rows that stay."""
-        tasks = 2 * self.lake.runner.slots
-        with ExitStack() as stack:
-            sink = RowsSink(stack, self.lake.spark)
-            for column, of in BY_SHARD.items():
-                if names := [name for name in of if name in self._names]:
-                    shards = packed_shards(self.lake, names, column, tasks)
-                    sink.run(shards, partial(reduce_packed, self._reduced))
-            for name in self._names:
-                if name == "audits":
-                    yield name, self._ledger()
-                    continue
-                rows = self.lake.read(name, replaced=NOTHING)
-                rows = rows.where(NOT_OF_NIGHT) if name == CHECKPOINTS else rows
-                if name in SHARD_OF:
-                    yield name, TableLeft(rows.count(), sink.rows[name], rows=sink.of(name))
-                else:
-                    kept = rows.mapInArrow(_filtered(self._filters[name]), TABLES[name].schema)
-                    yield name, TableLeft(rows.count(), kept.count(), rows=kept)
-
     def _ledger(self) -> TableLeft:
         """The rows up to the newest old audit, and those of them that stay."""
         rows = self.lake.rows("audits", conditions=[Condition("audit_id", "<=", self.old.newest)])
@@ -262,24 +238,17 @@ class Reduction:
 
     def _commit(self, writer: LakeWriter, name: str, table: TableLeft) -> None:
         if name == "audits":
+            assert table.rows is not None
             self._commit_ledger(writer, table.rows)
-        elif self.by_parts:
-            replace_files(writer, name, table.files, table.parts)
-        elif name == CHECKPOINTS:
-            writer.replace_others(name, table.rows, NOT_OF_NIGHT)
         else:
-            writer.replace(name, table.rows)
+            replace_files(writer, name, table.files, table.parts)
 
     def _commit_ledger(self, writer: LakeWriter, left: pa.Table) -> None:
         newest, name = self.old.newest, "audits"
-        if not self.by_parts:
-            rows = frame_of(self.lake.spark, left, TABLES[name].schema)
-            writer.replace_others(name, rows, f"audit_id <= {newest}")
-            return
         files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]
         rows = self.lake.rows(name, files=files)
         newer = rows.filter(pc.greater(rows["audit_id"], newest))
-        part = writer.part_writer(name).write(pa.concat_tables([left, newer]).sort_by("audit_id"))
+        part = self.lake.write(name, pa.concat_tables([left, newer]).sort_by("audit_id"), writer.audit_id)
         replace_files(writer, name, files, [part] if part else [])
 
 
@@ -294,7 +263,7 @@ def _outcomes(facts: Iterable[Any], files: Mapping[str, Sequence[TableFile]]) ->
     return found
 
 
-def _look_for_old(reduced: Reduced, name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+def _look_for_old(reduced: Reduced, name: str, path: str, lots: Iterator[pa.Table]) -> Iterator[Line]:
     counts, has_old = Counter[int](), False
     for rows in lots:
         has_old = has_old or bool(reduced.is_old(name, rows).any())
@@ -302,14 +271,6 @@ def _look_for_old(reduced: Reduced, name: str, path: str | None, lots: Iterator[
             counts[each["values"]] += each["counts"]
     if has_old:
         yield "old", [name, path, [*counts.items()]]
-
-
-def _filtered(of: RowFilter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch.filter(pa.array(of.stays(pa.Table.from_batches([batch]))))
-
-    return task
 
 
 def _not_of_audits(rows: pa.Table, audit_ids: Sequence[int]) -> Flags:
@@ -350,9 +311,7 @@ def reduction(
     moment_ms: int,
     further: Horizons | None = None,
     further_states: StateHorizons | None = None,
-    *,
-    by_parts: bool,
 ) -> Reduction:
     """The reduction to the newest kept states, or further, to `further` and `further_states` (only for a dry run)."""
     of_states = {**states_reduced_to(lake), **(further_states or {})}
-    return Reduction(lake, {**reduced_to(lake), **(further or {})}, of_states, moment_ms, by_parts)
+    return Reduction(lake, {**reduced_to(lake), **(further or {})}, of_states, moment_ms)

@@ -27,11 +27,10 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
-from kgroups_spark.lake.reach import tasks_read
+from kgroups_spark.lake.reach import make_readable, make_writable
 from kgroups_spark.lake.removed_audits import removal_note
 from kgroups_spark.lake.unfinished import clear_up, remove_work
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.plan.read_to import not_read_now
 from kgroups_spark.state_logs.keep import new_state_horizons
 from kgroups_spark.tables.schemas import TABLES
@@ -83,21 +82,21 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     require_newest(lake, Ledger(lake).last_finished())
     if options.dry_run:
         return _foreseen(lake, options)
-    writer_name, why = choose_writer(lake, options.writer)
+    why = make_writable(lake)
     summary = MaintainSummary(notes=[why] if why else [])
     with Claim.take(lake, take_over=options.take_over) as claim:
         summary.notes += [claim.migrated] if claim.migrated else []
-        writer = _writer(lake, claim, writer_name)
+        writer = _writer(lake, claim)
         summary.notes += claim.notes
         if not _saved_states(claim, writer, options):
             return _maintained(claim, writer, options, summary)
     with Claim.take(lake, take_over=options.take_over) as claim:
-        return _maintained(claim, _writer(lake, claim, writer_name), options, summary)
+        return _maintained(claim, _writer(lake, claim), options, summary)
 
 
-def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
+def _writer(lake: Lake, claim: Claim) -> LakeWriter:
     """A writer for the claim, after the lake has been restored to the last finished audit."""
-    writer = LakeWriter(lake, claim.audit_id, name, claim.check)
+    writer = LakeWriter(lake, claim.audit_id, claim.check)
     if claim.unfinished:
         if left_undone(claim, _finished(lake, claim.before)):
             raise KgroupsError(
@@ -130,9 +129,8 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     moment_ms = _moment_ms(before, options)
     if moment_ms is None:
         return False
-    by_parts = writer.name == "parts"
-    of = new_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
-    of_states = new_state_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
+    of = new_horizons(writer.lake, before, moment_ms)
+    of_states = new_state_horizons(writer.lake, before, moment_ms)
     if not of and not of_states:
         return False
     saved = f"the state of {counted(len(of), 'partition')} at the end of old history"
@@ -163,7 +161,7 @@ def _maintained(
     before = _finished(writer.lake, claim.before)
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
-        reduced = reduction(writer.lake, moment_ms, by_parts=writer.name == "parts")
+        reduced = reduction(writer.lake, moment_ms)
         summary.rows_removed = reduced.apply(writer, options.progress)
         if "audits" in summary.rows_removed:
             summary.notes.append(removal_note(reduced.old.newest))
@@ -205,10 +203,10 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         options.progress("counting rows that would go")
-        by_parts = tasks_read(lake, lake.names())
-        further = new_horizons(lake, before, moment_ms, by_parts=by_parts)
-        of_states = new_state_horizons(lake, before, moment_ms, by_parts=by_parts) if before.state_partitions else {}
-        summary.rows_removed = reduction(lake, moment_ms, further, of_states, by_parts=by_parts).foreseen()
+        make_readable(lake)
+        further = new_horizons(lake, before, moment_ms)
+        of_states = new_state_horizons(lake, before, moment_ms) if before.state_partitions else {}
+        summary.rows_removed = reduction(lake, moment_ms, further, of_states).foreseen()
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:

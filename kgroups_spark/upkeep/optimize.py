@@ -78,21 +78,14 @@ def total_bytes(files: Sequence[TableFile]) -> int:
 def optimize(writer: LakeWriter, name: str) -> Rewritten:
     """Compacts the table's small files; one commit for each lot, and none if there is nothing to gain."""
     before = writer.lake.table(name).files()
-    if writer.name == "parts":
-        for lot in lots(before):
-            rewrite(writer, name, lot)
-    elif lots(before):
-        # If we cannot write plain files, only Delta's OPTIMIZE is left, which does not sort.
-        statement = f"OPTIMIZE {writer.lake.identifier(name)}"
-        # Delta's OPTIMIZE has no transaction. It changes no row, and it fails if files have been removed meanwhile.
-        with named_if_lost(writer.check_claim):
-            writer.lake.commit(name, "optimize", lambda: writer.lake.spark.sql(statement).collect())
+    for lot in lots(before):
+        rewrite(writer, name, lot)
     after = writer.lake.table(name).files()
     return Rewritten(name, len(before), len(after), total_bytes(before), total_bytes(after))
 
 
 def foreseen(lake: Lake, name: str) -> Rewritten:
-    """The work that `optimize` would do, by parts."""
+    """The work that `optimize` would do."""
     files = lake.table(name).files()
     fewer = sum(len(lot) - files_for(total_bytes(lot)) for lot in lots(files))
     return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)
@@ -107,7 +100,7 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
     log = writer.lake.table(name)
     files_in_full = [f"{log.path}/{unquote(file.path)}" for file in files]
     rows = parquet_of(writer.lake.spark, TABLES[name].schema, files_in_full)
-    parts = parts_of(in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
+    parts = parts_of(writer.lake.runner, in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
     missing = total_rows(files) - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {total_rows(files)} rows {missing} would be missing; nothing was changed")

@@ -23,7 +23,6 @@ class MaintainOptions:
     vacuum_ms: int = LEAST_VACUUM_MS
     keep_ms: int | None = None
     dry_run: bool = False
-    writer: str = "auto"
     take_over: bool = False
     progress: Callable[[str], None] = silent
 

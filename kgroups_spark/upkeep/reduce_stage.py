@@ -4,8 +4,7 @@
     weigh   which task takes which partitions, by rows
     reduce  spark.range(tasks).mapInArrow(reduce)                                              some partitions, one task
 
-From these files a task reads the keys of its partitions' rows, and then the rows themselves, in lots. If tasks cannot
-reach the store, the rows are packed, partition by partition, in both directions.
+From these files a task reads the keys of its partitions' rows, and then the rows themselves, in lots.
 """
 
 from __future__ import annotations
@@ -14,19 +13,15 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
-from pyspark.sql import DataFrame
 
 from kgroups_spark.history.horizons import looked_up
 from kgroups_spark.history.reduction import RULES, Lot, markers_that_stay, producers_left, rows_that_stay
 from kgroups_spark.history.transaction_ends import MARKER_COLUMNS, PRODUCER_COLUMNS, NextMarkers
-from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.numbers import I64, Flags
@@ -35,7 +30,6 @@ from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES, StateHorizo
 from kgroups_spark.tables.arrays import numbers
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.outputs import Fact, TaskOutput
-from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.table_scan import lots_of
 
 MARKERS = "transaction_markers"
@@ -48,16 +42,6 @@ BY_SHARD: Mapping[str, tuple[str, ...]] = {
     "state_partition": (*STATE_RULES,),
 }
 SHARD_OF = {name: column for column, names in BY_SHARD.items() for name in names}
-
-
-class Read(Protocol):
-    """Rows of some shards."""
-
-    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of a table to reduce, in lots, and always in the same order."""
-
-    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """All rows of transaction_markers."""
 
 
 class Left(NamedTuple):
@@ -92,7 +76,7 @@ class Reduced:
         found: Flags = numbers(rows["log_offset"]) < self.horizon(name, rows)
         return found
 
-    def left(self, read: Read, names: Sequence[str], *, is_dry: bool = False) -> Iterator[Left]:
+    def left(self, read: ShardFiles, names: Sequence[str], *, is_dry: bool = False) -> Iterator[Left]:
         """The rows of these tables of SHARD_OF that stay, with all columns, or (`is_dry`) with as few as possible."""
         records = [pa.schema(map(arrow_schema(MARKERS).field, PRODUCER_COLUMNS)).empty_table()]
         for name in (name for name in SHARD_OF if name in names):
@@ -102,7 +86,9 @@ class Reduced:
                     records.append(producers_left(rows, lot.horizon[stays]))
                 yield Left(name, len(stays), rows)
 
-    def _decided(self, name: str, read: Read, records: list[pa.Table], is_dry: bool) -> Iterator[tuple[Lot, Flags]]:
+    def _decided(
+        self, name: str, read: ShardFiles, records: list[pa.Table], is_dry: bool
+    ) -> Iterator[tuple[Lot, Flags]]:
         lots = self._lots(name, read.rows(name, self._columns_left(name, is_dry)))
         if name == MARKERS:
             needed = self._needed(read, pa.concat_tables(records))
@@ -115,13 +101,13 @@ class Reduced:
             yield lot, stays[start : start + len(lot.rows)]
             start += len(lot.rows)
 
-    def _needed(self, read: Read, records: pa.Table) -> dict[int, I64]:
+    def _needed(self, read: ShardFiles, records: pa.Table) -> dict[int, I64]:
         following = NextMarkers(records)
         for rows in self._ends(read):
             following.look(rows)
         return following.places()
 
-    def _ends(self, read: Read) -> Iterator[pa.Table]:
+    def _ends(self, read: ShardFiles) -> Iterator[pa.Table]:
         """All markers except replaced ones."""
         for lot in self._lots(MARKERS, read.markers([*dict.fromkeys((*MARKER_COLUMNS, *self.place(MARKERS)))])):
             yield lot.rows.filter(pa.array(~lot.is_replaced))
@@ -211,9 +197,11 @@ class ShardFiles:
     _datasets: dict[tuple[str, int], pa.dataset.Dataset] = field(default_factory=dict)
 
     def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of a table to reduce, in lots, and always in the same order."""
         return self._of(name, self.files[name], columns)
 
     def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """All rows of transaction_markers."""
         return self._of(MARKERS, self.all_markers, columns)
 
     def _of(self, name: str, paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -226,35 +214,3 @@ class ShardFiles:
         if self.shards is None:
             return None
         return pc.field(column).isin([number for of, number in self.shards if of == column])
-
-
-@dataclass(frozen=True)
-class PackedShard:
-    """The rows of one shard, packed."""
-
-    tables: Mapping[str, Sequence[bytes]]
-
-    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        for packed in self.tables.get(name, ()):
-            yield pa.ipc.open_stream(packed).read_all().select([*columns])
-
-    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        return self.rows(MARKERS, columns)
-
-
-def packed_shards(lake: Lake, names: Sequence[str], column: str, tasks: int) -> DataFrame:
-    """All rows of these tables of BY_SHARD, packed, shard by shard, for tasks that cannot reach the store."""
-    frames = [packed_by_shard(lake.read(name, replaced=NOTHING), name, arrow_schema(name), column) for name in names]
-    shards = reduce(lambda some, more: some.unionByName(more), frames).repartition(tasks, "offsets_partition")
-    return shards.sortWithinPartitions("offsets_partition")
-
-
-def reduce_packed(reduced: Reduced, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
-    """The rows of packed shards that stay."""
-    rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
-    for _, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
-        tables: dict[str, list[bytes]] = {}
-        for row in of_one:
-            tables.setdefault(row["packed_table"], []).append(row["packed_rows"])
-        left = reduced.left(PackedShard(tables), [*tables])
-        yield from ((name, some) for name, _, some in left if len(some))

@@ -61,13 +61,12 @@ class Cut:
             segments=[str(self.folder / "log")],
             as_of=AS_OF,
             offsets_partitions=50,
-            writer=self.writer,
             accept_log_change=accept,
         )
         return run_audit(self.session, options).audit
 
     def rebuild(self) -> None:
-        options = RebuildOptions(lake=str(self.folder / "lake"), writer=self.writer, offsets_partitions=50)
+        options = RebuildOptions(lake=str(self.folder / "lake"), offsets_partitions=50)
         run_rebuild(self.session, options)
 
     def elect(self, partition: int, kept: int) -> None:
@@ -170,7 +169,7 @@ def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(
     log.elect(0, len(log.logs[0].batches) - 2)
     log.night()
     log.audit("new")
-    run_maintain(session, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0, writer="parts"))
+    run_maintain(session, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0))
     new = log.tables(*NOW, lake="new")
     assert log.tables(*NOW) == new
     log.rebuild()

@@ -59,7 +59,7 @@ def tables() -> tuple[dict[str, Rows], set[tuple[int, str]]]:
 
 def write(lake: Lake, name: str, audit_id: int, *lots: pa.Table) -> None:
     """A file for each lot."""
-    writer = LakeWriter(lake, audit_id, "parts", lambda: None).part_writer(name)
+    writer = LakeWriter(lake, audit_id, lambda: None).part_writer(name)
     parts = [part for lot in lots if (part := writer.write(lot)) is not None]
     lake.table(name).commit(parts, by="t", transaction=("t", audit_id))
 

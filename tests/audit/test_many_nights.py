@@ -81,14 +81,14 @@ def lakes(request, session, tmp_path_factory):
             audited |= plan.seldom
         for name, writer in audited.items():
             write_folder(folder / "log", (every_night if name == "parts" else long_nights).files)
-            audit(session, folder / name, folder / "log", writer=writer, delete_retention_ms=NEVER_TOO_LATE_MS)
+            audit(session, folder / name, folder / "log", delete_retention_ms=NEVER_TOO_LATE_MS)
         drop_tombstones = bool(rng.random() < 0.5)
         if rng.random() < 0.6:
             every_night.clean(drop_tombstones=drop_tombstones)
         if night in plan.long_nights[:-2]:
             long_nights.clean(drop_tombstones=drop_tombstones)
     write_folder(folder / "whole-log", written(files))
-    audit(session, folder / "whole", folder / "whole-log", writer="parts")
+    audit(session, folder / "whole", folder / "whole-log")
     return Lakes(folder, plan)
 
 

@@ -35,7 +35,7 @@ PARTITIONS = (0, 1)
 
 
 def audit(session: Any, lake: Path, segments: Path, writer: str, **options: Any) -> AuditSummary:
-    options = {"offsets_partitions": 50, "writer": writer, **options}
+    options = {"offsets_partitions": 50, **options}
     return run_audit(session, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
 
 
@@ -92,7 +92,7 @@ def test_both_writers_read_again_and_correct(
 def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     """The replay of the history and of what was corrected, from nothing."""
     lake = Lake.open(session, str(path))
-    stored = Stored.of(lake)
+    stored = Stored(lake)
     assert {row["offsets_partition"] for name in VERSIONS for row in rows(path, name)} == {*PARTITIONS}
     history = StoredHistory(stored.tables(), task_shards(dict.fromkeys(PARTITIONS, 1), 1))
     task = ShardTask(Night(3, "4.3", 50, Topics()), dict.fromkeys(PARTITIONS, 0), stored=history)

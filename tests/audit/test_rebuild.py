@@ -45,11 +45,11 @@ DECIDED = ["offset_expiry", "group_expiry"]
 
 
 def audit(session, lake, log, **options):
-    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **{"writer": "parts", **options}))
+    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **{**options}))
 
 
 def rebuild(session, lake, **options):
-    return run_rebuild(session, RebuildOptions(lake=str(lake), **{"writer": "parts", **options}))
+    return run_rebuild(session, RebuildOptions(lake=str(lake), **{**options}))
 
 
 def reported(lake):
@@ -118,7 +118,7 @@ def test_a_rebuild_restores_the_tables_of_the_nights_even_deleted_or_emptied_one
         shutil.rmtree(lake / name)
     for name in ("group_versions", "committed_offsets"):
         session.sql(f"DELETE FROM delta.`{lake}/{name}`")
-    summary = rebuild(session, lake, writer=writer)
+    summary = rebuild(session, lake)
     assert reported(lake) == expected
     assert (summary.audit.source, summary.audit.release_version) == ("tables", "4.3")
     # It looks for findings as any audit does, but for those in records that are read.
@@ -136,7 +136,7 @@ def test_an_audit_by_another_release_rebuilds_the_versions_too(
 ):
     lake = tmp_path / "lake"
     shutil.copytree(first_night, lake)
-    summary = audit(session, lake, logs[1], release_version="3.9", writer=writer)
+    summary = audit(session, lake, logs[1], release_version="3.9")
     assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
     assert reported(lake) == reported(scala)
     rebuild(session, lake, release_version="4.3")
@@ -158,7 +158,7 @@ def test_a_rebuild_starts_from_kept_states_without_the_history_below_them(sessio
     lake = Lake.open(session, str(place))
     first = next(row for row in rows(place, "audits") if (row["audit_id"], row["status"]) == (1, "finished"))
     ends = {entry["offsets_partition"]: entry["end_offset"] for entry in first["partitions"]}
-    writer = LakeWriter(lake, 2, "parts", lambda: None, REBUILD_APP_ID)
+    writer = LakeWriter(lake, 2, lambda: None, REBUILD_APP_ID)
     keep_states(writer, ends, "4.3")
     for name in ("offset_commits", "group_records", "transaction_markers"):
         found = lake.rows(name)
@@ -239,7 +239,7 @@ def test_records_that_can_be_decoded_now_move_from_quarantine_to_history(
     assert ("unknown_record_type", HIDDEN_TYPE, None) in reasons
     assert ("unknown_value_version", 1, HIDDEN_VERSION) in reasons
     with mock.patch("kgroups_spark.audit.saved_state.RULES_VERSION", 0):
-        summary = audit(session, lake, logs[1], writer=writer)
+        summary = audit(session, lake, logs[1])
     resolved = [row for row in rows(lake, "quarantine") if row["resolved_by"] is not None]
     assert {row["resolved_by"] for row in resolved} == {2}
     note = f"{len(resolved):,} records of quarantine could be decoded now and moved into history"

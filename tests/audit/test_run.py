@@ -62,7 +62,7 @@ def log(corpora):
 def whole(local, log, tmp_path_factory):
     """One audit of the whole log by parts."""
     lake = tmp_path_factory.mktemp("whole") / "lake"
-    audit(local, lake, log, writer="parts")
+    audit(local, lake, log)
     return lake
 
 
@@ -96,9 +96,9 @@ def test_both_writers_give_the_same_tables_night_after_night(local, spark, log, 
     # Each of the two has commits, records of groups and markers; more nights: test_many_nights.py.
     for share, writer in zip((0.65, 1.0), writers, strict=True):
         copy_until(tmp_path / "rolled", tmp_path / "log", share)
-        audit(local, tmp_path / "lake-parts", tmp_path / "log", writer="parts")
+        audit(local, tmp_path / "lake-parts", tmp_path / "log")
         by = {"parts": local, "spark": spark}[writer]
-        audit(by, tmp_path / "lake-spark", tmp_path / "log", writer=writer)
+        audit(by, tmp_path / "lake-spark", tmp_path / "log")
         assert contents(tmp_path / "lake-parts") == contents(tmp_path / "lake-spark")
     for name in ("lake-parts", "lake-spark"):
         assert_every_record_is_in_one_table(tmp_path / name)

@@ -29,7 +29,7 @@ def test_a_lake_that_was_judged_as_of_2040_recovers(
 ) -> None:
     def audit(log: Log) -> AuditSummary:
         write_folder(tmp_path / "log", log.files)
-        return run_audit(session, AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "log")], writer="parts"))
+        return run_audit(session, AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "log")]))
 
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
     with monkeypatch.context() as patch:

@@ -17,7 +17,7 @@ from tests.nights.lakes import rows
 
 # By when expiry is judged, so that it does not matter when audits run; long before anything expires.
 AS_OF = 1_700_000_000_000
-USUAL: dict[str, Any] = {"as_of": AS_OF, "writer": "parts", "include": ()}
+USUAL: dict[str, Any] = {"as_of": AS_OF, "include": ()}
 
 
 def live_audit(session: Any, lake: Path, address: str, **options: Any) -> AuditSummary:
@@ -28,7 +28,7 @@ def live_audit(session: Any, lake: Path, address: str, **options: Any) -> AuditS
 
 def copy_audit(session: Any, lake: Path, log: Path, **options: Any) -> dict[str, list[str]]:
     """The tables after an audit of a copy of the log, as `of_the_log` gives them."""
-    options = {"as_of": AS_OF, "release_version": "4.3", "writer": "parts", **options}
+    options = {"as_of": AS_OF, "release_version": "4.3", **options}
     run_audit(session, AuditOptions(str(lake), [str(log)], **options))
     return of_the_log(lake)
 

@@ -56,7 +56,7 @@ def broker_is_up(filled: FilledBroker) -> None:
 @by_each_writer
 def test_the_broker_restarts(session, filled, tmp_path, writer):
     filled.proxy.at_fetch(4, filled.broker.restart)
-    live_audit(session, tmp_path / "lake", filled.proxy.address, writer=writer)
+    live_audit(session, tmp_path / "lake", filled.proxy.address)
     assert filled.proxy.has_happened
     assert of_the_log(tmp_path / "lake") == filled.expected
     assert_every_record_is_in_one_table(tmp_path / "lake")

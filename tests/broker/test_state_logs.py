@@ -270,7 +270,7 @@ def test_an_audit_of_the_copied_logs_agrees(local: LocalSpark, lab: Lab, lake: P
         shutil.copytree(folder, tmp_path / "copy" / folder.name)
     copied = tmp_path / "lake"
     release = lab.release.rpartition(".")[0]
-    run_audit(local, AuditOptions(str(copied), [str(tmp_path / "copy")], release_version=release, writer="parts"))
+    run_audit(local, AuditOptions(str(copied), [str(tmp_path / "copy")], release_version=release))
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
 
 

@@ -151,14 +151,14 @@ def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(sessio
     (lost, away), (_, second) = (tmp_path / "lost", tmp_path / "away"), both.proxies.each
     both.restart_the_second()
     second.at_fetch(1, second.broker.stop)
-    live_audit(session, lost, both.proxies.address, writer=writer, properties={"default.api.timeout.ms": "4000"})
+    live_audit(session, lost, both.proxies.address, properties={"default.api.timeout.ms": "4000"})
     assert second.broker.state() == "stopped"
     left = f"left to the next audit, their leaders were lost while they were read: partition {ALONE}: {OFFSETS_TOPIC}-"
     assert [note for note in last_finished(lost)["notes"] if note.startswith(left)] != []
     assert_all_but_one_partition(lost, both)
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
     # A broker that is away does not report its retention: the audit is given one.
-    options = {"writer": writer, "retention_ms": SHORTEST_MS, "properties": {"default.api.timeout.ms": "3000"}}
+    options = {"retention_ms": SHORTEST_MS, "properties": {"default.api.timeout.ms": "3000"}}
     live_audit(session, away, both.proxies.address, **options)
     notes = last_finished(away)["notes"]
     assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
@@ -166,7 +166,7 @@ def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(sessio
     second.broker.start()
     until("it has a leader again", lambda: both.leaders()[ALONE] == 2)
     for lake in (lost, away):
-        live_audit(session, lake, both.proxies.address, writer=writer)
+        live_audit(session, lake, both.proxies.address)
         assert_undisturbed(lake, both)
 
 

@@ -189,9 +189,9 @@ class Disturbances:
         if run == "audit":
             audit(self.spark, lake, log, progress=lambda line: reading() if line.startswith("reading ") else None)
         elif run == "rebuild":
-            run_rebuild(self.spark, RebuildOptions(lake=str(lake), writer="parts"))
+            run_rebuild(self.spark, RebuildOptions(lake=str(lake)))
         else:
-            run_maintain(self.spark, MaintainOptions(lake=str(lake), writer="parts"))
+            run_maintain(self.spark, MaintainOptions(lake=str(lake)))
 
 
 def _ledger(lake: Path) -> list[tuple[int, str]]:

@@ -46,7 +46,7 @@ def main(log: str, marks: str, *lakes: str) -> None:
     sinks.packed_outputs = first_attempt_fails(sinks.packed_outputs, marks)
     lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
     for writer, lake in (text.split("=", 1) for text in lakes):
-        run_audit(spark, AuditOptions(lake=lake, segments=[log], writer=writer))
+        run_audit(spark, AuditOptions(lake=lake, segments=[log]))
     spark.stop()
 
 

@@ -49,7 +49,7 @@ class Killed:
 def killed(request, session, nights, tmp_path_factory):
     folder, writer = tmp_path_factory.mktemp("killed"), request.param
     lake = Path(shutil.copytree(nights.lake, folder / "lake"))
-    found = photographs(lake, folder / "copies", lambda: audit(session, lake, nights.second, writer=writer))
+    found = photographs(lake, folder / "copies", lambda: audit(session, lake, nights.second))
     assert_lake_is_sound(lake, nights.expected)
     assert {table for table, _, _ in found} >= {"audits", "offset_commits", "quarantine", "groups", "offset_expiry"}
     return Killed(found)
@@ -211,7 +211,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
         pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"),
         at_each_commit(take_over),
     ):
-        audit(session, lake, nights.second, writer=writer)
+        audit(session, lake, nights.second)
     assert {row["audit_id"] for row in rows(lake, "group_versions")} == {1}
     audit(session, lake, nights.second, take_over=True)
     assert_lake_is_sound(lake, nights.expected)

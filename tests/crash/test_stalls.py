@@ -58,8 +58,8 @@ def test_a_run_that_wakes_after_another_host_finished_changes_nothing(session, n
         if name == "audit":
             return audit(session, lake, nights.second)
         if name == "rebuild":
-            return run_rebuild(session, RebuildOptions(lake=str(lake), writer="parts"))
-        return run_maintain(session, MaintainOptions(lake=str(lake), writer="parts", keep_ms=0))
+            return run_rebuild(session, RebuildOptions(lake=str(lake)))
+        return run_maintain(session, MaintainOptions(lake=str(lake), keep_ms=0))
 
     killed = tmp_path / "killed"
     shutil.copytree(nights.lake, killed)

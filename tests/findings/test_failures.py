@@ -39,7 +39,7 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     """The rows that were appended, and the ledger's columns."""
     appended: list[Any] = []
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
-    work = SimpleNamespace(progress=lambda _: None, writer=writer)
+    work = SimpleNamespace(progress=lambda _: None)
     return appended, findings.find(cast(Any, work), FACTS).columns
 
 

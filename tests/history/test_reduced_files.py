@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tasks.sinks import RowsSink
 from kgroups_spark.upkeep import keep
 from kgroups_spark.upkeep.keep import Reduction
-from kgroups_spark.upkeep.reduce_stage import BY_SHARD, Reduced, packed_shards, reduce_packed
 from tests.chosen import one_of
 from tests.history.random_history import as_tables, in_order, random_tables
 from tests.lake.table_rows import rows_of
@@ -69,11 +66,11 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
         **{name: rows_of(name, *({**each, "log_offset": n} for n in range(80))) for name, each in EVENTS.items()},
     }
     lake = lake_with(local, tmp_path / "lake", whole, rng)
-    reduction = Reduction(lake, of, of_states, LONG_AGO, by_parts=True)
+    reduction = Reduction(lake, of, of_states, LONG_AGO)
     before = {name: {file.path for file in lake.table(name).files()} for name in TABLES}
     foreseen = reduction.foreseen()
     assert {name: {file.path for file in lake.table(name).files()} for name in TABLES} == before
-    removed = reduction.apply(LakeWriter(lake, 2, "parts", lambda: None), lambda line: None)
+    removed = reduction.apply(LakeWriter(lake, 2, lambda: None), lambda line: None)
     assert removed == foreseen
     records = "transaction_state_records"
     expected = twin(tables, of) | {records: state_twin(records, whole[records].to_pylist(), of_states)}
@@ -84,24 +81,8 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
         assert removed.get(name, 0) == len(whole[name]) - len(wanted)
     # A second reduction removes nothing, and leaves all files as they are.
     after = {name: {file.path for file in lake.table(name).files()} for name in TABLES}
-    assert reduction.apply(LakeWriter(lake, 3, "parts", lambda: None), lambda line: None) == {}
+    assert reduction.apply(LakeWriter(lake, 3, lambda: None), lambda line: None) == {}
     assert {name: {file.path for file in lake.table(name).files()} for name in TABLES} == after
-
-
-def test_packed_rows_are_reduced_as_files_are(local, tmp_path) -> None:
-    rng = random.Random(7)
-    tables, of = random_tables(rng, 3), {partition: rng.randint(20, 80) for partition in range(2)}
-    lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
-    names = BY_SHARD["offsets_partition"]
-    shards = packed_shards(lake, names, "offsets_partition", 3)
-    packed = RowsSink.frame(shards, partial(reduce_packed, Reduced(of))).toArrow()
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for row in packed.to_pylist():
-        some = pa.ipc.open_stream(row["packed_rows"]).read_all()
-        assert len(some) == row["row_count"]
-        found[row["packed_table"]] += some.to_pylist()
-    for name, wanted in twin(tables, of).items():
-        assert in_order(found[name]) == in_order(wanted), name
 
 
 def test_rows_that_a_task_does_not_find_are_not_lost(local, tmp_path, monkeypatch) -> None:
@@ -110,7 +91,7 @@ def test_rows_that_a_task_does_not_find_are_not_lost(local, tmp_path, monkeypatc
     lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
     without_the_last = [[("offsets_partition", 0)], [("offsets_partition", 1)]]
     monkeypatch.setattr(keep, "by_weight", lambda *_: without_the_last)
-    reduction = Reduction(lake, dict.fromkeys(range(3), 80), {}, LONG_AGO, by_parts=True)
+    reduction = Reduction(lake, dict.fromkeys(range(3), 80), {}, LONG_AGO)
     with pytest.raises(keep.KgroupsError, match=r"of \d+ rows were found; nothing was changed"):
-        reduction.apply(LakeWriter(lake, 2, "parts", lambda: None), lambda line: None)
+        reduction.apply(LakeWriter(lake, 2, lambda: None), lambda line: None)
     assert in_order(rows(tmp_path / "lake", "offset_commits")) == in_order(tables["offset_commits"])

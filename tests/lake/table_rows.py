@@ -22,11 +22,8 @@ def rows_of(table: str, *given: dict[str, Any]) -> pa.Table:
 
 
 def append_frame(writer: LakeWriter, name: str, rows: DataFrame) -> None:
-    """Adds the rows of a frame to a table, by either writer."""
-    if writer.name == "parts":
-        writer.append_parts(name, parts_of(rows, writer.part_writer(name)))
-    else:
-        writer.append(name, rows)
+    """Adds the rows of a frame to a table."""
+    writer.append_parts(name, parts_of(writer.lake.runner, rows, writer.part_writer(name)))
 
 
 def _something(schema: pa.Schema) -> dict[str, Any]:

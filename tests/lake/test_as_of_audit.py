@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 def replace(lake: Lake, audit_id: int, app_id: str = APP_ID) -> None:
     """Makes group `g<audit_id>` the only one."""
-    writer = LakeWriter(lake, audit_id, "parts", lambda: None, app_id)
+    writer = LakeWriter(lake, audit_id, lambda: None, app_id)
     row = {"audit_id": audit_id, "group_id": f"g{audit_id}"}
     writer.replace_parts("groups", [writer.part_writer("groups").write(rows_of("groups", row))])
 

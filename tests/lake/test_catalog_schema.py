@@ -7,20 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.unfinished import remove_unfinished
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import one_of
 from tests.lake.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
@@ -49,12 +47,8 @@ def lake(spark, schema):
     return Lake.create(spark, f"spark_catalog.{schema}")
 
 
-def frame(lake, table, *rows):
-    return lake.spark.createDataFrame(rows_of(table, *rows), TABLES[table].schema)
-
-
-def writer(lake, audit_id, name="spark"):
-    return LakeWriter(lake, audit_id, name, lambda: None)
+def writer(lake, audit_id):
+    return LakeWriter(lake, audit_id, lambda: None)
 
 
 def topic_ids(lake):
@@ -109,34 +103,25 @@ def test_a_schema_with_other_tables_is_not_made_a_lake(spark, empty_schema):
     spark.catalog.dropTempView("a_view_of_the_session")
 
 
-@pytest.mark.parametrize("name", one_of("spark", "parts"))
-def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake, name):
+def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake):
     def rows(audit_id, topic_id):
-        return frame(lake, "topics", {"audit_id": audit_id, "topic_id": topic_id})
+        return rows_of("topics", {"audit_id": audit_id, "topic_id": topic_id})
 
-    table, first = "topics", {"spark": 1, "parts": 4}[name]
-    second, third = first + 1, first + 2
-    writer(lake, first, name).replace(table, rows(first, "a"))
+    table, first, second, third = "topics", 1, 2, 3
+    writer(lake, first).replace_table(table, rows(first, "a"))
     with pytest.raises(KgroupsError, match=f"table topics was written by audit {first} or a later one before"):
-        writer(lake, first, name).append(table, rows(first, "b"))
+        writer(lake, first).append_table(table, rows(first, "b"))
     assert topic_ids(lake) == ["a"]
     version = lake.table(table).version()
-    writer(lake, second, name).replace(table, rows(second, "c"), keep_audit=first)
+    parts = [part for part in (lake.write(table, rows(second, "c"), second),) if part]
+    writer(lake, second).replace_parts(table, parts, keep_audit=first)
     assert topic_ids(lake) == ["a", "c"]
-    writer(lake, third, name).append(table, rows(third, "d"))
+    writer(lake, third).append_table(table, rows(third, "d"))
     assert topic_ids(lake) == ["a", "c", "d"]
     assert [row.topic_id for row in lake.read(table, version).collect()] == ["a"]
     assert lake.read_files(table).schema == TABLES[table].schema
     last = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").first()
     assert f"kgroups-spark audit {third}" in (last.userMetadata, last.engineInfo.removeprefix("Kernel-4.4.0/"))
-
-
-def test_a_null_where_none_is_allowed_is_refused(lake):
-    version = lake.table("topics").version()
-    rows = frame(lake, "topics", {"audit_id": 9}).withColumn("topic_id", F.lit(None).cast("string"))
-    with pytest.raises(KgroupsError, match=r"^table topics of the lake at [^\n]* \(append\): [^\n]*topic_id[^\n]*$"):
-        writer(lake, 9).append("topics", rows)
-    assert lake.table("topics").version() == version
 
 
 def test_one_of_several_concurrent_claims_wins(lake):
@@ -160,29 +145,13 @@ def test_one_of_several_concurrent_claims_wins(lake):
     assert Ledger(lake).last_finished().notes == ("n",)
 
 
-def test_a_claim_that_sparks_writer_silently_skipped_is_noticed(lake, monkeypatch):
-    with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
-        raise ZeroDivisionError
-    before = len(Ledger(lake).rows())
-    monkeypatch.setattr("kgroups_spark.lake.kernel.KernelTable.last_transaction", lambda *_: None)
-    newest = Ledger.newest
-    without_it = [[row for row in newest(Ledger(lake)) if row.audit_id != claim.audit_id]]
-    monkeypatch.setattr(Ledger, "newest", lambda self: without_it.pop() if without_it else newest(self))
-    with pytest.raises(ClaimLost, match=rf"audit {claim.audit_id} stops: audit {claim.audit_id} .* has claimed the"):
-        Claim.take(lake)
-    assert len(Ledger(lake).rows()) == before
-
-
-def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_are_in_one_folder(spark, schema, tmp_path):
+def test_tables_must_be_in_one_folder(spark, schema, tmp_path):
     lake = Lake.open(spark, schema)
-    assert choose_writer(lake, "auto") == ("spark", None)
-    assert not lake.files_in_reach
-    assert choose_writer(lake, "parts") == ("parts", None)
-    assert lake.files_in_reach
+    assert make_writable(lake) is None
     lake.place._paths["topics"] = elsewhere = f"file:{tmp_path}"
     lake.store.table(elsewhere).create(TABLES["topics"].schema.json(), "", {})
-    with pytest.raises(UsageError, match=r"--writer parts: table topics is not in file:.* under its name; take"):
-        choose_writer(lake, "parts")
+    with pytest.raises(UsageError, match=r"table topics is not in file:.* under its name"):
+        make_writable(lake)
 
 
 def test_a_table_that_a_killed_creation_left_out_of_the_catalog_is_registered(spark, empty_schema):
@@ -231,6 +200,6 @@ def test_an_older_layout_is_reported_and_migrated(spark, lake):
 def test_rows_of_an_unfinished_audit_are_removed(lake):
     """After the tests with claims, because the ledger does not know these audits."""
     for audit_id in (21, 22):
-        writer(lake, audit_id).append("offset_commits", frame(lake, "offset_commits", {"audit_id": audit_id}))
+        writer(lake, audit_id).append_table("offset_commits", rows_of("offset_commits", {"audit_id": audit_id}))
     assert remove_unfinished(Fence(lake, 23, lambda: None), 21) == ["offset_commits"]
     assert lake.rows("offset_commits")["audit_id"].to_pylist() == [21]

@@ -34,7 +34,7 @@ CURES = {
 def test_the_line_has_the_table_the_file_and_the_cure(
     tmp_path: Path, name: str, damage: Callable[[Path], object], said: str
 ) -> None:
-    with without_a_jvm(), mock.patch.object(Lake, "files_in_reach", True):
+    with without_a_jvm(), mock.patch.object(Lake, "stand_in", None):
         lake = Lake.create(LocalSpark(), str(tmp_path / "lake"))  # type: ignore[arg-type]
         part = PartWriter(name, lake.uri, 1).write(tables_of("kip848-4.3")[name])
         assert part is not None

@@ -25,7 +25,7 @@ from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.migrations import migrate
-from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.state_logs.keep import states_reduced_to
@@ -94,8 +94,8 @@ def columns(lake):
 TODAYS_COLUMNS = {name: [(f.name, f.dataType) for f in table.schema] for name, table in TABLES.items()}
 
 
-def audit(spark, lake, segments, writer="parts"):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], writer=writer, take_over=True))
+def audit(spark, lake, segments):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], take_over=True))
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +116,10 @@ def test_an_audit_migrates_an_older_lake_to_the_present_layout_and_continues(
     assert_migrated(session, old, audit(session, old, log).audit, layout, todays_contents)
 
 
-@pytest.mark.parametrize(("layout", "writer"), [(LAKE_VERSION - 1, "parts"), soaked(1, "spark")])
-def test_an_audit_in_spark_migrates_an_older_lake_too(spark, tmp_path, log, todays_contents, layout, writer):
+@pytest.mark.parametrize("layout", [LAKE_VERSION - 1, soaked(1)])
+def test_an_audit_in_spark_migrates_an_older_lake_too(spark, tmp_path, log, todays_contents, layout):
     old = lake_of(layout, tmp_path)
-    assert_migrated(spark, old, audit(spark, old, log, writer).audit, layout, todays_contents)
+    assert_migrated(spark, old, audit(spark, old, log).audit, layout, todays_contents)
 
 
 def assert_migrated(session, old, row, layout, todays_contents):
@@ -398,7 +398,7 @@ def test_a_table_of_neither_layout_is_named(session, old):
 
 
 def test_the_writer_is_chosen_before_the_lake_is_migrated(session, old):
-    assert choose_writer(Lake.open(session, old), "auto") == ("parts", None)
+    assert make_writable(Lake.open(session, old)) is None
 
 
 def test_a_foreign_table_named_audits_is_no_lake(spark, tmp_path):

@@ -59,7 +59,7 @@ def test_repeated_compaction_ends(seed):
 
 
 def append(lake, audit_id, *rows):
-    writer = LakeWriter(lake, audit_id, "parts", lambda: None)
+    writer = LakeWriter(lake, audit_id, lambda: None)
     part = writer.part_writer("offset_commits").write(rows_of("offset_commits", *rows))
     writer.append_parts("offset_commits", [part])
 
@@ -72,7 +72,7 @@ def commit(audit_id, log_offset, group_id):
 def test_rows_come_out_sorted_by_group_and_log_offset(lake):
     append(lake, 1, commit(1, 1, "h"), commit(1, 2, "g"))
     append(lake, 2, commit(2, 3, "h"), commit(2, 4, "g"))
-    done = optimize(LakeWriter(lake, 3, "parts", lambda: None), "offset_commits")
+    done = optimize(LakeWriter(lake, 3, lambda: None), "offset_commits")
     assert (done.files_before, done.files_after) == (2, 1)
     [path] = [f"{lake.table('offset_commits').path.removeprefix('file:')}/{f.path}" for f in _files(lake)]
     rows = pq.read_table(path).select(["group_id", "log_offset", "audit_id"]).to_pylist()
@@ -84,7 +84,7 @@ def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake
     for audit_id in (1, 2):
         append(lake, audit_id, commit(audit_id, audit_id, "g"))
     optimize_by_delta = f"OPTIMIZE {lake.identifier('offset_commits')}"
-    writer = LakeWriter(lake, 3, "parts", lambda: spark.sql(optimize_by_delta).collect())
+    writer = LakeWriter(lake, 3, lambda: spark.sql(optimize_by_delta).collect())
     with pytest.raises(KgroupsError, match="another program rewrote its files at the same time"):
         optimize(writer, "offset_commits")
     assert sorted(lake.rows("offset_commits")["log_offset"].to_pylist()) == [1, 2]
@@ -97,7 +97,7 @@ def test_a_rewrite_that_would_lose_rows_changes_nothing(lake, monkeypatch):
         "kgroups_spark.upkeep.optimize.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
     )
     with pytest.raises(KgroupsError, match="of 2 rows 1 would be missing; nothing was changed"):
-        rewrite(LakeWriter(lake, 2, "parts", lambda: None), "offset_commits", _files(lake))
+        rewrite(LakeWriter(lake, 2, lambda: None), "offset_commits", _files(lake))
     assert lake.table("offset_commits").version() == 1
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def append(lake, audit_id, table, **values):
-    writer = LakeWriter(lake, audit_id, "parts", lambda: None)
+    writer = LakeWriter(lake, audit_id, lambda: None)
     part = writer.part_writer(table).write(rows_of(table, {"audit_id": audit_id, **values}))
     assert part is not None
     writer.append_parts(table, [part])
@@ -71,7 +71,7 @@ def test_rows_that_optimize_put_in_one_file_are_kept_apart(spark, lake):
 def failed_audit(lake):
     """The writer of an audit whose claim was given up without its knowledge."""
     with Claim.take(lake) as claim:
-        return LakeWriter(lake, claim.audit_id, "parts", lambda: None)
+        return LakeWriter(lake, claim.audit_id, lambda: None)
 
 
 @pytest.mark.parametrize("name", ["parts", "spark"])
@@ -102,7 +102,7 @@ def test_work_files_of_killed_audits_are_removed(lake, tmp_path):
 def test_records_that_an_unfinished_audit_resolved_are_unresolved_again(lake):
     append(lake, 1, "quarantine", log_offset=1)
     for audit_id, resolved_by in ((2, 2), (4, None)):
-        rebuild = LakeWriter(lake, audit_id, "parts", lambda: None, REBUILD_APP_ID)
+        rebuild = LakeWriter(lake, audit_id, lambda: None, REBUILD_APP_ID)
         rows = [{"audit_id": 1, "log_offset": 1, "resolved_by": resolved_by or audit_id}]
         rows += [{"audit_id": 1, "log_offset": 2, "resolved_by": 2}]
         rebuild.replace_parts("quarantine", [rebuild.part_writer("quarantine").write(rows_of("quarantine", *rows))])

@@ -11,13 +11,12 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.kernel import refusal
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import Part
-from kgroups_spark.lake.reach import probe
+from kgroups_spark.lake.reach import make_writable, probe
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tasks.sinks import parts_of
@@ -26,11 +25,9 @@ from tests.lake.table_rows import MOMENT, append_frame, rows_of
 
 pytestmark = pytest.mark.spark
 
-WRITERS = ("parts", "spark")
 
-
-def writer(lake: Lake, audit_id: int, name: str = "parts", check=lambda: None) -> LakeWriter:
-    return LakeWriter(lake, audit_id, name, check)
+def writer(lake: Lake, audit_id: int, check=lambda: None) -> LakeWriter:
+    return LakeWriter(lake, audit_id, check)
 
 
 def frame(lake: Lake, table: str, *rows: dict):
@@ -42,10 +39,7 @@ def commit(audit_id: int, log_offset: int, group_id: str = "g") -> dict:
 
 
 def replace_all(by: LakeWriter, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
-    if by.name == "parts":
-        by.replace_parts(table, parts_of(rows, by.part_writer(table)), keep_audit)
-    else:
-        by.replace(table, rows, keep_audit)
+    by.replace_parts(table, parts_of(by.lake.runner, rows, by.part_writer(table)), keep_audit)
 
 
 def read(lake: Lake, table: str, *order: str) -> list[dict]:
@@ -69,32 +63,29 @@ def read_elsewhere(lake: Lake, table: str, *order: str) -> list[dict]:
     return rows.cast(arrow_schema(table)).sort_by([(column, "ascending") for column in order]).to_pylist()
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_spark_and_other_engines_read_the_appended_rows(lake, name):
+def test_spark_and_other_engines_read_the_appended_rows(lake):
     first, second = [commit(1, 10), commit(1, 11, "ä")], [commit(2, 12)]
-    append_frame(writer(lake, 1, name), "offset_commits", frame(lake, "offset_commits", *first))
-    append_frame(writer(lake, 2, name), "offset_commits", frame(lake, "offset_commits", *second))
+    append_frame(writer(lake, 1), "offset_commits", frame(lake, "offset_commits", *first))
+    append_frame(writer(lake, 2), "offset_commits", frame(lake, "offset_commits", *second))
     expected = rows_of("offset_commits", *first, *second).to_pylist()
     assert read(lake, "offset_commits", "log_offset") == expected
     assert read_elsewhere(lake, "offset_commits", "log_offset") == expected
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_no_row_is_lost_after_an_empty_chunk(lake, name):
+def test_no_row_is_lost_after_an_empty_chunk(lake):
     rows = [rows_of("topics", *({"topic": topic} for topic in topics)) for topics in ("a", "", "bc")]
-    writer(lake, 1, name).append_table("topics", pa.concat_tables(rows))
-    writer(lake, 1, name).replace_table("groups", pa.concat_tables([rows_of("groups"), rows_of("groups", {})]))
+    writer(lake, 1).append_table("topics", pa.concat_tables(rows))
+    writer(lake, 1).replace_table("groups", pa.concat_tables([rows_of("groups"), rows_of("groups", {})]))
     assert (texts(lake, "topics", "topic"), lake.rows("groups").num_rows) == (["a", "b", "c"], 1)
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake, name):
+def test_a_replacement_leaves_only_its_rows_even_if_it_has_none(lake):
     nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
-    replace_all(writer(lake, 1, name), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
-    replace_all(writer(lake, 2, name), "groups", frame(lake, "groups", nested))
+    replace_all(writer(lake, 1), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
+    replace_all(writer(lake, 2), "groups", frame(lake, "groups", nested))
     assert read(lake, "groups", "group_id") == read_elsewhere(lake, "groups", "group_id")
     assert read(lake, "groups", "group_id") == rows_of("groups", nested).to_pylist()
-    replace_all(writer(lake, 3, name), "groups", frame(lake, "groups", {}).limit(0))
+    replace_all(writer(lake, 3), "groups", frame(lake, "groups", {}).limit(0))
     assert lake.rows("groups").num_rows == 0
 
 
@@ -103,37 +94,22 @@ def test_an_empty_table_replaced_by_nothing_gets_no_commit(lake):
     assert lake.table("groups").version() == 0
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, name):
+def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake):
     for audit_id, kept in ((1, None), (2, 1), (3, 2)):
         rows = frame(lake, "checkpoints", {"audit_id": audit_id, "payload": f"state {audit_id}", "reason": NIGHT})
-        replace_all(writer(lake, audit_id, name), "checkpoints", rows, keep_audit=kept)
+        replace_all(writer(lake, audit_id), "checkpoints", rows, keep_audit=kept)
     assert texts(lake, "checkpoints", "payload") == ["state 2", "state 3"]
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_nights_state_replaces_no_permanently_kept_state(lake, name):
+def test_a_nights_state_replaces_no_permanently_kept_state(lake):
     for reason in (KEEP, REREAD):
         kept = frame(lake, "checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
-        append_frame(replace(writer(lake, 1, name), app_id=f"of {reason}"), "checkpoints", kept)
+        append_frame(replace(writer(lake, 1), app_id=f"of {reason}"), "checkpoints", kept)
     for audit_id in (2, 3):
         rows = [{"audit_id": audit_id, "reason": reason, "payload": reason} for reason in (NIGHT, REREAD)]
-        if name == "parts":
-            parts = [part_of(lake, audit_id, "checkpoints", rows_of("checkpoints", row)) for row in rows]
-            writer(lake, audit_id).replace_parts("checkpoints", parts)
-        else:
-            replace_all(writer(lake, audit_id, name), "checkpoints", frame(lake, "checkpoints", *rows))
+        parts = [part_of(lake, audit_id, "checkpoints", rows_of("checkpoints", row)) for row in rows]
+        writer(lake, audit_id).replace_parts("checkpoints", parts)
     assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
-
-
-def test_both_writers_give_deltas_log_the_same_statistics(lake):
-    rows = frame(lake, "offset_commits", commit(1, 10, "a"), {**commit(1, 99, "b"), "log_timestamp": None})
-    append_frame(writer(lake, 1, "parts"), "offset_commits", rows)
-    append_frame(writer(lake, 2, "spark"), "offset_commits", rows)
-    by_spark, by_parts = (file.stats for file in lake.table("offset_commits").files())
-    assert by_parts["minValues"]["log_timestamp"] == "2026-11-16T06:30:15.123Z"
-    for part in ("numRecords", "minValues", "maxValues", "nullCount"):
-        assert by_parts[part] == by_spark[part], part
 
 
 @pytest.mark.parametrize("condition", ["log_offset >= 250", "audit_id > 2", "group_id = 'g3'"])
@@ -145,42 +121,19 @@ def test_files_outside_the_bounds_are_not_read(lake, condition):
     assert len(lake.read("offset_commits").where(condition).inputFiles()) == 1
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_an_audit_writes_a_table_once(lake, name):
+def test_an_audit_writes_a_table_once(lake):
     rows = frame(lake, "topics", {"topic_id": "t"})
-    append_frame(writer(lake, 5, name), "topics", rows)
-    for again in WRITERS:
-        with pytest.raises(KgroupsError, match="table topics was written by audit 5 or a later one before"):
-            append_frame(writer(lake, 5, again), "topics", rows)
+    append_frame(writer(lake, 5), "topics", rows)
+    with pytest.raises(KgroupsError, match="table topics was written by audit 5 or a later one before"):
+        append_frame(writer(lake, 5), "topics", rows)
     assert texts(lake, "topics", "topic_id") == ["t"]
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_null_where_none_is_allowed_is_refused(lake, name):
+def test_a_null_where_none_is_allowed_is_refused(lake):
     rows = frame(lake, "topics", {"topic_id": "t"}).selectExpr("audit_id", "topic_id", "source", "seen_log_timestamp")
     with pytest.raises(KgroupsError, match=r"^table topics.*topic[^\n]*$"):
-        append_frame(writer(lake, 1, name), "topics", rows.selectExpr("*", "cast(null as string) as topic"))
+        append_frame(writer(lake, 1), "topics", rows.selectExpr("*", "cast(null as string) as topic"))
     assert lake.table("topics").files() == []
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_no_commit_without_the_claim(lake, name):
-    def lost():
-        raise KgroupsError("audit 1 stops")
-
-    for operation in ("append", "replace"):
-        with pytest.raises(KgroupsError, match="audit 1 stops"):
-            getattr(writer(lake, 1, name, lost), operation)("topics", frame(lake, "topics", {"topic_id": "t"}))
-    assert lake.table("topics").version() == 0
-
-
-def test_every_change_goes_through_lake_commit(lake, monkeypatch):
-    monkeypatch.setattr(Lake, "commit", lambda *_: pytest.fail("reached", pytrace=False))
-    for name in WRITERS:
-        for operation in ("append", "replace"):
-            with pytest.raises(pytest.fail.Exception, match="reached"):
-                getattr(writer(lake, 1, name), operation)("topics", frame(lake, "topics", {"topic_id": "t"}))
-    assert lake.table("topics").version() == 0
 
 
 def test_a_missing_or_incomplete_part_stops_the_commit(lake):
@@ -223,27 +176,16 @@ def test_a_replacement_also_replaces_files_committed_meanwhile(lake):
 def test_each_task_with_rows_writes_one_part(lake):
     rows = frame(lake, "topics", {"topic_id": "a"}, {"topic_id": "b"}).repartitionByRange(2, "topic_id")
     nothing = frame(lake, "topics", {}).limit(0)
-    parts = parts_of(rows.unionByName(nothing), writer(lake, 1).part_writer("topics"))
+    parts = parts_of(lake.runner, rows.unionByName(nothing), writer(lake, 1).part_writer("topics"))
     assert [part.records for part in parts] == [1, 1]
     writer(lake, 1).append_parts("topics", parts)
     assert texts(lake, "topics", "topic_id") == ["a", "b"]
 
 
 def test_auto_takes_parts_on_this_machine_and_a_probe_agrees(lake):
-    assert choose_writer(lake, "auto") == ("parts", None)
-    assert choose_writer(lake, "spark") == ("spark", None)
+    assert make_writable(lake) is None
     assert probe(lake) is None
     assert list(Path(lake.location, "_work").iterdir()) == []
-
-
-def test_auto_takes_sparks_writer_for_a_table_that_plain_files_would_break(spark, lake):
-    spark.sql(f"ALTER TABLE {lake.identifier('topics')} ADD CONSTRAINT c CHECK (topic <> '')")
-    assert choose_writer(lake, "auto") == (
-        "spark",
-        "writing by Spark's own writer: table topics has check constraints",
-    )
-    with pytest.raises(UsageError, match="--writer parts: table topics has check constraints; take --writer spark"):
-        choose_writer(lake, "parts")
 
 
 def test_auto_takes_sparks_writer_where_tasks_cannot_write(lake, monkeypatch):
@@ -270,11 +212,10 @@ def test_tables_that_plain_files_would_break_are_named(properties, column, reaso
     assert refusal(properties, json.dumps(schema)) == reason
 
 
-@pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("table", one_of("open_transactions", "offset_expiry"))
-def test_files_read_without_deltas_snapshot_equal_the_table_and_its_nullability(spark, lake, name, table, tmp_path):
+def test_files_read_without_deltas_snapshot_equal_the_table_and_its_nullability(spark, lake, table, tmp_path):
     lake = Lake.open(spark, str(shutil.copytree(lake.location, tmp_path / "no glob {1,2}[3]")))
     assert_df_equality(lake.read_files(table), lake.read(table))
-    replace_all(writer(lake, 1, name), table, frame(lake, table, {"audit_id": 1}))
-    replace_all(writer(lake, 2, name), table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
+    replace_all(writer(lake, 1), table, frame(lake, table, {"audit_id": 1}))
+    replace_all(writer(lake, 2), table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
     assert_df_equality(lake.read_files(table), lake.read(table), ignore_row_order=True)

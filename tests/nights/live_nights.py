@@ -172,7 +172,7 @@ class LiveNights:
         self, include: Sequence[str] = (), properties: dict[str, str] | None = None, **options: Any
     ) -> AuditSummary:
         client = client_properties(self.brokers.address, {"default.api.timeout.ms": "500", **(properties or {})})
-        options = {"as_of": AS_OF, "writer": "parts", **options}
+        options = {"as_of": AS_OF, **options}
         with in_memory():
             self.lake._ended(
                 run_audit(

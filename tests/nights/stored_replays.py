@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.replay.stored_tables import TaskShards
@@ -15,7 +14,7 @@ from kgroups_spark.tasks.sinks import Given
 
 def given_rows(given: Given) -> pa.Table:
     """The input of all tasks, in the order of the tasks."""
-    return given.toArrow() if isinstance(given, DataFrame) else pa.concat_tables(given)
+    return pa.concat_tables(given.tables)
 
 
 def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:

@@ -23,7 +23,7 @@ def lake(session, tmp_path):
         (2, 1, 30, "truncated"),
         (3, 0, 40, "corrupt_batch"),
     ):
-        writer = LakeWriter(lake, audit_id, "parts", lambda: None)
+        writer = LakeWriter(lake, audit_id, lambda: None)
         row = {
             "audit_id": audit_id,
             "offsets_partition": offsets_partition,

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 def test_segments_that_the_cleaner_merges_between_planning_and_reading(spark, tmp_path: Path, writer: str) -> None:
     broker, lake = Broker(tmp_path / "log"), tmp_path / "lake"
     write_checkpoint(tmp_path / "log", 20)
-    first = audit(spark, lake, tmp_path / "log", writer=writer)
+    first = audit(spark, lake, tmp_path / "log")
     assert [note for note in first.audit.notes if note.startswith("1 offset of 1 partition (0) not read: at or above")]
     broker.append(20)
     write_checkpoint(tmp_path / "log", broker.written)
@@ -31,7 +31,7 @@ def test_segments_that_the_cleaner_merges_between_planning_and_reading(spark, tm
             list(steps)
             write_checkpoint(tmp_path / "log", broker.written)
 
-    second = audit(spark, lake, tmp_path / "log", writer=writer, progress=swap, offsets_partitions=3)
+    second = audit(spark, lake, tmp_path / "log", progress=swap, offsets_partitions=3)
     assert (second.shortfall.missing, second.lacks_records) == ((1, 2), True)
     committed = {row["partition"]: row["log_offset"] for row in rows(lake, "committed_offsets")}
     assert committed == state(broker.written)

@@ -36,7 +36,7 @@ from kgroups_spark.tasks import sinks
 
 # Each night: how the tasks of the first action are disturbed, and those of the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}
-run, frame = sinks.PartsSink.run, sinks.RowsSink.frame
+run, frame = sinks.Sink.run, sinks.RowsSink.frame
 
 
 def main(shared: Path, writers: list[str]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def main(shared: Path, writers: list[str]) -> dict[str, Any]:
     for writer in writers:
         for share, ways in NIGHTS.items():
             disturb(iter(ways), shared / "marks", writer)
-            options = {"lake": f"{shared}/lake-{writer}", "segments": [f"{shared}/log-{share}"], "writer": writer}
+            options = {"lake": f"{shared}/lake-{writer}", "segments": [f"{shared}/log-{share}"]}
             facts["writers"][f"{writer} {share}"] = run_audit(spark, AuditOptions(**options)).writer
     facts["choices"] = choices(Lake.open(spark, f"{shared}/lake-parts"), shared)
     spark.stop()
@@ -66,7 +66,7 @@ def disturb(ways: Iterator[str], marks: Path, writer: str) -> None:
         folder.mkdir(parents=True)
         return partial(disturbed_once, task, how, folder)
 
-    def of_parts(self: sinks.PartsSink, given: sinks.Given, work: sinks.Work) -> sinks.Made:
+    def of_parts(self: sinks.Sink, given: sinks.Given, work: sinks.Work) -> sinks.Made:
         runner: Any = SimpleNamespace(map=lambda task, given: self.runner.map(disturbed(task), given))
         return run(replace(self, runner=runner), given, work)
 
@@ -74,7 +74,7 @@ def disturb(ways: Iterator[str], marks: Path, writer: str) -> None:
         rows: Any = SimpleNamespace(mapInArrow=lambda task, schema: given.mapInArrow(disturbed(task), schema))
         return frame(rows, work)
 
-    sinks.PartsSink.run = of_parts  # type: ignore[method-assign]
+    sinks.Sink.run = of_parts  # type: ignore[method-assign]
     sinks.RowsSink.frame = staticmethod(of_rows)  # type: ignore[method-assign,assignment]
 
 

@@ -369,11 +369,11 @@ def _rows_of_files(name: str, files: tuple[_File, ...]) -> InMemory:
     return InMemory(pa.concat_tables(rows).combine_chunks() if rows else arrow_schema(name).empty_table())
 
 
-_dataset = Lake._dataset
+_dataset = Lake.dataset
 
 
 def remembered(lake: Lake, name: str, paths: Sequence[str]) -> Any:
-    """As Lake._dataset, but each file is opened once: files never change, and the ledger's are read all the time."""
+    """As Lake.dataset, but each file is opened once: files never change, and the ledger's are read all the time."""
     folder = folder_of(lake._path(name))
     try:
         return _rows_of_files(name, tuple(_File.at(folder, path) for path in paths))
@@ -390,7 +390,7 @@ def opened_once() -> Iterator[None]:
         return [call() for call in calls]
 
     with (
-        mock.patch.object(Lake, "_dataset", remembered),
+        mock.patch.object(Lake, "dataset", remembered),
         mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
         mock.patch("kgroups_spark.lake.unfinished.in_parallel", one_by_one),
         mock.patch("kgroups_spark.lake.parts_writer.COMPRESSION", "none"),
@@ -405,7 +405,7 @@ def in_this_process() -> Iterator[None]:
         opened_once(),
         mock.patch("kgroups_spark.lake.lake.Kernel", lambda spark: FakeKernel(spark.store)),
         mock.patch("kgroups_spark.lake.owner.this_host", lambda: threading.current_thread().name),
-        mock.patch.object(Lake, "files_in_reach", True),
+        mock.patch.object(Lake, "stand_in", None),
     ):
         yield
 

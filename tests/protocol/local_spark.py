@@ -33,7 +33,7 @@ from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.store import Store, TableFile
-from kgroups_spark.runner import LINES, Line, Runner, SparkRunner, lines_in
+from kgroups_spark.runner import LINES, Line, Runner, SparkRunner, lines_in, lines_of
 from tests.protocol.fake_delta import (
     FakeKernel,
     FakeSpark,
@@ -89,10 +89,13 @@ class Loop:
     slots: int = SLOTS
     is_here: bool = True
 
-    def map(self, task: Task, given: Sequence[pa.Table]) -> list[Line]:
+    def map(self, task: Task, given: Sequence[pa.Table], files: Any = ()) -> list[Line]:
         with mock.patch("kgroups_spark.lake.parts_writer.COMPRESSION", "none"):
             made = [batch for rows in given for batch in task(iter(rows.to_batches()))]
         return [line for batch in made for line in lines_in(_pairs(batch))]
+
+    def lines(self, rows: Any, task: Task) -> list[Line]:
+        return lines_of(rows, task)
 
     @contextmanager
     def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
@@ -276,7 +279,7 @@ class LocalKernel(FakeKernel):
 @contextmanager
 def in_memory() -> Iterator[None]:
     """The same for lakes with logs in memory; each file is opened once, because files never change."""
-    with without_a_jvm(), opened_once(), mock.patch.object(Lake, "files_in_reach", True):
+    with without_a_jvm(), opened_once(), mock.patch.object(Lake, "stand_in", None):
         yield
 
 
@@ -297,10 +300,10 @@ def without_a_jvm() -> Iterator[None]:
     def dataset_of(lake: Any, name: str, paths: Sequence[str]) -> Any:
         return (remembered if isinstance(lake.spark, LocalSpark) else dataset)(lake, name, paths)
 
-    dataset = Lake._dataset
+    dataset = Lake.dataset
     with (
         mock.patch("kgroups_spark.lake.lake.Kernel", store_of),
-        mock.patch.object(Lake, "_dataset", dataset_of),
+        mock.patch.object(Lake, "dataset", dataset_of),
         mock.patch("kgroups_spark.lake.lake.SparkRunner", runner_of),
         mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):

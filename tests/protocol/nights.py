@@ -113,15 +113,15 @@ def _places(places: range) -> dict[str, list[int]]:
 
 
 def _replace_state(writer: LakeWriter, claim: Claim, end: int) -> None:
-    plain = LakeWriter(writer.lake, writer.audit_id, writer.name, writer.check_claim)
+    plain = LakeWriter(writer.lake, writer.audit_id, writer.check_claim)
     plain.replace_parts("groups", _parts(plain, "groups", [{"log_offset": end}]))
     kept = claim.before.audit_id if claim.before else None
     writer.replace_parts("checkpoints", _parts(writer, "checkpoints", [{"reason": NIGHT}]), kept)
 
 
 def _writer(lake: Lake, claim: Claim, app_id: str | None = None) -> LakeWriter:
-    writer = LakeWriter(lake, claim.audit_id, "parts", claim.check)
-    return writer if app_id is None else LakeWriter(lake, claim.audit_id, "parts", claim.check, app_id)
+    writer = LakeWriter(lake, claim.audit_id, claim.check)
+    return writer if app_id is None else LakeWriter(lake, claim.audit_id, claim.check, app_id)
 
 
 def _rows(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> pa.Table:

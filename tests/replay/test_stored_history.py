@@ -21,12 +21,11 @@ from kgroups_spark.history.stored import HISTORY
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.replay import stored_tables
-from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory, StoredShard
 from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.packed_rows import packed_bytes
 from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]
@@ -53,43 +52,18 @@ class FromFiles:
         uri = str(self.folder / name)
         return StoredTable(name, name, uri, tuple(arrow_schema(name).names), tuple(self.files[name]))
 
-    def parts(self, number: int) -> list[HistoryPart]:
-        return []
+
+Lake = FromFiles
 
 
-class Packed:
-    """The same where tasks cannot reach files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.rows: list[tuple[str, pa.Table]] = []
-
-    def put(self, name: str, *given: Row) -> None:
-        self.rows.append((name, rows_of(name, *given)))
-
-    def table(self, name: str) -> StoredTable:
-        return StoredTable(name, name, "", tuple(arrow_schema(name).names), None)
-
-    def parts(self, number: int) -> list[HistoryPart]:
-        found = []
-        for name, rows in self.rows:
-            mine = rows.filter(pc.equal(rows["offsets_partition"], number))
-            for batch in mine.to_batches():
-                found.append(HistoryPart(name, packed_bytes(batch)))
-        return found
-
-
-Lake = FromFiles | Packed
-
-
-@pytest.fixture(params=[FromFiles, Packed])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    made: Lake = request.param(tmp_path)
-    return made
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return FromFiles(tmp_path)
 
 
 def shard(lake: Lake, number: int = 0, reader: PartReader | None = None, **counting: Any) -> StoredShard:
     history = StoredHistory({name: lake.table(name) for name in HISTORY}, TASKS, **counting)
-    return history.shard(reader or PartReader(), number, lake.parts(number))
+    return history.shard(reader or PartReader(), number)
 
 
 def places(rows: pa.Table) -> list[int]:

@@ -27,7 +27,7 @@ def completed(
 ) -> list[tuple[Any, ...]]:
     """Group, topic, partition, init_state and state epoch of the rows written."""
     lake = Lake.create(session, str(folder))
-    writer = LakeWriter(lake, 3, "parts", lambda: None)
+    writer = LakeWriter(lake, 3, lambda: None)
     topics = {"topic_id": "id of gone", "topic": "gone"}
     of_lake = {"group_records": records, "group_versions": versions or [], "topics": [topics]}
     for name, rows in of_lake.items():

@@ -31,8 +31,8 @@ RECORDINGS = ["share-4.4", "transactions-4.4"]
 of_one_recording = pytest.mark.parametrize("recorded", one_of(*RECORDINGS), indirect=True, scope="module")
 
 
-def audit(spark, lake, segments, writer="parts", **options):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], writer=writer, **options)).audit
+def audit(spark, lake, segments, **options):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options)).audit
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_nights_and_a_rebuild_give_the_tables_of_one_audit(audits, recorded, who
         for one in Ledger(Lake.open(audits, str(lake))).last_finished().state_partitions
     }
     assert spans and all(end > 0 for end, _ in spans.values())
-    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake), writer=writer))
+    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake)))
     assert contents(lake, COMPARED) == expected
     assert Ledger(Lake.open(audits, str(lake))).last_finished().state_partitions != ()
 
@@ -171,7 +171,7 @@ def test_other_logs_are_left_out_if_unwanted_or_missing(session, recorded, tmp_p
         last.rows_added.get(name, 0) for name in ("share_group_state_records", "transaction_state_records")
     )
     # One that is no longer given keeps its rows, and is missing, unless it is unwanted.
-    options = AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "groups")], writer="parts")
+    options = AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "groups")])
     missing = run_audit(session, options)
     assert missing.shortfall.others == tuple(f"{each.topic}-{each.offsets_partition}" for each in last.state_partitions)
     topic, count = TOPIC_OF[recorded[0]], len(last.state_partitions)
@@ -192,7 +192,7 @@ def test_old_history_goes_and_the_rest_replays_to_the_same_state(audits, recorde
     records = name[TOPIC_OF[recording]]
     before = contents(lake, COMPARED)
     # Below the newest record: of the recorded share log little has been replaced before. Files stay as they are.
-    options = MaintainOptions(lake=str(lake), keep_ms=1, optimize=False, writer=writer)
+    options = MaintainOptions(lake=str(lake), keep_ms=1, optimize=False)
     foreseen = run_maintain(audits, replace(options, dry_run=True))
     done = run_maintain(audits, options)
     assert done.rows_removed[records] == foreseen.rows_removed[records]
@@ -201,7 +201,7 @@ def test_old_history_goes_and_the_rest_replays_to_the_same_state(audits, recorde
     assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
     now = [each for each in COMPARED if TABLES[each].kind == "current"]
     assert contents(lake, now) == {each: before[each] for each in now}
-    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake), writer=writer))
+    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake)))
     assert contents(lake, now) == {each: before[each] for each in now}
     again = run_maintain(audits, options)
     assert records not in again.rows_removed

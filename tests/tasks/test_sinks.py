@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.runner import numbers
@@ -23,20 +19,19 @@ from kgroups_spark.tables.schemas import CHECKPOINTS
 from kgroups_spark.tasks import sinks
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.replay_stage import shards_in, shards_of_parts
-from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of, written
+from kgroups_spark.tasks.sinks import Given, Work, sink_of, written
 from tests.lake.table_rows import rows_of
 from tests.nights.stored_replays import given_rows
 
 
-@pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=pytest.mark.spark)])
-def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path: Path, writer: WriterName) -> None:
-    lake = Lake.create(request.getfixturevalue("local" if writer == "parts" else "spark"), str(tmp_path / "lake"))
-    writes = LakeWriter(lake, 1, writer, lambda: None)
+def test_nothing_of_a_lost_shard_counts(tmp_path: Path, local) -> None:
+    lake = Lake.create(local, str(tmp_path / "lake"))
+    writes = LakeWriter(lake, 1, lambda: None)
     with sink_of(writes, for_replay=True) as sink:
-        made = sink.run(numbers(1), three_shards())
+        made = sink.run(Given(numbers(1)), three_shards())
         assert (made.facts, made.rows) == (["1 is read", "2 is lost", "3 is read"], {"offset_commits": 4})
         assert sorted(sink.table(writes, "offset_commits")["offsets_partition"].to_pylist()) == [1, 1, 3, 3]
-        shards = Stored.by(writes, *sink.history()).shards(TaskShards(((1, 2, 3),), {}))
+        shards = Stored(lake, sink.history()).shards(TaskShards(((1, 2, 3),), {}))
         found = {}
         for number, parts in shards_in(given_rows(shards).to_batches()):
             for table in ("offset_commits", "transaction_markers"):
@@ -55,12 +50,12 @@ def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path
 
 def test_a_shard_gets_the_parts_that_may_have_rows_of_it(tmp_path: Path, local) -> None:
     lake = Lake.create(local, str(tmp_path / "lake"))
-    writes = LakeWriter(lake, 1, "parts", lambda: None)
+    writes = LakeWriter(lake, 1, lambda: None)
     with sink_of(writes, for_replay=True) as sink:
         for shard in (1, 3):
             rows = rows_of("offset_commits", {"offsets_partition": shard, "group_id": "g"})
-            sink.run(numbers(1), lambda _, rows=rows: iter([("offset_commits", rows)]))
-        (one, three), _ = sink.history()
+            sink.run(Given(numbers(1)), lambda _, rows=rows: iter([("offset_commits", rows)]))
+        one, three = sink.history()
         assert (one.shards, three.shards) == ((1, 1), (3, 3))
         not_known = one._replace(shards=None)
         rows = shards_of_parts([(1, 2, 3)], [one, three, not_known])[0]
@@ -102,30 +97,11 @@ def three_shards() -> Work:
 
 
 @pytest.mark.spark
-def test_rows_of_a_second_run_over_a_changed_log_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("as it was")
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
-        for _ in batches:
-            yield Fact(log.read_text())
-
-    with ExitStack() as stack:
-        sink = RowsSink(stack, spark)
-        assert sink.run(spark.range(1), work).facts == ["as it was"]
-        sink.actions[0].frame.unpersist()
-        sink.require_read_once()
-        log.write_text("compacted")
-        with pytest.raises(KgroupsError, match="a task had to run twice, and the log had changed in between"):
-            sink.require_read_once()
-
-
-@pytest.mark.spark
 def test_the_states_of_a_night_in_one_task_go_into_other_files_than_corrections(
-    spark: SparkSession, tmp_path: Path
+    spark, tmp_path: Path
 ) -> None:
     lake = Lake.create(spark, str(tmp_path / "lake"))
-    writes = LakeWriter(lake, 1, "spark", lambda: None)
+    writes = LakeWriter(lake, 1, lambda: None)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
         for _ in batches:
@@ -133,7 +109,7 @@ def test_the_states_of_a_night_in_one_task_go_into_other_files_than_corrections(
                 yield CHECKPOINTS, rows_of(CHECKPOINTS, {"audit_id": 1, "reason": reason})
 
     with sink_of(writes, for_replay=False) as sink:
-        sink.run(numbers(1), work)
+        sink.run(Given(numbers(1)), work)
         sink.replace(writes, CHECKPOINTS)
     reasons = [
         [file.bound(which, "reason") for which in ("minValues", "maxValues")]

@@ -56,7 +56,7 @@ def test_old_audits_and_their_findings_go(session: Any, writer: str, tmp_path: P
     nights = ledger(*(night(number) for number in range(1, NIGHTS + 1)))
     lake = write_lake(tmp_path / "lake", {"audits": nights, "findings": rows_of("findings", *found)})
     before = answers(lake)
-    options = MaintainOptions(lake, keep_ms=KEPT_NIGHTS * 86_400_000, optimize=False, writer=writer)
+    options = MaintainOptions(lake, keep_ms=KEPT_NIGHTS * 86_400_000, optimize=False)
     foreseen = run_maintain(session, MaintainOptions(**{**vars(options), "dry_run": True}))
     summary = run_maintain(session, options)
     newest_old = NIGHTS - KEPT_NIGHTS - 1

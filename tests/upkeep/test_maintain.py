@@ -148,7 +148,7 @@ def state_of_history(spark, lake):
     opened = Lake.open(spark, str(lake))
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
-    stored = Stored.of(opened)
+    stored = Stored(opened)
     history = history_below(opened, stored, ends, audit.release_version)
     task = state_task(history, audit.release_version, audit.audit_id, reason=KEEP)
     made = replayed(stored, history.tasks, task, CHECKPOINTS).to_pylist()
@@ -237,7 +237,7 @@ def test_nights_and_replays_of_history_find_their_own_checkpoint_files(local, ke
     }
     of_night = {path for path, each in reasons.items() if each == {NIGHT}}
     assert {file.path for file in lake.table(CHECKPOINTS).files() if is_of_night(file)} == of_night
-    others = {file.path for file in Stored(lake, by_reference=True).tables()[CHECKPOINTS].files or ()}
+    others = {file.path for file in Stored(lake).tables()[CHECKPOINTS].files or ()}
     assert others == {path for path, each in reasons.items() if each == {KEEP}} == reasons.keys() - of_night
     assert of_night and others
 
@@ -428,7 +428,7 @@ def see_ends_of_topics(session, lake):
     started, written = Lake.open(session, str(lake)), []
     for seen_at in (LONG_AGO, LONG_AGO + timedelta(hours=1)):
         with Claim.take(started) as claim:
-            writer = LakeWriter(started, claim.audit_id, "parts", claim.check)
+            writer = LakeWriter(started, claim.audit_id, claim.check)
             given = {"audit_id": claim.audit_id, "topic": "t", "status": "ok", "seen_at": seen_at}
             writer.append_table("topic_offsets", rows_of("topic_offsets", *({**given, "partition": p} for p in (0, 1))))
             claim.finish(**{name: getattr(claim.before, name) for name in AS_BEFORE})

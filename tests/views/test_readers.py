@@ -101,7 +101,7 @@ def lived_in(
 
 
 def night(session: Any, lived: LivedIn, log: Path, writer: str) -> None:
-    options = AuditOptions(lake=str(lived.path), segments=[str(log)], retention_ms=RETENTION_MS, writer=writer)
+    options = AuditOptions(lake=str(lived.path), segments=[str(log)], retention_ms=RETENTION_MS)
     run_audit(session, options)
 
 
