@@ -6,9 +6,8 @@ A replay of the shards would load and save their states and write all current ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,11 +24,12 @@ from kgroups_spark.expiry.clean_up import (
 )
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.failures import reported_in_one_line
-from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
+from kgroups_spark.replay.history_parts import PartReader, part_schema
+from kgroups_spark.replay.stored_tables import StoredTable
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS
-from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, replay_shards
+from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS
 from kgroups_spark.tasks.sinks import sink_of
 
 # The tables that it reads.
@@ -45,11 +45,10 @@ class DecideTask:
 
     clean_up: CleanUp
     held_groups: pa.Table
+    tables: Mapping[str, StoredTable] = field(default_factory=dict)
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        found = {
-            name: reader.rows([part for part in parts if part.table == name], name, offsets_partition) for name in READ
-        }
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Output]:
+        found = {name: reader.rows(table, offsets_partition) for name, table in self.tables.items()}
         held = self.held_groups.filter(pc.equal(self.held_groups["offsets_partition"], offsets_partition))
         yield from self.decided({**found, HELD_GROUPS: held})
 
@@ -78,10 +77,9 @@ def _by_driver(work: AuditWork, task: DecideTask) -> None:
 
 def _by_tasks(work: AuditWork, task: DecideTask) -> None:
     stored = Stored(work.lake)
-    for name in READ:
-        stored.give(name, work.then)
+    tables = {name: table for each in READ for name, table in stored.left_by(work.then, each).items()}
     with sink_of(work.writer) as sink:
-        sink.run(stored.shards(work.shards_by_task()), partial(replay_shards, task))
+        stored.run(sink, work.shards_by_task(), replace(task, tables=tables))
         for name in WRITTEN:
             sink.replace(work.writer, name)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 
 from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.result import AuditResult
@@ -24,9 +24,11 @@ from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.plan.read_on import read_on
+from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
+from kgroups_spark.tasks.outputs import AGAIN, PASSED_ON, ROWS
 from kgroups_spark.tasks.read_stage import Ranges, read_ranges
-from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, replay_shards
+from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, TRAFFIC
 from kgroups_spark.tasks.sinks import Made, Sink, sink_of
 
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and name not in STATE_LOG_TABLES]
@@ -58,14 +60,17 @@ def _read(work: AuditWork, sink: Sink, tasks: Sequence[Ranges]) -> list[RangePro
 
 def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Made:
     """Replays every shard from its saved state, with its new history."""
-    stored = Stored(work.lake, sink.history())
+    new, again = sink.tables((ROWS, PASSED_ON)), sink.tables((AGAIN,))
+    stored = Stored(work.lake, [*new.values(), *again.values()])
+    given = {TRAFFIC: new[TRAFFIC]}
     if work.state.audit_id is not None:
-        stored.give(CHECKPOINTS, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
+        given |= stored.left_by(LakeAsOfAudit(work.lake, work.audit_id), CHECKPOINTS, work.state.audit_id)
     if work.before is not None:
-        stored.give(EXPIRY, work.then)
-    shards = work.shards_by_task(progress)
-    task = work.shard_task(progress, moment.as_of_ms, stored, shards)
-    return sink.run(stored.shards(shards), partial(replay_shards, task))
+        given |= stored.left_by(work.then, EXPIRY)
+    task = replace(
+        work.shard_task(progress, moment.as_of_ms, StoredHistory(new), stored), given=given, again=StoredHistory(again)
+    )
+    return stored.run(sink, work.shards_by_task(progress), task)
 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:

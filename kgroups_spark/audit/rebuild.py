@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
-from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, ShardTask, replay_shards
+from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, ShardTask
 from kgroups_spark.tasks.sinks import Sink, sink_of
 
 PLACE = ["offsets_partition", "log_offset"]
@@ -123,7 +123,7 @@ class _Rebuild:
 
     def _history(self, tables: Mapping[str, StoredTable]) -> StoredHistory:
         """All history that counts. So far this audit has appended only the records that it decoded again."""
-        return StoredHistory(tables, self._tasks, self.last, self.work.audit_id, self.replaced)
+        return StoredHistory(tables, self.last, self.work.audit_id, self.replaced)
 
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
         """Appends the records that now decode; returns the number of rows by table, and the names in all records. An
@@ -134,7 +134,7 @@ class _Rebuild:
         }
         task = LookTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
         with sink_of(self.writer) as sink:
-            found = sink.run(stored.shards(self._tasks), partial(replay_shards, task))
+            found = stored.run(sink, self._tasks, task)
             for name in DECODED_TABLES:
                 sink.append(self.writer, name)
         kept = sightings(self.work.then.rows("topics").to_pylist())
@@ -165,8 +165,8 @@ class _Rebuild:
             self._kept(stored, begins),
         )
         if self.current:
-            stored.give(EXPIRY, work.then)
-        sink.run(stored.shards(self._tasks), partial(replay_shards, task))
+            task = replace(task, replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
+        stored.run(sink, self._tasks, task)
 
     def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
         """Rows that no replay can rebuild: those of reduced history, and those that are replaced."""

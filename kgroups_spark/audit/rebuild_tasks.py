@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from kgroups_spark.decoding.load_failures import coordinator_fails, misread
 from kgroups_spark.decoding.redecode import decodable, decoded_again
 from kgroups_spark.history.names import NAMING, NamesOfShard
 from kgroups_spark.lake.replaced import Replaced
-from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_tables import StoredTable
@@ -39,7 +39,7 @@ class LookTask:
     stored: StoredHistory
     counts_traffic: bool
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
         """(table, rows) of one shard, and its names as a fact."""
         shard = self.stored.shard(reader, offsets_partition)
         names, traffic = NamesOfShard(offsets_partition), list[pa.Table]()
@@ -61,6 +61,7 @@ class LookTask:
 LOOKED_AT = {
     "quarantine": (),
     **{name: ("audit_id", "offsets_partition", "log_offset", *columns) for name, columns in NAMING.items()},
+    "offset_commits": ("audit_id", "offsets_partition", "log_offset", *NAMING["offset_commits"], "partition"),
 }
 
 
@@ -71,9 +72,7 @@ class KeptRows:
     tables: Mapping[str, StoredTable]
     replaced: Replaced
 
-    def of(
-        self, name: str, stored: StoredHistory, reader: PartReader, number: int, parts: Sequence[HistoryPart]
-    ) -> Iterator[pa.Table]:
+    def of(self, name: str, stored: StoredHistory, reader: PartReader, number: int) -> Iterator[pa.Table]:
         begin, is_kept = stored.begins.get(number), self.replaced.condition_of(name, number)
         if begin is not None:
             is_before = pc.field("log_offset") < begin.log_offset
@@ -81,7 +80,7 @@ class KeptRows:
                 is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
             is_kept = is_before if is_kept is None else is_before | is_kept
         if is_kept is not None and name in self.tables:
-            yield reader.stored(self.tables[name], stored.tasks, number).filter(is_kept)
+            yield reader.rows(self.tables[name], number).filter(is_kept)
 
 
 @dataclass(frozen=True)
@@ -97,14 +96,14 @@ class RebuildTask:
         assert self.replay.stored is not None
         return self.replay.stored
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
-        yield from self.replay.outputs(reader, offsets_partition, parts)
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
+        yield from self.replay.outputs(reader, offsets_partition)
         for name in REBUILT_TABLES:
-            for rows in self.kept.of(name, self._replayed, reader, offsets_partition, parts):
+            for rows in self.kept.of(name, self._replayed, reader, offsets_partition):
                 yield name, rows
-        yield from self._quarantine(reader, offsets_partition, parts)
+        yield from self._quarantine(reader, offsets_partition)
 
-    def _quarantine(self, reader: PartReader, number: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+    def _quarantine(self, reader: PartReader, number: int) -> Iterator[Output]:
         """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
         release: Release = self.replay.night.release
         rows = self.stored.shard(reader, number).rows("quarantine")

@@ -66,10 +66,10 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
         return StateLogsResult()
     work.progress(f"reading and replaying {counted(len(shards), 'partition')} of share-group and transaction state")
     stored, tasks = Stored(work.lake), _tasks(work)
-    history = _history(work, stored, tasks, from_history=from_history)
+    history = _history(work, stored, from_history=from_history)
     task = StateTask(tuple(shards), work.read_context(len(tasks.shards)), work.settings.states, history)
     with sink_of(work.writer) as sink:
-        made = sink.run(stored.shards(tasks), partial(read_and_replay_shards, task))
+        made = sink.run(stored.given_to(tasks), partial(read_and_replay_shards, task, tasks))
         for name in HISTORY:
             sink.append(work.writer, name)
         for name in NOW:
@@ -97,7 +97,7 @@ def _tasks(work: AuditWork) -> TaskShards:
     return TaskShards(tuple(map(tuple, of_each)), {number: records[number] for number in sizes})
 
 
-def _history(work: AuditWork, stored: Stored, tasks: TaskShards, *, from_history: bool) -> StateLogHistory:
+def _history(work: AuditWork, stored: Stored, *, from_history: bool) -> StateLogHistory:
     """How tasks get the saved state, and in a rebuild the history up to the last finished audit."""
     last = work.before.audit_id if work.before else 0
     saved = newest_state(work.lake, STATE_TABLE, last)
@@ -111,4 +111,4 @@ def _history(work: AuditWork, stored: Stored, tasks: TaskShards, *, from_history
         columns = ["audit_id", "state_partition", "log_offset", "log_timestamp", "record_type", *NAMES[topic]]
         columns += [each for each in ("value_version", "layout", "value") if each in TABLES[name].schema.names]
         tables[name] = stored.table(name, name, columns, conditions=[Condition("audit_id", "<=", last)])
-    return StateLogHistory(tables, tasks, saved, last, from_history)
+    return StateLogHistory(tables, saved, last, from_history)

@@ -27,7 +27,8 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.read_to import not_read_now, read_now
 from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.replay.stored_tables import TaskShards
+from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.replay.stored_tables import OF_NIGHT, TaskShards
 from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.storage.files import open_file
 from kgroups_spark.tasks.replay_stage import ShardTask
@@ -127,7 +128,7 @@ class AuditWork:
         rows = Counter(self.state.rows)
         for each in progress:
             rows[each.offsets_partition] += each.records
-        return task_shards({shard: rows[shard] for shard in self.shards}, self.slots)
+        return replace(task_shards({shard: rows[shard] for shard in self.shards}, self.slots), at_once=OF_NIGHT)
 
     def read_context(self, tasks: int) -> ReadContext:
         """The context of reading with this number of tasks, which share the limit of bytes a second."""
@@ -158,14 +159,15 @@ class AuditWork:
         """The clean-up for this audit's expiry decisions."""
         return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
 
-    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored, shards: TaskShards) -> ShardTask:
+    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, new: StoredHistory, stored: Stored) -> ShardTask:
         """The facts for the tasks of stage 2; `stored`: how they get the stored rows of their shards."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), self.state.audit_id, again)
+        night, of = self.night(progress, as_of_ms), self.state.audit_id
+        task = ShardTask(night, self.ends(progress), new, is_night=True, state_of=of, read_again=again)
         if not self.has_decoded_again:
             return task
         quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
-        return replace(task, decoded_again=(quarantine, shards))
+        return replace(task, decoded_again=quarantine)
 
     def partitions_read(self, progress: list[RangeProgress]) -> list[PartitionProgress]:
         """The end of each partition's reading, by the ranges."""

@@ -39,8 +39,9 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.lake.reach import make_readable
-from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.tasks.outputs import Fact
 from kgroups_spark.times import format_time
 
@@ -146,6 +147,7 @@ class _History:
 
     stored: Stored
     history: StoredHistory
+    tasks: TaskShards
     records: Counter[int]
     audit_id: int
     is_reduced: bool
@@ -158,15 +160,15 @@ class _History:
         then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
         records = records_read(what_was_read(lake, then.audit_id))
         tasks = task_shards(records, lake.runner.slots)
-        history = StoredHistory(stored.tables_as_of(then), tasks, replaced=then.replaced)
-        return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
+        history = StoredHistory(stored.tables_as_of(then), replaced=then.replaced)
+        return cls(stored, history, tasks, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
     def reported(self, a: Side, b: Side, as_of_ms: int) -> list[tuple[str, Any]]:
         """The differences and facts of both, each with its kind."""
         if not self.records:
             return []
         sides = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
-        return self.stored.facts(self.history.tasks, CompareTask(self.history, sides))
+        return self.stored.facts(self.tasks, CompareTask(self.history, sides))
 
     def explained(self, a: Release, b: Release, places: Collection[Place]) -> Iterator[Difference]:
         """The differences of these groups (and perhaps of others), with the rules that cause them."""
@@ -176,7 +178,7 @@ class _History:
                 groups[number] = groups.get(number, frozenset()) | {group_id}
         slots = self.stored.lake.runner.slots
         tasks = task_shards({number: self.records[number] for number in groups}, slots)
-        task = ExplainTask(replace(self.history, tasks=tasks, groups=groups), a, b)
+        task = ExplainTask(replace(self.history, groups=groups), a, b)
         return (Difference(*reported) for reported in self.stored.facts(tasks, task))
 
 
@@ -187,7 +189,7 @@ class CompareTask:
     history: StoredHistory
     sides: Sequence[tuple[Release, CleanUp]]
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
         """[kind, difference or facts of a side] as facts."""
         shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
         yield from map(Fact, _reported([shard.by(*side) for side in self.sides]))
@@ -201,7 +203,7 @@ class ExplainTask:
     a: Release
     b: Release
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
         shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
         tried, back = tried_releases(self.a, self.b), tried_releases(self.b, self.a)
         releases = [self.a, self.b, *tried.values(), *back.values()]

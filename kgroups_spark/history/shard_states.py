@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
@@ -15,25 +14,27 @@ from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS
-from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
+from kgroups_spark.tasks.replay_stage import ShardTask
 from kgroups_spark.tasks.sinks import sink_of
 
 
 def history_below(
     lake: Lake, stored: Stored, horizon: Horizons, release_version: str, shards: Collection[int] = ()
-) -> StoredHistory:
+) -> tuple[StoredHistory, TaskShards]:
     """The history up to H of each partition, from its newest checkpoint on if that is usable; all of it must be of
-    finished audits. `shards`: additional shards for the tasks."""
+    finished audits; and its tasks. `shards`: additional shards for them."""
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
-    return StoredHistory(
+    tasks = task_shards({number: records[number] for number in {*horizon, *shards}}, lake.runner.slots)
+    history = StoredHistory(
         stored.tables(),
-        task_shards({number: records[number] for number in {*horizon, *shards}}, lake.runner.slots),
         replaced=lake.replaced,
         begins=usable_checkpoints(kept_checkpoints(lake), release_version),
         horizons=dict(horizon),
     )
+    return history, tasks
 
 
 def state_task(history: StoredHistory, release_version: str, audit_id: int, *, reason: str = NIGHT) -> ShardTask:
@@ -46,8 +47,8 @@ def state_task(history: StoredHistory, release_version: str, audit_id: int, *, r
 def keep_states(writer: LakeWriter, horizon: Horizons, release_version: str) -> None:
     """Adds the state at H of each partition to checkpoints."""
     stored = Stored(writer.lake)
-    history = history_below(writer.lake, stored, horizon, release_version)
+    history, tasks = history_below(writer.lake, stored, horizon, release_version)
     task = state_task(history, release_version, writer.audit_id, reason=KEEP)
     with sink_of(writer) as sink:
-        sink.run(stored.shards(history.tasks), partial(replay_shards, task))
+        stored.run(sink, tasks, task)
         sink.append(writer, CHECKPOINTS)

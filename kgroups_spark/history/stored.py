@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
 
 from kgroups_spark.balance import by_weight
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.saved_states import rows_of_state
-from kgroups_spark.replay.history_parts import HistoryPart, part_schema
+from kgroups_spark.replay.history_parts import part_schema
 from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards, shards_in_file
+from kgroups_spark.runner import numbers
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
-from kgroups_spark.tasks.replay_stage import Task, replay_shards, shards_of_parts
-from kgroups_spark.tasks.sinks import Given, Sink
+from kgroups_spark.tasks.replay_stage import Task, replay_shards
+from kgroups_spark.tasks.sinks import Given, Made, Sink
 
 HISTORY = (*LOG_TABLES, CHECKPOINTS)
 # A replay of history starts from no night's state.
@@ -29,10 +30,9 @@ RECORDS_OF_A_TASK = 250_000
 
 @dataclass
 class Stored:
-    """Tables of a lake for tasks, and the parts of their shards. `given`: the tables that tasks have got."""
+    """Tables of a lake for tasks. `given`: those that tasks have got."""
 
     lake: Lake
-    parts: list[HistoryPart] = field(default_factory=list)
     given: list[StoredTable] = field(default_factory=list)
 
     def tables(self) -> dict[str, StoredTable]:
@@ -63,30 +63,27 @@ class Stored:
         self.given.append(StoredTable(label, name, log.path, tuple(columns), in_files))
         return self.given[-1]
 
-    def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
-        """Adds the rows of a table, as an audit left it, to the shards. `written_by`: only the files of checkpoints
-        with the state of that audit, which may have other rows, too."""
+    def left_by(self, then: LakeAsOfAudit, name: str, written_by: int | None = None) -> dict[str, StoredTable]:
+        """A table as an audit left it; empty if the audit had none. `written_by`: only the files of checkpoints with
+        the state of that audit, which may have other rows, too."""
         version = then.version(name)
         if version is None:
-            return
+            return {}
         conditions = [] if written_by is None else rows_of_state(name, written_by)
-        log = self.lake.table(name)
-        for file in log.files(version):
-            if all_may_hold(conditions, file.bound):
-                uri = f"{log.path}/{unquote(file.path)}"
-                self.parts.append(HistoryPart(name, uri, shards=shards_in_file(name, file.stats)))
+        return {name: self.table(f"{name} left", name, part_schema(name).names, version, conditions)}
 
-    def shards(self, tasks: TaskShards) -> Given:
-        """Rows of SHARDS: the parts of the shards of each task, and the files that it may read."""
-        return Given(shards_of_parts(tasks.shards, self.parts), [self._files(shards) for shards in tasks.shards])
+    def run(self, sink: Sink, tasks: TaskShards, task: Task) -> Made:
+        """Runs a task on all shards. It may read the tables that were asked for here."""
+        return sink.run(self.given_to(tasks), partial(replay_shards, task, tasks))
 
-    def _files(self, shards: Collection[int]) -> set[str]:
-        files = {part.place for part in self.parts if any(map(part.may_have, shards))}
-        return files.union(*(table.uris(shards) for table in self.given))
+    def given_to(self, tasks: TaskShards) -> Given:
+        """The number of each task, and the files that it may read."""
+        files = [{*itertools.chain(*(each.uris(shards) for each in self.given))} for shards in tasks.shards]
+        return Given(numbers(len(tasks.shards)), files)
 
     def facts(self, tasks: TaskShards, task: Task) -> list[Any]:
         """The facts of a task that returns no rows, for all shards."""
-        return Sink(self.lake.runner, {}, audit_id=0).run(self.shards(tasks), partial(replay_shards, task)).facts
+        return self.run(Sink(self.lake.runner, {}, audit_id=0), tasks, task).facts
 
 
 def _columns(name: str) -> list[str]:

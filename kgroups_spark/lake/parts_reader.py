@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.fs
 
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.schemas import arrow_schema
@@ -28,7 +29,10 @@ def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionari
         return pa.dataset.dataset(schema.empty_table())
     storage, folder = file_system(table_uri)
     options = {"coerce_int96_timestamp_unit": "us", "dictionary_columns": dictionaries}  # Spark writes int96
-    parquet = pa.dataset.ParquetFileFormat(read_options=options)
+    # From a local disk, columns are read piece by piece. A store gets one request for all columns of a row group.
+    is_local = isinstance(storage, pa.fs.LocalFileSystem)
+    scan = pa.dataset.ParquetFragmentScanOptions(use_buffered_stream=is_local, pre_buffer=not is_local)
+    parquet = pa.dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=scan)
     in_it = [f"{folder}/{unquote(path)}" for path in paths]
     return pa.dataset.dataset(in_it, schema=schema, filesystem=storage, format=parquet)
 

@@ -40,22 +40,21 @@ class SlotRange(NamedTuple):
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows of these slots."""
-        return self.divided(rows)[0]
-
-    def divided(self, rows: pa.Table) -> tuple[pa.Table, bool]:
-        """The rows of these slots, and whether there are rows of later ones."""
         if self == EVERY_SLOT or not len(rows):
-            return rows, False
-        has, is_later = is_given(rows["group_id"]), np.zeros(len(rows), np.bool_)
+            return rows
+        has = is_given(rows["group_id"])
         if self.low is not None:
             has &= is_from(rows, self.low)
         if self.high is not None:
-            is_later = is_from(rows, self.high)
-        return where(rows, has & ~is_later), bool(is_later.any())
+            has &= ~is_from(rows, self.high)
+        return where(rows, has)
 
-    def meets(self, lowest: Border, highest: Border) -> bool:
-        """Whether a slot from `lowest` to `highest` (both inclusive) may be in the range."""
-        return (self.low is None or highest >= self.low) and (self.high is None or lowest < self.high)
+    def has(self, slot: Border) -> bool:
+        return (self.low is None or slot >= self.low) and (self.high is None or slot < self.high)
+
+    def both(self, other: SlotRange) -> SlotRange:
+        """The slots in both ranges, of which the other one divides this one."""
+        return SlotRange(other.low or self.low, other.high or self.high)
 
 
 EVERY_SLOT = SlotRange()

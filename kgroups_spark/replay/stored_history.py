@@ -22,7 +22,7 @@ from kgroups_spark.replay.checkpoint_rows import ENTRIES
 from kgroups_spark.replay.corrected_history import CorrectedAt, corrections_of
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
+from kgroups_spark.replay.stored_tables import StoredTable
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS
@@ -53,7 +53,6 @@ class StoredHistory:
     """
 
     tables: Mapping[str, StoredTable]
-    tasks: TaskShards
     newest_audit: int | None = None
     decoded_by: int | None = None
     replaced: Replaced = NOTHING
@@ -143,7 +142,9 @@ class StoredShard:
         return self.stored.counting(name, self._all(name, slots), self.offsets_partition)
 
     def corrections(self) -> list[CorrectedAt]:
-        """The corrections of its state after the replay begins."""
+        """The corrections of its state after the replay begins; a night has none."""
+        if CHECKPOINTS not in self.stored.tables:
+            return []
         return corrections_of(self.rows(CHECKPOINTS))
 
     def state(self) -> pa.Table:
@@ -159,8 +160,7 @@ class StoredShard:
     def ranges(self) -> list[SlotRange]:
         """Ranges of slots that are folded together."""
         commits = self.stored.tables["offset_commits"]
-        return self.reader.ranges_of_stored(commits, self.stored.tasks, self.offsets_partition)
+        return self.reader.ranges(commits, self.offsets_partition)
 
     def _all(self, name: str, slots: SlotRange | None = None) -> pa.Table:
-        table = self.stored.tables[name]
-        return self.reader.stored(table, self.stored.tasks, self.offsets_partition, slots)
+        return self.reader.rows(self.stored.tables[name], self.offsets_partition, slots)

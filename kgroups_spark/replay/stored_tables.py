@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.offsets.ranges import SlotRange, from_border
 from kgroups_spark.tables.schemas import arrow_schema
 
-# The number of stored commits of a shard that are folded together: some 90 bytes each, and three times as many again
-# during the fold. Each lot opens all files again, those of every night.
-ROWS_AT_ONCE = 2_000_000
-# The number of records of neighbouring shards whose rows a task reads together.
-RECORDS_AT_ONCE = 1_000_000
+# The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
+# 200 bytes each. Each lot opens all files again: of a lake that has those of every night, of a night only its own.
+OF_HISTORY, OF_NIGHT = 1_000_000, 1 << 17
 # A task has one core. Several files are requested at a time, because storage may answer late.
-_SCAN = {"use_threads": False, "fragment_readahead": 16}
+_SCAN = {"use_threads": False, "fragment_readahead": 16, "batch_readahead": 1}
 
 
 def shard_column(table: str) -> str:
@@ -73,7 +73,9 @@ class StoredTable:
         return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
 
     def of_shards(self, numbers: Collection[int]) -> pa.Table:
-        return self._read(numbers, pc.field(self.shard).isin(sorted(numbers)), self.columns)
+        paths = [file.path for file in self.files if file.may_have(numbers)]
+        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
+        return dataset.to_table(list(self.columns), filter=pc.field(self.shard).isin(sorted(numbers)), **_SCAN)
 
     def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of these slots of a shard in its files; `columns` None: all columns."""
@@ -82,12 +84,16 @@ class StoredTable:
             wanted &= from_border(slots.low)
         if slots.high is not None:
             wanted &= ~from_border(slots.high)
-        return self._read([number], wanted, columns or self.columns)
-
-    def _read(self, numbers: Collection[int], wanted: pc.Expression, columns: Sequence[str]) -> pa.Table:
-        paths = [file.path for file in self.files if file.may_have(numbers)]
+        paths = [file.path for file in self.files if file.may_have([number])]
+        # Arrow compares no condition with the statistics of dictionary columns: plain columns choose the row groups.
+        plain = dataset_of(self.name, self.uri, paths)
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
-        return dataset.to_table(list(columns), filter=wanted, **_SCAN)
+        if paths:
+            chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
+            make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
+            fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+            dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+        return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ class TaskShards:
 
     shards: tuple[tuple[int, ...], ...]
     records: Mapping[int, int]
+    at_once: int = OF_HISTORY
 
     def lot_of(self, offsets_partition: int) -> tuple[int, ...]:
         """The shards that are read together with this one, this one included, ascending."""
@@ -107,7 +114,7 @@ class TaskShards:
         lot: list[int] = []
         records = 0
         for number in of_task:
-            if lot and records + self.records[number] > RECORDS_AT_ONCE:
+            if lot and records + self.records[number] > self.at_once:
                 if offsets_partition in lot:
                     break
                 lot, records = [], 0
@@ -117,4 +124,4 @@ class TaskShards:
 
     def is_large(self, offsets_partition: int) -> bool:
         """Whether the shard may have too many commits to be read together."""
-        return self.records[offsets_partition] > ROWS_AT_ONCE
+        return self.records[offsets_partition] > self.at_once

@@ -7,7 +7,7 @@ Both logs' partitions of one number are a shard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,15 +20,15 @@ from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.offsets.records import milliseconds
-from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
+from kgroups_spark.runner import numbers_in
 from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved, NotReadable
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
 from kgroups_spark.tasks.outputs import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
-from kgroups_spark.tasks.replay_stage import shards_in
 
 STATE_TABLE = "state_log_state"
 # The columns of a record's key, by log.
@@ -41,12 +41,11 @@ class StateLogHistory:
     the records up to the last finished audit."""
 
     tables: Mapping[str, StoredTable]
-    tasks: TaskShards
     saved_audit_id: int | None
     last_audit_id: int
     from_history: bool
 
-    def state(self, reader: PartReader, parts: Sequence[HistoryPart], place: Place) -> list[StateRow]:
+    def state(self, reader: PartReader, place: Place) -> list[StateRow]:
         """The saved state of the partition; in a rebuild only the entries that history does not have."""
         topic, number = place
         if STATE_TABLE not in self.tables:
@@ -54,15 +53,15 @@ class StateLogHistory:
         is_it = (pc.field("audit_id") == self.saved_audit_id) & (pc.field("log") == topic)
         if self.from_history:
             is_it &= pc.field("entry_type").isin(KEPT)
-        rows = reader.stored(self.tables[STATE_TABLE], self.tasks, number).filter(is_it)
+        rows = reader.rows(self.tables[STATE_TABLE], number).filter(is_it)
         return [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
 
-    def records(self, reader: PartReader, parts: Sequence[HistoryPart], place: Place) -> Iterator[StateRecord] | None:
+    def records(self, reader: PartReader, place: Place) -> Iterator[StateRecord] | None:
         """The stored records of the partition in log order; None outside a rebuild."""
         topic, number = place
         if not self.from_history:
             return None
-        rows = reader.stored(self.tables[RECORDS[topic]], self.tasks, number)
+        rows = reader.rows(self.tables[RECORDS[topic]], number)
         rows = rows.filter(pc.field("audit_id") <= self.last_audit_id).sort_by("log_offset")
         at = rows.schema.get_field_index("log_timestamp")
         rows = rows.set_column(at, "log_timestamp", milliseconds(rows["log_timestamp"]))
@@ -92,14 +91,16 @@ class StateTask:
     history: StateLogHistory
 
 
-def read_and_replay_shards(task: StateTask, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
-    """Rows of SHARDS -> rows of tables, and the progress in each partition as a fact."""
-    reader = PartReader()
+def read_and_replay_shards(
+    task: StateTask, tasks: TaskShards, batches: Iterable[pa.RecordBatch]
+) -> Iterator[TaskOutput]:
+    """Numbers of tasks -> rows of tables, and the progress in each partition as a fact."""
+    reader = PartReader(tasks)
     with task.context.connected() as context:
-        for number, parts in shards_in(batches):
+        for number in (shard for each in numbers_in(batches) for shard in tasks.shards[each]):
             for work in [each for each in task.works if each.partition == number]:
-                state = task.history.state(reader, parts, work.place)
-                records = partial(task.history.records, reader, parts, work.place)
+                state = task.history.state(reader, work.place)
+                records = partial(task.history.records, reader, work.place)
                 yield from _read_and_replay(work, state, records, context, task.settings)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,8 +21,8 @@ from kgroups_spark.counts import counted
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.replay.history_parts import HistoryPart
-from kgroups_spark.replay.stored_tables import shards_in_file
+from kgroups_spark.replay.history_parts import part_schema
+from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, shards_in_file
 from kgroups_spark.runner import Files, Line, Runner, line_batch
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.tables.layout import WORK_FOLDER
@@ -129,13 +129,16 @@ class Sink:
         self.rows.update(made.rows)
         return made
 
-    def history(self) -> list[HistoryPart]:
-        """All rows so far as input of the replay."""
-        return [self._history_part(kind, part) for kind, part in self.parts]
+    def tables(self, kinds: Collection[str], names: Iterable[str] = FOR_REPLAY) -> dict[str, StoredTable]:
+        """All rows of these kinds so far as input of the replay, by table."""
+        return {name: self._table(name, kinds) for name in names}
 
-    def _history_part(self, kind: str, part: Part) -> HistoryPart:
-        uri = f"{self.folders[kind]}/{part.table}/{part.path}"
-        return HistoryPart(part.table, uri, kind == AGAIN, shards_in_file(part.table, json.loads(part.stats_json)))
+    def _table(self, name: str, kinds: Collection[str]) -> StoredTable:
+        found = [(kind, part) for kind, part in self.parts if kind in kinds and part.table == name]
+        folder = self.folders[found[0][0]] if found else ""
+        files = (StoredFile(part.path, shards_in_file(name, json.loads(part.stats_json))) for _, part in found)
+        label = f"{name} {'again' if AGAIN in kinds else 'new'}"
+        return StoredTable(label, name, f"{folder}/{name}", tuple(part_schema(name).names), tuple(files))
 
     def append(self, writer: LakeWriter, name: str) -> None:
         """Adds the rows to the table; no rows, no commit."""

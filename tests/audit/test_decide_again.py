@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from kgroups_spark.lake.writer_choice import WriterName
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit import decide_again as decide_again_module
@@ -20,7 +21,6 @@ from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from tests.chosen import by_each_writer, one_of

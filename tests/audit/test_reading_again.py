@@ -94,10 +94,10 @@ def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     lake = Lake.open(session, str(path))
     stored = Stored(lake)
     assert {row["offsets_partition"] for name in VERSIONS for row in rows(path, name)} == {*PARTITIONS}
-    history = StoredHistory(stored.tables(), task_shards(dict.fromkeys(PARTITIONS, 1), 1))
+    history, tasks = StoredHistory(stored.tables()), task_shards(dict.fromkeys(PARTITIONS, 1), 1)
     task = ShardTask(Night(3, "4.3", 50, Topics()), dict.fromkeys(PARTITIONS, 0), stored=history)
     for name in (*CURRENT, *VERSIONS):
-        found = replayed(stored, history.tasks, replace(task, tables=frozenset({name})), name)
+        found = replayed(stored, tasks, replace(task, tables=frozenset({name})), name)
         assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
 
 

@@ -9,18 +9,13 @@ from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
-from kgroups_spark.tasks.sinks import Given
-
-
-def given_rows(given: Given) -> pa.Table:
-    """The input of all tasks, in the order of the tasks."""
-    return pa.concat_tables(given.tables)
 
 
 def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:
     """The rows of a table."""
     found = [arrow_schema(name).empty_table()]
-    for output in replay_shards(task, given_rows(stored.shards(tasks)).to_batches()):
+    numbers = pa.concat_tables(stored.given_to(tasks).tables).to_batches()
+    for output in replay_shards(task, tasks, numbers):
         assert not isinstance(output, Fact | ForReplay | ShardBegins | ShardLost)
         if output[0] == name:
             rows = output[1] if isinstance(output[1], pa.Table) else pa.Table.from_batches([output[1]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -62,8 +63,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def shard(lake: Lake, number: int = 0, reader: PartReader | None = None, **counting: Any) -> StoredShard:
-    history = StoredHistory({name: lake.table(name) for name in HISTORY}, TASKS, **counting)
-    return history.shard(reader or PartReader(), number)
+    history = StoredHistory({name: lake.table(name) for name in HISTORY}, **counting)
+    return history.shard(reader or PartReader(TASKS), number)
 
 
 def places(rows: pa.Table) -> list[int]:
@@ -154,14 +155,13 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
         return dataset_of(name, uri, paths, **more)
 
     with mock.patch.object(stored_tables, "dataset_of", counted):
-        reader = PartReader()
+        reader = PartReader(TASKS)
         assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
         # The fifth has no row of this task.
         assert opened == {file.path: 1 for file in lake.files["offset_commits"][:4]}
-        with mock.patch.object(stored_tables, "RECORDS_AT_ONCE", 10):
-            reader = PartReader()
-            for number in (1, 3):
-                shard(lake, number, reader).rows("offset_commits")
+        reader = PartReader(replace(TASKS, at_once=10))
+        for number in (1, 3):
+            shard(lake, number, reader).rows("offset_commits")
     assert opened == {file.path: 3 for file in lake.files["offset_commits"][:4]} | {
         lake.files["offset_commits"][4].path: 1
     }
@@ -169,13 +169,9 @@ def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) ->
 
 def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
     lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
-    with (
-        mock.patch.object(stored_tables, "ROWS_AT_ONCE", 4),
-        mock.patch("kgroups_spark.replay.history_parts.ROWS_AT_ONCE", 4),
-    ):
-        found = shard(lake)
-        ranges = found.ranges()
-        assert [places(found.rows("offset_commits", groups)) for groups in ranges] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    found = shard(lake, reader=PartReader(replace(TASKS, at_once=4)))
+    ranges = found.ranges()
+    assert [places(found.rows("offset_commits", groups)) for groups in ranges] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(shard(lake).ranges()) == 1
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import PartReader
@@ -17,11 +16,9 @@ from kgroups_spark.runner import numbers
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 from kgroups_spark.tasks import sinks
-from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
-from kgroups_spark.tasks.replay_stage import shards_in, shards_of_parts
+from kgroups_spark.tasks.outputs import AGAIN, PASSED_ON, ROWS, Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.sinks import Given, Work, sink_of, written
 from tests.lake.table_rows import rows_of
-from tests.nights.stored_replays import given_rows
 
 
 def test_nothing_of_a_lost_shard_counts(tmp_path: Path, local) -> None:
@@ -31,13 +28,11 @@ def test_nothing_of_a_lost_shard_counts(tmp_path: Path, local) -> None:
         made = sink.run(Given(numbers(1)), three_shards())
         assert (made.facts, made.rows) == (["1 is read", "2 is lost", "3 is read"], {"offset_commits": 4})
         assert sorted(sink.table(writes, "offset_commits")["offsets_partition"].to_pylist()) == [1, 1, 3, 3]
-        shards = Stored(lake, sink.history()).shards(TaskShards(((1, 2, 3),), {}))
-        found = {}
-        for number, parts in shards_in(given_rows(shards).to_batches()):
-            for table in ("offset_commits", "transaction_markers"):
-                for is_again in (False, True):
-                    some = [part for part in parts if part.table == table and part.is_again == is_again]
-                    found[number, table, is_again] = PartReader().rows(some, table, number).num_rows
+        reader, found = PartReader(TaskShards(((1, 2, 3),), dict.fromkeys((1, 2, 3), 2))), {}
+        for is_again, kinds in ((False, (ROWS, PASSED_ON)), (True, (AGAIN,))):
+            for name, table in sink.tables(kinds, ("offset_commits", "transaction_markers")).items():
+                for number in (1, 2, 3):
+                    found[number, name, is_again] = reader.rows(table, number).num_rows
     assert {place: rows for place, rows in found.items() if rows} == {
         (1, "offset_commits", False): 2,
         (1, "transaction_markers", False): 1,
@@ -46,21 +41,6 @@ def test_nothing_of_a_lost_shard_counts(tmp_path: Path, local) -> None:
         (3, "transaction_markers", False): 1,
         (3, "offset_commits", True): 1,
     }
-
-
-def test_a_shard_gets_the_parts_that_may_have_rows_of_it(tmp_path: Path, local) -> None:
-    lake = Lake.create(local, str(tmp_path / "lake"))
-    writes = LakeWriter(lake, 1, lambda: None)
-    with sink_of(writes, for_replay=True) as sink:
-        for shard in (1, 3):
-            rows = rows_of("offset_commits", {"offsets_partition": shard, "group_id": "g"})
-            sink.run(Given(numbers(1)), lambda _, rows=rows: iter([("offset_commits", rows)]))
-        one, three = sink.history()
-        assert (one.shards, three.shards) == ((1, 1), (3, 3))
-        not_known = one._replace(shards=None)
-        rows = shards_of_parts([(1, 2, 3)], [one, three, not_known])[0]
-    found = {number: [part.place for part in parts] for number, parts in shards_in(rows.to_batches())}
-    assert found == {1: [one.place, one.place], 2: [one.place], 3: [three.place, one.place]}
 
 
 def test_a_task_gives_its_facts_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,9 +77,7 @@ def three_shards() -> Work:
 
 
 @pytest.mark.spark
-def test_the_states_of_a_night_in_one_task_go_into_other_files_than_corrections(
-    spark, tmp_path: Path
-) -> None:
+def test_the_states_of_a_night_in_one_task_go_into_other_files_than_corrections(spark, tmp_path: Path) -> None:
     lake = Lake.create(spark, str(tmp_path / "lake"))
     writes = LakeWriter(lake, 1, lambda: None)
 

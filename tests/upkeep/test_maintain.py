@@ -149,9 +149,9 @@ def state_of_history(spark, lake):
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
     stored = Stored(opened)
-    history = history_below(opened, stored, ends, audit.release_version)
+    history, tasks = history_below(opened, stored, ends, audit.release_version)
     task = state_task(history, audit.release_version, audit.audit_id, reason=KEEP)
-    made = replayed(stored, history.tasks, task, CHECKPOINTS).to_pylist()
+    made = replayed(stored, tasks, task, CHECKPOINTS).to_pylist()
     saved = [row for row in rows(lake, "checkpoints") if row["reason"] == NIGHT]
     newest = max(row["audit_id"] for row in saved)
     states = (made, [row for row in saved if row["audit_id"] == newest])
