@@ -2,56 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_progress import RangeProgress, damaged_when_read_again, not_corrected_notes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.replay.corrections import Correction
-from kgroups_spark.replay.read_again import ReadAgain
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 # The number of names in a note; checkpoints have all.
 NAMES_REPORTED = 3
-IN_ORDER = (WAITING, "group", "noted", "producer")
+IN_ORDER = ("group", "noted", "producer")
 
 
-def read_again(
-    plan: AuditPlan,
-    progress: Sequence[RangeProgress],
-    groups_with_versions: Callable[[Mapping[int, int]], Mapping[int, set[str]]],
-) -> dict[int, ReadAgain]:
-    """By offsets partition, the records that were read again, if they are reliable. A part that is now damaged proves
-    nothing.
-
-    `groups_with_versions` gets partitions and log offsets without new records.
-    """
+def read_again(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, int]:
+    """By offsets partition, the end of a log that was read again, if that is reliable: a part that is now damaged
+    proves nothing. Without a new record there is no place for versions, and another time corrects the partition."""
     damaged = damaged_when_read_again(progress)
     starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
-    ends = dict(starts)
+    ends = dict[int, int]()
     for each in progress:
-        if not each.is_reread and each.offsets_partition in ends:
-            ends[each.offsets_partition] = max(ends[each.offsets_partition], each.next_offset)
-    last_offsets = {number: end - 1 for number, end in ends.items() if end == starts[number]}
-    waiting = groups_with_versions(last_offsets) if last_offsets else {}
-    return {number: ReadAgain(end, frozenset(waiting.get(number, ()))) for number, end in ends.items()}
-
-
-def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int, set[str]]:
-    """By offsets partition, the groups that have versions, or members with versions, at the given log offset."""
-    there = [Condition("offsets_partition", "in", [*log_offsets])]
-    there.append(Condition("log_offset", "in", sorted(set(log_offsets.values()))))
-    found: dict[int, set[str]] = {}
-    for name in ("group_versions", "group_member_versions"):
-        rows = lake.rows(name, columns=["offsets_partition", "log_offset", "group_id"], conditions=there)
-        for number, log_offset, group_id in zip(*rows.to_pydict().values(), strict=True):
-            if log_offsets[number] == log_offset:
-                found.setdefault(number, set()).add(group_id)
-    return found
+        number = each.offsets_partition
+        if not each.is_reread and number in starts and each.next_offset > starts[number]:
+            ends[number] = max(ends.get(number, 0), each.next_offset)
+    return ends
 
 
 def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
@@ -83,6 +60,4 @@ def _corrected(entry_type: str, stays: bool, entries: int, names: Collection[str
     groups = f"{counted(entries, 'group')} {{}} ({', '.join(names)}{more})"
     if entry_type == "noted":
         return groups.format("with other producers noted")
-    if entry_type == WAITING:
-        return groups.format("will change when it is read again after its next record")
     return groups.format("changed" if stays else "gone")

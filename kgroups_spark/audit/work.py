@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from kgroups_spark.audit.known_names import KnownNames, known_topics
 from kgroups_spark.audit.log_source import LogSource
-from kgroups_spark.audit.read_again import groups_with_versions, read_again
+from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.counts import counted, sized
@@ -161,7 +161,7 @@ class AuditWork:
 
     def shard_task(self, progress: list[RangeProgress], as_of_ms: int, new: StoredHistory, stored: Stored) -> ShardTask:
         """The facts for the tasks of stage 2; `stored`: how they get the stored rows of their shards."""
-        again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
+        again = read_again(self.plan, progress)
         night, of = self.night(progress, as_of_ms), self.state.audit_id
         task = ShardTask(night, self.ends(progress), new, is_night=True, state_of=of, read_again=again)
         if not self.has_decoded_again:

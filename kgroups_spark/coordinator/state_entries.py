@@ -68,8 +68,6 @@ class StateRow(NamedTuple):
     payload: str
 
 
-# The type of an entry of a group that differs from the log but cannot be corrected yet.
-WAITING = "waiting"
 # An entry in every checkpoint, so that an empty state has a row, too.
 MARK = StateRow("topics", None, '{"topics": []}')
 

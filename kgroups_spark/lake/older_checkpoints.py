@@ -10,12 +10,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.state_entries import MARK, WAITING
+from kgroups_spark.coordinator.state_entries import MARK
 from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.rows import as_table, by_name
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 LAST_LAYOUT = 10
+WAITING = "waiting"
 OLDER_STATES, OLDER_CHECKPOINTS = "coordinator_state", "state_corrections"
 # Values of its column `correction`: another log is reduced to here, __consumer_offsets is, a group that is not
 # corrected yet.

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.rows import VERSIONS, GroupVersion, MemberVersion
-from kgroups_spark.coordinator.state_entries import STATE_FORMATS, WAITING
+from kgroups_spark.coordinator.state_entries import STATE_FORMATS
 from kgroups_spark.coordinator.versions import MemberVersions, Place, Version
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.ranges import SlotRange
@@ -48,7 +48,7 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
     """The corrections among rows `reread` of an offsets partition, in log order.
 
     If several have the same entry at the same log offset, the newest audit's counts. An entry of another state format
-    is left out, because this release cannot read it. Rows WAITING have not changed the state and are left out.
+    is left out, because this release cannot read it.
     """
     rows = reread.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
     found = []
@@ -56,7 +56,7 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
         newest = {}
         for row in of_place:
             is_readable = row["payload"] is None or row["state_format"] in STATE_FORMATS
-            if is_readable and row["entry_type"] != WAITING:
+            if is_readable:
                 correction = Correction(*(row[name] for name in Correction._fields))
                 newest[correction.entry] = correction
         if newest:
@@ -92,7 +92,7 @@ class CorrectedPiece:
                 rows = rows.filter(pc.invert(is_last))
             yield name, rows
         state = self.replay.state
-        found = [each for each in self.find(state) if each.entry_type != WAITING]
+        found = list(self.find(state))
         self.is_corrected = bool(found)
         self._state = corrected(state, found, night.release) if found else state
         place = Place(self.replay.offsets_partition, self.log_offset - 1, None)

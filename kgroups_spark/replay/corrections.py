@@ -23,7 +23,6 @@ from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.state_entries import (
     OWN_FIELDS,
-    WAITING,
     group_row,
     noted_row,
     producer_row,
@@ -71,15 +70,12 @@ class Correction(NamedTuple):
         return self.entry_type, self.group_id, self.producer_id
 
 
-def corrections(carried: ShardState, reported: ShardState, waiting: Collection[str] = ()) -> Iterator[Correction]:
-    """The corrections that turn the carried state into that of the log, in no particular order.
-
-    Groups in `waiting` are not corrected, but their offsets are.
-    """
+def corrections(carried: ShardState, reported: ShardState) -> Iterator[Correction]:
+    """The corrections that turn the carried state into that of the log, in no particular order."""
     names = [*OFFSET_COLUMNS, "producer_id"]
     offsets = pa.concat_tables(unmatched(*(each.offsets.offsets.select(names) for each in (carried, reported))))
     is_committed = offsets["producer_id"].is_null()
-    yield from _of_groups(carried, reported, waiting, set(offsets.filter(is_committed)["group_id"].to_pylist()))
+    yield from _of_groups(carried, reported, set(offsets.filter(is_committed)["group_id"].to_pylist()))
     others = set(offsets.filter(pc.invert(is_committed))["producer_id"].to_pylist())
     yield from _of_producers(carried.offsets, reported.offsets, others)
     yield from _of_noted_producers(noted_producers(carried.offsets), noted_producers(reported.offsets))
@@ -129,22 +125,14 @@ def _is_one(rows: pa.Table, column: str, owners: Collection[Any]) -> pa.ChunkedA
     return pc.is_in(values, pa.array(sorted(owners), values.type))
 
 
-def _of_groups(
-    carried: ShardState, reported: ShardState, waiting: Collection[str], moved: set[str]
-) -> Iterator[Correction]:
+def _of_groups(carried: ShardState, reported: ShardState, moved: set[str]) -> Iterator[Correction]:
     """`moved`: groups whose committed offsets differ."""
     known = carried.groups.keys() | reported.groups.keys()
     others = {g for g in known if not _is_same(carried.groups.get(g), reported.groups.get(g))}
     offsets = reported.offsets.offsets
     committed = _by_owner(offsets.filter(offsets["producer_id"].is_null()), "group_id", moved | others)
     for group_id in sorted(moved | others):
-        is_other, is_waiting = group_id in others, group_id in waiting
-        if is_other and is_waiting:
-            yield Correction(WAITING, group_id, None)
-        is_replaced = is_other and not is_waiting
-        if not is_replaced and group_id not in moved:
-            continue
-        group = (reported if is_replaced else carried).groups.get(group_id)
+        group = (reported if group_id in others else carried).groups.get(group_id)
         its_offsets = [fields[1:] for fields in committed.get(group_id, ())]
         is_gone = group is None and not its_offsets
         yield Correction("group", group_id, None) if is_gone else Correction(*group_row(group_id, group, its_offsets))

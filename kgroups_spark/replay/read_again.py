@@ -7,7 +7,6 @@ they ended. The log, read from its start, is right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -24,19 +23,6 @@ from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
-@dataclass(frozen=True)
-class ReadAgain:
-    """An offsets partition whose log was read again from its start, to correct the saved state.
-
-    `end_offset`: it was read up to there. `waiting`: groups that already have versions in history at the offset before
-    that. A second version is not allowed there, so they are corrected when the partition is read again after more
-    records have arrived.
-    """
-
-    end_offset: int
-    waiting: frozenset[str] = frozenset()
-
-
 class CorrectedReplay:
     """A replay, corrected by a replay of the log read again. `outputs` and `state` as in ShardReplay."""
 
@@ -47,15 +33,15 @@ class CorrectedReplay:
         state: ShardState,
         new: ShardHistory,
         again: ShardHistory,
-        read_again: ReadAgain,
+        end_offset: int,
         ranges: Sequence[SlotRange],
     ) -> None:
         self.offsets_partition, self.night = offsets_partition, night
-        self._read_again, self._ranges = read_again, ranges
+        self._end_offset, self._ranges = end_offset, ranges
         self._found: list[Correction] = []
         self._read = ShardReplay(offsets_partition, night, ShardState(), new.after(again), ranges)
         carried = ShardReplay(offsets_partition, night, state, new, ranges)
-        self._carried = CorrectedPiece(carried, read_again.end_offset, self._find)
+        self._carried = CorrectedPiece(carried, end_offset, self._find)
 
     @property
     def state(self) -> ShardState:
@@ -81,9 +67,9 @@ class CorrectedReplay:
     def _find(self, carried: ShardState) -> list[Correction]:
         for _ in self._read.changes():
             pass
-        self._found = list(corrections(carried, self._read.state, self._read_again.waiting))
+        self._found = list(corrections(carried, self._read.state))
         return self._found
 
     def _correction_rows(self) -> pa.Table:
         made = made_by(self.night.audit_id, REREAD, self.night.release_version)
-        return checkpoint_rows(plain_entries(self._found), self.offsets_partition, self._read_again.end_offset, made)
+        return checkpoint_rows(plain_entries(self._found), self.offsets_partition, self._end_offset, made)

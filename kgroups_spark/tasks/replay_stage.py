@@ -16,7 +16,7 @@ from kgroups_spark.expiry.clean_up import decided_before
 from kgroups_spark.replay.checkpoint_rows import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.corrected_history import HistoryReplay
 from kgroups_spark.replay.history_parts import PartReader
-from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
+from kgroups_spark.replay.read_again import CorrectedReplay
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
@@ -59,7 +59,7 @@ class ShardTask:
     is_night      the history is new, and goes on from a saved state
     state_of      the audit with that state; None: there is none
     given         other tables of a night: saved states, the previous decisions, traffic
-    read_again    by offsets partition the ranges that were read again, and `again` the history in them
+    read_again    by offsets partition the end of a log that was read again, and `again` the history in it
     decoded_again quarantine with records that this audit has decoded again and group_traffic does not count yet
     read_by       in a rebuild: the audit that read each record. Rows of history get its number; in a night, the night's
     reason        the reason in the saved state
@@ -72,7 +72,7 @@ class ShardTask:
     is_night: bool = False
     state_of: int | None = None
     given: Mapping[str, StoredTable] = field(default_factory=dict)
-    read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
+    read_again: Mapping[int, int] = field(default_factory=dict)
     again: StoredHistory | None = None
     decoded_again: StoredTable | None = None
     read_by: ReadBy | None = None
@@ -85,17 +85,13 @@ class ShardTask:
 
     def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
         """The wanted (table, rows) of one shard, including its new state; a night adds its mixed commits as a fact."""
-        read_by = self.read_by
-        if read_by is not None:
-            shard = self.stored.shard(reader, offsets_partition)
-            read_by = read_by.and_corrected(shard.rows(CHECKPOINTS))
         for output in self._all(reader, offsets_partition):
             if isinstance(output, Fact):
                 yield output
                 continue
             table, rows = output
             if rows.num_rows and (self.tables is None or table in self.tables):
-                by = read_by if TABLES[table].kind == "history" else None
+                by = self.read_by if TABLES[table].kind == "history" else None
                 yield table, rows if by is None else by.with_audit_ids(rows)
 
     def _all(self, reader: PartReader, offsets_partition: int) -> Iterator[Output | Fact]:

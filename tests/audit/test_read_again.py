@@ -6,17 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
-from random import Random
 
 import numpy as np
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.replay import replay_shard
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import Files, GrowingLog
-from tests.logs.forgetful_logs import forgetful_log, forgetful_night, gone, joined, offset_tombstones
+from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
 from tests.nights.cleaned_nights import NEVER_MS, Nights, random_night
@@ -97,33 +95,6 @@ def test_an_audit_reads_a_partition_again_if_its_last_read_is_too_old_and_offset
     assert any("partition 0 was read again from its start" in note for note in row.notes or ())
     assert corrections(nights.audited) != []
     assert_as_the_log_is(nights, log.files)
-
-
-def test_a_group_with_a_version_at_the_last_offset_is_corrected_once_more_has_come() -> None:
-    """A second version at that offset is not allowed. Another group is corrected at once."""
-    first = [joined("m", "x", 1), joined("m", "y", 1), joined("n", "x", 1)]
-    forgotten, last = [gone("m", "x"), gone("n", "x")], joined("m", "y", 2)
-    log, nights = GrowingLog(log_of([*first, *forgotten, last, offset_tombstones(Random(0))])), Nights(how_of())
-    log.append(0, 3)
-    nights.audit(log.files)
-    log.append(0, 2)
-    log.roll(0)
-    log.clean(drop_tombstones=True)
-    log.append(0, 1)
-    nights.audit(log.files)
-    assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y"), (0, "n", "x")}
-    nights.audit(log.files, full=True)
-    reported = {(row["entry_type"], row["group_id"], row["log_offset"]) for row in corrections(nights.audited)}
-    assert reported == {("group", "n", 26), (WAITING, "m", 26)}
-    assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y")}
-    assert [row["group_id"] for row in nights.audited.rows("group_versions") if row["log_offset"] == 25] == ["n"]
-    assert_versions_say_what_is(nights.audited)
-    log.append(0, 1)
-    nights.audit(log.files, full=True)
-    assert members_now(nights.audited) == {(0, "m", "y")}
-    assert_as_the_log_is(nights, log.files)
-    assert_versions_say_what_is(nights.audited)
-    assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
 def log_of(batches: list[list[KeyValue]]) -> Files:

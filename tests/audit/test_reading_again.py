@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.coordinator.state_entries import STATE_FORMAT, WAITING
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.lake import Lake
@@ -115,7 +115,6 @@ def test_only_corrections_of_the_state_are_replayed_the_newest_of_each_entry() -
         row(2, "producer", None, '{"producer_id": 2}'),
         row(3, "noted", "a", None, state_format=0),
         row(3, "group", "b", "unreadable by now", state_format=0),
-        row(3, WAITING, "c", None),
     ]
     table = pa.Table.from_pylist(made, schema=arrow_schema("checkpoints"))
     found = {(each.log_offset, *correction) for each in corrections_of(table) for correction in each.corrections}

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pyarrow.compute as pc
-
-from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
@@ -113,22 +110,17 @@ def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
     assert rebuilt.state() == twin.state()
 
 
-def waiting(audited: Audited) -> set[tuple[int, str]]:
-    """The groups that the last audit could not correct yet."""
-    rows = audited.table(CHECKPOINTS).filter(pc.field("audit_id") == audited.audits).to_pylist()
-    return {(row["offsets_partition"], row["group_id"]) for row in rows if row["entry_type"] == WAITING}
+def waiting(audited: Audited) -> set[int]:
+    """The partitions that the last audit could not correct yet, because they had no new record."""
+    read = audited.newest.partitions or ()
+    return {each.offsets_partition for each in read if each.records == each.records_reread}
 
 
-def but_for(groups: set[tuple[int, str]], tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """The tables without these groups, and without is_orphan of their offsets."""
-    left = {
-        name: [row for row in rows if (row["offsets_partition"], row.get("group_id")) not in groups]
-        for name, rows in tables.items()
-    }
-    return {**left, "committed_offsets": [{**row, "is_orphan": None} for row in tables["committed_offsets"]]}
+def but_for(late: set[int], tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """The tables without these partitions."""
+    return {name: [row for row in rows if row["offsets_partition"] not in late] for name, rows in tables.items()}
 
 
 def assert_as_the_log_is(nights: Nights, files: Files) -> None:
     late, as_it_is = waiting(nights.audited), now(log_as_it_is(files, nights))
     assert but_for(late, now(nights.audited)) == but_for(late, as_it_is)
-    assert late or now(nights.audited) == as_it_is

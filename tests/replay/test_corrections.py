@@ -27,13 +27,13 @@ from tests.twin.saved_shards import state_of
 from tests.twin.shard import Shard
 
 
-def found(carried: Log, reported: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:
-    return found_between(state_of(carried.shard), state_of(reported.shard), waiting)
+def found(carried: Log, reported: Log) -> list[tuple]:
+    return found_between(state_of(carried.shard), state_of(reported.shard))
 
 
-def found_between(carried: ShardState, reported: ShardState, waiting: tuple[str, ...] = ()) -> list[tuple]:
+def found_between(carried: ShardState, reported: ShardState) -> list[tuple]:
     """Whether it is gone, type, and group or producer."""
-    rows = corrections(carried, reported, waiting)
+    rows = corrections(carried, reported)
     reported = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
     return [("gone" if row.is_gone else "put", row.entry_type, whose) for row, whose in reported]
 
@@ -121,20 +121,6 @@ def test_producers_that_leaked_are_forgotten_with_the_log():
     assert leaked().shard.groups_in_transactions() == {"g"}
     assert found(leaked(), Log("4.0.0").commit(1).tombstone()) == [("gone", "noted", "g")]
     assert found(Log("4.0.0").commit(1).tombstone(), leaked()) == [("put", "noted", "g")]
-
-
-def test_a_waiting_group_is_kept_and_its_offsets_are_corrected():
-    carried = Log().record(2, classic([classic_member("m")])).commit(1).record(2, classic(), group="h")
-    reported = Log().commit(2).record(2, classic())
-    assert found(carried, reported, ("g", "h")) == [
-        ("gone", "waiting", "g"),
-        ("put", "group", "g"),
-        ("gone", "waiting", "h"),
-    ]
-    row = list(corrections(state_of(carried.shard), state_of(reported.shard), ("g",)))[1]
-    assert len(json.loads(row.payload)["group"]["value"]["members"]) == 1
-    assert json.loads(row.payload)["offsets"][0][5] == 2
-    assert found(carried, carried, ("g", "h")) == []
 
 
 @pytest.mark.parametrize("version", ["4.3", "4.0.0", "3.9"])

@@ -46,10 +46,3 @@ def test_a_place_belongs_to_the_finished_audit_that_read_it():
     places = [(offset, "g", 5) for offset in (0, 9, 10, 12, 19, 25, 29)]
     # Offset 10 was gone when audit 3 came: what is there was made by what it read next.
     assert audit_ids(ReadBy.of(read(*ledger)), *places) == [1, 1, 3, 3, 3, 4, 4]
-
-
-def test_versions_of_a_correction_where_nothing_was_new_belong_to_the_audit_that_corrected():
-    read_by = ReadBy(**{**vars(ReadBy.of(read(audit(1, (0, 10))))), "corrected": {(0, 9, "g"): 2}})
-    assert audit_ids(read_by, (9, "g", None), (9, "other", None), (9, "g", 5), (8, "g", None)) == [2, 1, 1, 1]
-    assert read_by.has_read(1, 0)
-    assert not read_by.has_read(2, 0)

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.state_entries import WAITING
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import arrow_schema
@@ -43,7 +42,7 @@ def replay_rows(tables: Mapping[str, Sequence[pa.Table]]) -> pa.Table:
 
 def correction_rows(rows: Sequence[Row]) -> pa.Table:
     """Corrections of a saved state (rows of checkpoints), except those that wait."""
-    rows = [row for row in rows if row["reason"] == REREAD and row["entry_type"] != WAITING]
+    rows = [row for row in rows if row["reason"] == REREAD]
     names = {"entry_type": "outcome", "payload": "text"}
     kept = ("offsets_partition", "log_offset", "group_id", "entry_type", "payload")
     return _rows(pa.table({names.get(n, n): [row.get(n) for row in rows] for n in kept}), CORRECTION)
