@@ -26,9 +26,8 @@ WITH_SPARK = {
     "audit": "run run_rebuild",
     "data_sources": "decode kafka_raw kafka_segments",
     "history": "stored",
-    "lake": "as_of_audit catalog_schema failures folder frames hadoop_storage java_classes kernel lake migrations "
-    "replaced writer",
-    "reading": "by_spark spark spark_plan spark_queries",
+    "lake": "as_of_audit catalog_schema failures folder frames hadoop_storage java_classes kernel lake replaced writer",
+    "reading": "by_spark spark spark_queries",
     "state_logs": "transaction_names",
     "tables": "ddl schemas spark_types",
     "tasks": "packed_rows replay_stage sinks",
