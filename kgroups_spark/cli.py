@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
+from kgroups_spark.commands.form import add_options, help_of
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import SIGNALS, exit_code, interruptible, is_interruption, is_termination
 from kgroups_spark.nearest import did_you_mean
@@ -160,15 +161,12 @@ def command_line(script: str | None = None, names: Sequence[str] = NAMES) -> Opt
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
     subparsers.type = str  # all words of the command, which its own parser reads
-    for command in map(command_named, names):
-        subparser = subparsers.add_parser(
-            command.NAME,
-            prog=script or f"kgroups {command.NAME}",
-            help=command.SUMMARY,
-            description=command.DESCRIPTION,
-            epilog=command.EXAMPLES,
-        )
-        command.add_options(subparser)
+    for name, command in zip(names, map(command_named, names), strict=True):
+        subparser = subparsers.add_parser(name, prog=script or f"kgroups {name}", **help_of(command))
+        if hasattr(command, "OPTIONS"):
+            add_options(subparser, command.OPTIONS)
+        else:  # not converted yet
+            command.add_options(subparser)
         subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=command_line)
     return parser
 

@@ -21,6 +21,7 @@ from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli import NAMES, command_named, main, parse
 from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.commands.form import help_of
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
@@ -54,9 +55,7 @@ def commands(text: str) -> list[str]:
 DOCUMENTED = [
     (page.name, line) for page in PAGES for block in blocks(str(page.relative_to(ROOT))) for line in commands(block)
 ]
-TAUGHT = [
-    (f"{command.NAME} --help", line) for command in map(command_named, NAMES) for line in commands(command.EXAMPLES)
-]
+TAUGHT = [(f"{name} --help", line) for name in NAMES for line in commands(help_of(command_named(name))["epilog"])]
 
 
 def test_readme_is_a_page_of_150_lines() -> None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.dataset
 
 from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
@@ -145,6 +146,15 @@ class LakeTables:
             return (rows if where is None else rows.filter(where)).select(columns)
         files = self._files[name]
         return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
+
+    def source(self, name: str) -> pa.Table | pa.dataset.Dataset:
+        columns = arrow_schema(name).names
+        if name not in self._files:
+            self._files[name] = self.lake.table(name).files()
+        if self._is_small(name) or self.lake.replaced.touches(name) or not self.lake.files_in_reach:
+            return self.rows(name, columns)
+        found = self.lake.dataset(name, self._files[name])
+        return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
     def _is_small(self, name: str) -> bool:
         """Whether Delta's log counts few rows; the count may include deleted rows. From history only the few files

@@ -12,7 +12,7 @@ from typing import Any
 
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.overview import Overview, overview_lines
-from kgroups_spark.commands.pending import pending_rows
+from kgroups_spark.commands.pending import PENDING, judged
 from kgroups_spark.reading.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import query
@@ -92,9 +92,4 @@ def read_overview(reader: LakeReader) -> Overview:
 
 
 def _pending(reader: LakeReader) -> list[dict[str, Any]]:
-    return pending_rows(
-        reader.rows("open_transactions"),
-        reader.rows("pending_offsets"),
-        as_of_ms=reader.as_of_ms,
-        max_transaction_timeout_ms=MAX_TRANSACTION_TIMEOUT_MS,
-    )
+    return [judged(row, None, reader.as_of_ms, MAX_TRANSACTION_TIMEOUT_MS) for row in reader.sql(PENDING)]

@@ -1,140 +1,304 @@
-"""`kgroups describe`: the output of kafka-consumer-groups.sh --describe, from the log alone, now or as of a moment,
-also for groups that no longer exist."""
+"""offsets, members or state of a group, even a deleted one
 
-from __future__ import annotations
-
-import argparse
-import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-from kgroups_spark.commands.describe_notes import notes_on
-from kgroups_spark.commands.describe_rows import KINDS
-from kgroups_spark.commands.describe_tables import table_columns
-from kgroups_spark.commands.moments import times_as_of
-from kgroups_spark.counts import counted
-from kgroups_spark.reading.group_description import Description, describe_groups
-from kgroups_spark.reading.group_facts import What
-from kgroups_spark.reading.group_options import add_group_options, asked_groups
-from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.terminal.options import (
-    add_as_of_option,
-    add_engine_option,
-    add_format_option,
-    add_lake_option,
-)
-from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
-from kgroups_spark.times import to_datetime
-
-NAME = "describe"
-SUMMARY = "offsets, members or state of a group, even a deleted one"
-DESCRIPTION = """\
 Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-groups.sh) --describe prints, in its columns,
 from the log: without a cluster, as of any moment, and for deleted groups. CONSUMER-ID, HOST and CLIENT-ID show the
 owner of the partition; the log does not record who committed. LOG-END-OFFSET and LAG are known where an audit of a live
 cluster saw the ends of the topics' logs. EXPIRES-AT is when the offset expires if the group stays as it is, PENDING an
-offset in an open transaction. The log does not name the coordinator."""
-EXAMPLES = """\
+offset in an open transaction. The log does not name the coordinator.
+
 examples:
   kgroups describe --lake ./lake --group orders-etl
   kgroups describe --lake ./lake --group orders-etl --as-of '2026-11-15 08:00'    what did it look like then?
   kgroups describe --lake ./lake --group orders-etl --members --verbose           who has which partitions
   kgroups describe --lake ./lake --all-groups --state --format json"""
 
+from __future__ import annotations
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    add_group_options(parser)
-    add_as_of_option(parser)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--offsets", action="store_true", help="one row a partition (default)")
-    what.add_argument("--members", action="store_true", help="one row a member")
-    what.add_argument("--state", action="store_true", help="one row a group")
-    parser.add_argument("--verbose", action="store_true", help="more columns, as in Kafka's tools")
-    add_format_option(parser)
-    add_engine_option(parser)
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from kgroups_spark.commands.form import AS_OF, GROUPS, LAKE, ROWS, Option, column, write
+from kgroups_spark.commands.moments import Moment
+from kgroups_spark.counts import counted
+from kgroups_spark.escapes import shell_option, shell_word
+from kgroups_spark.reading.described import DEAD, Described, GroupReader, What
+from kgroups_spark.reading.group_options import asked_groups
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, Row, Rows
+from kgroups_spark.terminal.display import list_items, words
+from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
+from kgroups_spark.times import format_time, format_utc
+
+OPTIONS = (
+    LAKE,
+    *GROUPS,
+    AS_OF,
+    (
+        Option("--offsets", "one row a partition (default)"),
+        Option("--members", "one row a member"),
+        Option("--state", "one row a group"),
+    ),
+    Option("--verbose", "more columns, as in Kafka's tools"),
+    *ROWS,
+)
+
+# Columns and their order as in 4.3.1: printOffsets, printMembers and printStates of ConsumerGroupCommand,
+# ShareGroupCommand and StreamsGroupCommand. The short form of StreamsGroupCommand has only the lag, which is seldom
+# known, so we use the long one. `+`: with --verbose alone; `-`: without it; `?`: if a row has a value.
+_STATE = "group_id=GROUP coordinator=COORDINATOR_(ID)"
+_STATE_END = "member_count=#MEMBERS expires_at pending_count=PENDING"
+SCREENS: dict[tuple[What, str], str] = {
+    ("offsets", "consumer"): "group_id=GROUP topic partition +leader_epoch committed_offset=CURRENT-OFFSET "
+    "log_end_offset lag owner_member_id=CONSUMER-ID owner_client_host=HOST owner_client_id=CLIENT-ID expires_at "
+    "pending_offsets=PENDING",
+    ("offsets", "share"): "group_id=GROUP topic partition +leader_epoch committed_offset=START-OFFSET lag",
+    ("offsets", "streams"): "group_id=GROUP topic partition committed_offset=CURRENT-OFFSET leader_epoch "
+    "log_end_offset lag=OFFSET-LAG expires_at pending_offsets=PENDING",
+    ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST client_id "
+    "partition_count=#PARTITIONS +member_epoch=CURRENT-EPOCH +current_assignment +assignment_epoch=TARGET-EPOCH "
+    "+target_assignment +?upgraded",
+    ("members", "share"): "group_id=GROUP member_id=CONSUMER-ID client_host=HOST client_id partition_count=#PARTITIONS "
+    "+member_epoch current_assignment=ASSIGNMENT",
+    ("members", "streams"): "group_id=GROUP +assignment_epoch=TARGET-ASSIGNMENT-EPOCH +topology_epoch member_id=MEMBER "
+    "+member_protocol +member_epoch process_id=PROCESS client_id -tasks=ASSIGNMENTS +all_tasks=ASSIGNMENTS",
+    ("state", "consumer"): f"{_STATE} strategy=ASSIGNMENT-STRATEGY state +group_epoch "
+    f"+assignment_epoch=TARGET-ASSIGNMENT-EPOCH {_STATE_END}",
+    ("state", "share"): f"{_STATE} state +group_epoch +assignment_epoch {_STATE_END}",
+    ("state", "streams"): f"{_STATE} state +group_epoch +assignment_epoch=TARGET-ASSIGNMENT-EPOCH {_STATE_END}",
+}
+BROKEN = {"current_assignment": list_items, "target_assignment": list_items, "tasks": words, "all_tasks": words}
+
+# Columns of JSON and CSV. The last, `known`, is how well the history covers the moment; null: the present state.
+_WHICH = "as_of offsets_partition group_id group_type state"
+COLUMNS: dict[What, list[str]] = {
+    "offsets": f"{_WHICH} topic topic_id partition leader_epoch committed_offset metadata commit_timestamp log_offset "
+    "log_end_offset lag owner_member_id owner_client_host owner_client_id expires_at pending_offsets known".split(),
+    "members": f"{_WHICH} member_id group_instance_id client_host client_id rack_id member_epoch member_state "
+    "uses_classic_protocol subscribed_topics subscribed_regex partition_count assigned_partitions assignment_epoch "
+    "target_partitions assigned_tasks target_tasks topology_epoch process_id known".split(),
+    "state": f"{_WHICH} is_simple protocol_type protocol server_assignor generation group_epoch assignment_epoch "
+    "leader state_since member_count offset_count expires_at pending_count removed_at removal_cause known".split(),
+}
+
+REMOVAL_CAUSES = {
+    "expired": "expired: retention had passed",
+    "group_deleted": "somebody deleted the group",
+    "offset_deleted": "somebody deleted the offset",
+    "topic_deleted": "the topic was deleted",
+    "unknown": "the log leaves several explanations, or none",
+}
+_ELSEWHERE = "START-OFFSET and LAG of a share group are not in __consumer_offsets but in __share_group_state"
+# Notes by the knowledge of that log's history (state_known_as_of); None: the log was not read.
+ABOUT_SHARE_STATE = {
+    None: [f"{_ELSEWHERE}, which was not read: these are the partitions that have one."],
+    "before": [f"{_ELSEWHERE}, whose history begins later: these are the partitions that have one."],
+    "incomplete": ["__share_group_state lost records before they were read: START-OFFSET may be missing or stale."],
+    "after": ["START-OFFSET comes from the newest record of __share_group_state that was read, which is older."],
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
-    groups = asked_groups(arguments)
+    names = asked_groups(arguments)
     reader = open_lake(arguments)
-    reader.require_audit()
-    as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
-    what = _what(arguments)
-    times = None if as_of is None else times_as_of(reader, as_of)
-    known = None if times is None or as_of is None else times.known(as_of)
+    moment = Moment.of(reader, arguments.as_of)
+    what: What = "members" if arguments.members else "state" if arguments.state else "offsets"
     is_table = arguments.format == "table"
-    descriptions = Counted(describe_groups(reader, groups, as_of, what, times_as_text=not is_table))
+    found = set[str]()
+
+    def groups() -> Iterator[Described]:
+        asked = GroupReader(reader, moment.as_of, what, times_as_text=not is_table)
+        for group in asked.groups(names):
+            found.add(group.group_id)
+            yield group
+
     if is_table:
-        _print_tables(arguments, reader, descriptions)
+        _print_tables(reader, groups(), what, arguments)
     else:
-        _, names = KINDS[what]
-        rows = _rows_of(arguments, reader, descriptions, known)
-        write_rows(rows, [Column(name) for name in names], arguments.format)
-    if times is None or as_of is None:
-        say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
-    else:
+        write(_rows(reader, groups(), what, moment.known, arguments), COLUMNS[what], (), arguments)
+    first, *notes = moment.closing(counted(len(found), "group"))
+    if moment.times is not None and moment.as_of is not None:
         unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
-        say_lines([f"{times.closing(as_of)}{unknown}", *times.notes(as_of)])
+        first = f"{moment.times.closing(moment.as_of)}{unknown}"
+    say_lines([first, *notes])
     return 0
 
 
-class Counted:
-    """Passes descriptions on and collects the names of their groups."""
-
-    def __init__(self, descriptions: Iterable[Description]) -> None:
-        self._descriptions = descriptions
-        self.groups: set[str] = set()
-
-    def __iter__(self) -> Iterator[Description]:
-        for description in self._descriptions:
-            self.groups.add(description.group_id)
-            yield description
-
-
-def _rows_of(
-    arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description], known: str | None
-) -> Iterator[dict[str, Any]]:
+def _rows(
+    reader: LakeReader, groups: Iterable[Described], what: What, known: str | None, arguments: argparse.Namespace
+) -> Iterator[Row]:
     """The rows of JSON and CSV; the notes on a group follow its rows."""
-    rows_of, _ = KINDS[_what(arguments)]
-    for description in descriptions:
-        for row in rows_of(description):
-            row["known"] = known
-            yield row
-        say_lines(notes_on(reader, description, arguments))
+    for group in groups:
+        which = {name: getattr(group, name) for name in ("offsets_partition", "group_id", "group_type", "state")}
+        which |= {"as_of": format_time(group.as_of), "known": known}
+        for row in rows_of(group, what):
+            yield row | which
+        say_lines(notes_on(reader, group, arguments))
 
 
-def _what(arguments: argparse.Namespace) -> What:
-    return "members" if arguments.members else "state" if arguments.state else "offsets"
-
-
-def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]) -> None:
+def _print_tables(reader: LakeReader, groups: Iterable[Described], what: What, arguments: argparse.Namespace) -> None:
     """A table for each group, as Kafka prints it; for states, one for all groups with the same columns. The notes on a
     group precede its table."""
-    rows_of, _ = KINDS[_what(arguments)]
-    states: dict[tuple[Column, ...], list[dict[str, Any]]] = {}
-    is_first = True
-    for description in descriptions:
-        say_lines(notes_on(reader, description, arguments))
-        rows = rows_of(description)
-        if not rows:
-            continue
-        columns = table_columns(_what(arguments), description.group_type, rows, arguments.verbose)
-        if description.is_split:
-            columns = (*columns, Column("offsets_partition", "OFFSETS-PARTITION"))
-        if arguments.state:
+    states: dict[tuple[Column, ...], Rows] = {}
+    tables = 0
+    for group in groups:
+        say_lines(notes_on(reader, group, arguments))
+        rows = [row | {"state": group.state} for row in rows_of(group, what)]
+        columns = screen_of(group, what, rows, arguments.verbose)
+        if what == "state":
             states.setdefault(columns, []).extend(rows)
-        else:
-            _print_table(rows, columns, is_first=is_first)
-            is_first = False
+        elif rows:
+            tables += _print_table(rows, columns, is_first=not tables)
     for columns, rows in states.items():
-        _print_table(rows, columns, is_first=is_first)
-        is_first = False
+        tables += _print_table(rows, columns, is_first=not tables)
 
 
-def _print_table(rows: list[dict[str, Any]], columns: tuple[Column, ...], *, is_first: bool) -> None:
+def _print_table(rows: Rows, columns: tuple[Column, ...], *, is_first: bool) -> int:
     if not is_first:
         show("")
     write_rows(rows, columns, "table")
     sys.stdout.flush()  # before the next group's notes on stderr
+    return 1
+
+
+def screen_of(group: Described, what: What, rows: Rows, verbose: bool) -> tuple[Column, ...]:
+    kind = group.group_type if group.group_type in ("share", "streams") else "consumer"
+    columns = []
+    for each in SCREENS[what, kind].split():
+        shown = column(each.lstrip("+-?"))
+        is_wanted = not each.startswith("-" if verbose else "+")
+        if is_wanted and ("?" not in each[:2] or any(row[shown.name] is not None for row in rows)):
+            columns.append(Column(shown.name, shown.heading, BROKEN.get(shown.name)))
+    split = [Column("offsets_partition", "OFFSETS-PARTITION")] if group.is_split else []
+    return (*columns, *split)
+
+
+def rows_of(group: Described, what: What) -> Rows:
+    """The rows with what is computed for the screen."""
+    if what == "members":
+        return _member_rows(group)
+    return group.rows if what == "offsets" else _state_rows(group)
+
+
+def _member_rows(group: Described) -> Rows:
+    rows = group.members if group.removal else group.rows
+    upgraded = {
+        row["member_id"]: not row["uses_classic_protocol"] for row in rows if row["uses_classic_protocol"] is not None
+    }
+    is_mixed = group.group_type == "consumer" and len({upgraded.get(row["member_id"]) for row in rows}) > 1
+    made = []
+    for row in rows:
+        held, tasks = row["assigned_partitions"] or [], tasks_text(row["assigned_tasks"])
+        target = None if group.group_type == "classic" else assignment_text(row["target_partitions"] or [])
+        made.append(
+            row
+            | {
+                "partition_count": len(held),
+                "current_assignment": assignment_text(held),
+                "target_assignment": target,
+                "upgraded": upgraded.get(row["member_id"]) if is_mixed else None,
+                "tasks": " ".join(tasks) or None,
+                "all_tasks": " ".join(tasks + tasks_text(row["target_tasks"], "TARGET-")) or None,
+                "member_protocol": "classic" if row["uses_classic_protocol"] else "streams",
+            }
+        )
+    return made
+
+
+def _state_rows(group: Described) -> Rows:
+    removal = group.removal or {}
+    last = (
+        {
+            "group_id": group.group_id,
+            "member_count": 0,
+            "offset_count": sum(row["committed_offset"] is not None for row in group.rows),
+            "pending_count": sum(len(row["pending_offsets"] or ()) for row in group.rows),
+        }
+        if group.state == DEAD and (group.removal or not group.rows)
+        else group.rows[0]
+    )
+    row = dict.fromkeys(COLUMNS["state"]) | last
+    strategy = row["protocol"] or row["server_assignor"]
+    shown = {"strategy": strategy, "coordinator": None, "offsets_partition": group.offsets_partition}
+    return [row | shown | {"removed_at": removal.get("removed_at"), "removal_cause": removal.get("cause")}]
+
+
+def assignment_text(partitions: Iterable[Row]) -> str | None:
+    """`orders:0,1;payments:2`, as Kafka's tools print it; None: nothing is assigned."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for held in partitions:
+        by_topic[held.get("topic") or f"topic id {held.get('topic_id')}"].append(held["partition"])
+    texts = (f"{topic}:{','.join(map(str, sorted(numbers)))}" for topic, numbers in by_topic.items())
+    return ";".join(sorted(texts)) or None
+
+
+def tasks_text(tasks: Iterable[Row] | None, prefix: str = "") -> list[str]:
+    """`ACTIVE: 0:[0,2];`, as Kafka's tool prints them, by role."""
+    by_role: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for task in tasks or ():
+        by_role[task["role"]][task["subtopology_id"]].append(task["partition"])
+    return [
+        f"{prefix}{role.upper()}: "
+        + " ".join(
+            f"{name}:[{','.join(map(str, sorted(numbers)))}];" for name, numbers in sorted(by_role[role].items())
+        )
+        for role in ("active", "standby", "warmup")
+        if role in by_role
+    ]
+
+
+def notes_on(reader: LakeReader, group: Described, arguments: argparse.Namespace) -> list[str]:
+    """Notes on a group for people, in addition to its rows."""
+    kind = "consumer" if group.group_type in (None, "classic") else group.group_type
+    name = f"{kind.capitalize()} group {group.group_id!r}"
+    lines = []
+    if group.is_split:
+        where = {
+            None: "",
+            True: ", where its name does not belong: clients do not find it there",
+            False: ", where its name belongs",
+        }[group.is_misplaced]
+        lines.append(f"{name} in offsets partition {group.offsets_partition}{where}:")
+    if group.state == DEAD:
+        lines += _about_dead(reader, name, group, arguments)
+    elif group.state == "Empty":
+        lines.append(f"{name} has no active members.")
+    elif group.state not in ("Stable", "NotReady"):
+        lines.append(f"Warning: {name} is rebalancing ({group.state}).")
+    if group.group_type == "share" and not (arguments.members or arguments.state):
+        lines += ABOUT_SHARE_STATE.get(group.share_known, [])
+    return lines
+
+
+def _about_dead(reader: LakeReader, name: str, group: Described, arguments: argparse.Namespace) -> list[str]:
+    removal = group.removal
+    if removal is None:
+        if group.offsets_partition is not None:
+            return [f"{name} does not exist (Dead), but has offsets: no client can fetch them, and they never expire."]
+        when = "" if arguments.as_of is None else f" as of {format_utc(arguments.as_of)}"
+        return [f"{name} does not exist{when} (Dead) and is nowhere in the log read up to then."]
+    if removal["removed_at"] is None:
+        lines = [
+            f"{name} does not exist (Dead). When and why it was removed is unknown: its tombstones were compacted away "
+            "before they were read."
+        ]
+    else:
+        why = REMOVAL_CAUSES.get(removal["cause"] or "", "the cause is unknown, as the lake has no events of that time")
+        lines = [f"{name} does not exist (Dead): removed {format_utc(removal['removed_at'])}, {why}."]
+    if group.members and not arguments.members:
+        lines.append(f"Last members, until {format_utc(removal['members_as_of'])}:")
+        lines += [
+            f"  {member['member_id']} (client id {member['client_id']}, host {member['client_host']})"
+            for member in group.members
+        ]
+    if not group.rows:
+        return [*lines, "History has no committed offsets of it."]
+    option = shell_option("--group", group.group_id)
+    moment = format_time(removal["offsets_as_of"])
+    command = f"kgroups export-offsets --lake {shell_word(reader.location)} {option} --as-of {moment}"
+    lines += ["To restore its last offsets:", f"  {command} --output offsets.csv"]
+    if not arguments.state:
+        what = "its last members" if arguments.members else "what it had"
+        lines.append(f"Below: {what}, before the removal.")
+    return lines

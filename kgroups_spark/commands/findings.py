@@ -1,4 +1,18 @@
-"""`kgroups findings`: the findings of an audit, why they matter, and what to do."""
+"""what is odd, why it matters, and what to do
+
+Prints the findings of the last audit, each once for a group: groups that a coordinator could not load, partitions with
+two owners, transactions that do not end, offsets that expire unexpectedly soon, and so on. error: something fails or is
+lost; warning: it may; notice: worth knowing. Every audit checks again. Only the audit that read the records reports
+commit storms and the like.
+
+examples:
+  kgroups findings --lake ./lake
+  kgroups findings --lake ./lake --severity error,warning --fail-if-any    exit 4 if there is one, for alerting
+  kgroups findings --lake ./lake --group billing --all-audits              since when is that so?
+  kgroups findings --lake ./lake --finding expiry_overdue,lost_when_emptied --format json
+
+findings:
+"""
 
 from __future__ import annotations
 
@@ -6,9 +20,9 @@ import argparse
 import sys
 from collections import Counter
 from functools import partial
-from typing import Any
 
 from kgroups_spark.commands.audits import removal_lines
+from kgroups_spark.commands.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import printable
@@ -18,69 +32,29 @@ from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
 from kgroups_spark.lake.removed_audits import maintenances, removal_of
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
+from kgroups_spark.reading.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import filled, words
-from kgroups_spark.terminal.options import (
-    add_engine_option,
-    add_fail_if_any_option,
-    add_format_option,
-    add_lake_option,
-    fail_if_any,
-    names_value,
-    positive_count_value,
-    text_value,
-)
-from kgroups_spark.terminal.output import say, say_lines, screen_width, show, table_columns, until_closed, write_rows
+from kgroups_spark.terminal.options import fail_if_any, names_value, positive_count_value, text_value
+from kgroups_spark.terminal.output import say, say_lines, screen_width, show, until_closed
 from kgroups_spark.times import format_utc
 
-NAME = "findings"
-SUMMARY = "what is odd, why it matters, and what to do"
-DESCRIPTION = """\
-Prints the findings of the last audit, each once for a group: groups that a coordinator could not load, partitions with
-two owners, transactions that do not end, offsets that expire unexpectedly soon, and so on. error: something fails or is
-lost; warning: it may; notice: worth knowing. Every audit checks again. Only the audit that read the records reports
-commit storms and the like."""
-EXAMPLES = """\
-examples:
-  kgroups findings --lake ./lake
-  kgroups findings --lake ./lake --severity error,warning --fail-if-any    exit 4 if there is one, for alerting
-  kgroups findings --lake ./lake --group billing --all-audits              since when is that so?
-  kgroups findings --lake ./lake --finding expiry_overdue,lost_when_emptied --format json
-
-findings:
-""" + "\n".join(f"  {name} ({kind.severity}): {kind.summary}" for name, kind in KINDS.items())
-
-COLUMNS = table_columns("findings")
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    parser.add_argument(
-        "--severity",
-        type=names_value(SEVERITIES),
-        metavar="SEVERITY,...",
-        help=f"only of these severities: {', '.join(SEVERITIES)}",
-    )
-    parser.add_argument(
-        "--finding", type=names_value(tuple(KINDS)), metavar="NAME,...", help="only these findings (names below)"
-    )
-    parser.add_argument(
-        "--group",
-        action="append",
-        type=text_value,
-        metavar="G",
-        help="only of this group; may be repeated",
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--audit", type=positive_count_value, metavar="N", help="those of audit N (default: the last one)"
-    )
-    which.add_argument("--all-audits", action="store_true", help="those of all audits, the last one's first")
-    add_fail_if_any_option(parser)
-    add_format_option(parser)
-    add_engine_option(parser)
+EPILOG = "\n".join(f"  {name} ({kind.severity}): {kind.summary}" for name, kind in KINDS.items())
+OPTIONS = (
+    LAKE,
+    Option("--severity SEVERITY,...", f"only of these severities: {', '.join(SEVERITIES)}", names_value(SEVERITIES)),
+    Option("--finding NAME,...", "only these findings (names below)", names_value(tuple(KINDS))),
+    Option("--group G ...", "only of this group; may be repeated", text_value),
+    (
+        Option("--audit N", "those of audit N (default: the last one)", positive_count_value),
+        Option("--all-audits", "those of all audits, the last one's first"),
+    ),
+    FAIL_IF_ANY,
+    *ROWS,
+)
+COLUMNS = TABLES["findings"].columns.names
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,11 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     rows = chosen_findings(reader, audits, arguments)
     if not rows:
         _require_groups(reader, arguments.group)
-    with until_closed():
-        if arguments.format == "table":
+    if arguments.format == "table":
+        with until_closed():
             _print_for_eyes(rows)
-        else:
-            write_rows(rows, COLUMNS, arguments.format)
+    else:
+        write(rows, COLUMNS, (), arguments)
     say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
     if arguments.all_audits:
         say_lines(removal_lines(reader))
@@ -189,17 +163,15 @@ def _print_for_eyes(rows: Rows) -> None:
             show(f"    {line}")
 
 
-def _about(row: dict[str, Any]) -> str:
+def _about(row: Row) -> str:
     """` of group billing, topic orders-3`: the things that the row names."""
-    topic = None if row["topic"] is None else f"topic {row['topic']}"
-    if topic is not None and row["partition"] is not None:
-        topic += f"-{row['partition']}"
-    named = [
-        None if row["group_id"] is None else f"group {row['group_id']}",
-        topic,
-        None if row["member_id"] is None else f"member {row['member_id']}",
-        None if row["producer_id"] is None else f"producer {row['producer_id']}",
-        None if row["offsets_partition"] is None else f"__consumer_offsets-{row['offsets_partition']}",
-    ]
-    reported = ", ".join(each for each in named if each is not None)
+    partition = "" if row["partition"] is None else f"-{row['partition']}"
+    named = {
+        "group_id": f"group {row['group_id']}",
+        "topic": f"topic {row['topic']}{partition}",
+        "member_id": f"member {row['member_id']}",
+        "producer_id": f"producer {row['producer_id']}",
+        "offsets_partition": f"__consumer_offsets-{row['offsets_partition']}",
+    }
+    reported = ", ".join(text for name, text in named.items() if row[name] is not None)
     return f" of {reported}" if reported else ""

@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgroups_spark.commands.describe_rows import assignment_text, tasks_text
+from kgroups_spark.commands.describe import REMOVAL_CAUSES, assignment_text, tasks_text
 from kgroups_spark.commands.moments import reduced_history, times_as_of
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
-from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.reading.group_options import (
     SqlCondition,
     add_group_options,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.reading.group_options import SqlCondition
-from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.times import format_utc
+from kgroups_spark.reading.reader import LakeReader, Rows
+from kgroups_spark.times import format_utc, to_datetime
 from kgroups_spark.views.known_history import below_places
 
 
@@ -117,3 +118,44 @@ def times_as_of(reader: LakeReader, moment: datetime) -> KnownTimes:
             "nothing is known about that time"
         )
     return times
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The moment of an answer: `as_of`, for which the log up to then counts; None: the last audit. `known`: as in the
+    function known_as_of; None: the last audit's state was asked for."""
+
+    reader: LakeReader
+    as_of: datetime | None
+    times: KnownTimes | None
+    known: str | None
+
+    @classmethod
+    def of(cls, reader: LakeReader, as_of_ms: int | None) -> Moment:
+        """The moment of --as-of. Raises KgroupsError if no audit has finished, or if history begins later."""
+        reader.require_audit()
+        if as_of_ms is None:
+            return cls(reader, None, None, None)
+        as_of = to_datetime(as_of_ms)
+        times = times_as_of(reader, as_of)
+        return cls(reader, as_of, times, times.known(as_of))
+
+    def source(self, table: str) -> str:
+        """The table, or its function as of the moment, in SQL."""
+        return table if self.as_of is None else f"{table}_as_of(:as_of)"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {} if self.as_of is None else {"as_of": self.as_of}
+
+    def rows(self, table: str) -> Rows:
+        """All rows of a small table."""
+        if self.as_of is None:
+            return self.reader.rows(table)
+        return self.reader.sql(f"SELECT * FROM {self.source(table)}", **self.parameters)
+
+    def closing(self, found: str) -> list[str]:
+        """The closing line: the part of the log in which this was found; notes on that part."""
+        if self.times is None or self.as_of is None:
+            return [f"{found} ({self.reader.known_as_of()})"]
+        return [f"{found} ({self.times.closing(self.as_of)})", *self.times.notes(self.as_of)]

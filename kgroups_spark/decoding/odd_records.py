@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.findings.commits import TIME_OFF_MS
-from kgroups_spark.findings.records import NEAR_LIMIT_BYTES
+from kgroups_spark.findings.records import NEAR_LIMIT_BYTES, TIME_OFF_MS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys

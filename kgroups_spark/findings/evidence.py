@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 
 from kgroups_spark.counts import first_of
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.tables.conditions import Condition as Condition
-from kgroups_spark.tables.schemas import GROUP
 from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
@@ -31,6 +30,9 @@ class Tables(Protocol):
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         """These columns of the rows that meet all conditions, in any order."""
+
+    def source(self, name: str) -> pa.Table | pa.dataset.Dataset:
+        """All rows, for DuckDB, which reads of a dataset the columns and rows that a query needs."""
 
 
 class LargeRecord(NamedTuple):
@@ -87,26 +89,6 @@ class Evidence:
     has_share_state: bool = False
     mixed_commits: Sequence[MixedOfShard] = ()
 
-    @cached_property
-    def groups(self) -> pa.Table:
-        columns = ["group_type", "state", "protocol_type", "assignment_epoch", "state_since", "member_count"]
-        return self.tables.rows("groups", [*GROUP, *columns, "resolved_regex_topics", "is_misplaced", "log_offset"])
-
-    @cached_property
-    def members(self) -> pa.Table:
-        columns = ["group_instance_id", "client_id", "client_host", "rebalance_timeout_ms", "member_epoch"]
-        columns += ["member_state", "uses_classic_protocol", "subscribed_topics", "subscribed_regex"]
-        columns += ["assigned_partitions", "pending_revocation_partitions", "target_partitions"]
-        columns += ["assigned_tasks", "target_tasks", "pending_revocation_tasks", "log_offset"]
-        return self.tables.rows("group_members", [*GROUP, "member_id", *columns])
-
-    @cached_property
-    def traffic(self) -> pa.Table:
-        """Facts about the records that this audit read."""
-        return self.tables.rows(
-            "group_traffic", [*GROUP, "hour", "commits"], Condition("audit_id", "==", self.audit_id)
-        )
-
     def before_until(self, duration_ms: int) -> datetime:
         """The latest moment at which a state of that duration can have begun."""
         return self.known_until - timedelta(milliseconds=duration_ms)
@@ -147,20 +129,6 @@ def by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
 
 def group_of(row: Row) -> GroupKey:
     return row["offsets_partition"], row["group_id"]
-
-
-def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
-    """The rows of these groups. Only rows with one of their names become Python objects."""
-    wanted = set(groups)
-    names = pa.array(sorted({group_id for _, group_id in wanted}), pa.string())
-    near = rows.filter(pc.is_in(rows["group_id"], names))
-    keys = zip(near["offsets_partition"].to_pylist(), near["group_id"].to_pylist(), strict=True)
-    return near.filter(pa.array([key in wanted for key in keys], pa.bool_()))
-
-
-def per_group(rows: pa.Table, *aggregates: tuple[str, str]) -> list[Row]:
-    """One row for each group, sorted: `rows`, their number, and the aggregates, named `<column>_<function>`."""
-    return listed(rows.group_by(GROUP).aggregate([([], "count_all"), *aggregates]))
 
 
 def some(names: Iterable[str], most: int = 3) -> str:

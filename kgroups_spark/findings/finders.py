@@ -3,48 +3,16 @@ none."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from kgroups_spark.attempts import attempt
-from kgroups_spark.findings import assignments, commits, expiry, groups, members, offsets, records, shares, transactions
+from kgroups_spark.findings import members, transactions
+from kgroups_spark.findings.by_sql import connect, found_by_sql
 from kgroups_spark.findings.evidence import Evidence
-from kgroups_spark.findings.finding import Finding, order
-from kgroups_spark.findings.lots import in_lots
+from kgroups_spark.findings.finding import SQL, Finding, order
 
-WHOLE = (
-    records.load_would_fail,
-    groups.group_in_wrong_partition,
-    offsets.orphaned_offsets,
-    offsets.clean_up_fails,
-    transactions.hanging_transaction,
-    offsets.offsets_of_share_group,
-    shares.share_delivery_near_limit,
-    shares.share_partition_not_progressing,
-    shares.share_state_without_group,
-    transactions.two_open_producers,
-    commits.commit_time_skew,
-    offsets.topic_recreated,
-    commits.commit_storm,
-    commits.mixed_commits,
-    groups.idle_share_group,
-    groups.throwaway_group,
-)
-
-# Finders that look at one group, member or large record at a time.
-BY_GROUP = (
-    assignments.partition_assigned_twice,
-    members.duplicate_static_member,
-    members.unreadable_subscription,
-    members.ghost_member,
-    assignments.partition_targeted_twice,
-    assignments.target_for_unknown_member,
-    members.member_not_reconciled,
-    records.group_record_near_limit,
-    assignments.committed_by_non_owner,
-    expiry.lost_when_emptied,
-    expiry.expiry_overdue,
-    members.regex_matches_nothing,
-)
+IN_PYTHON = (transactions.hanging_transaction, members.ghost_member, members.target_for_unknown_member)
 
 
 class Found(NamedTuple):
@@ -55,16 +23,13 @@ class Found(NamedTuple):
 
 
 def look(evidence: Evidence) -> Found:
-    """The findings of WHOLE, and of BY_GROUP lot by lot. A finder that fails there finds nothing and leaves a note."""
+    """All findings. One that fails finds nothing and leaves a note."""
     findings: list[Finding] = []
-    lots, failure = attempt("looking at groups in lots", lambda: list(in_lots(evidence)))
+    connection, failure = attempt("starting DuckDB", lambda: connect(evidence))
     notes = [failure] if failure else []
-    for some, finders in [(evidence, WHOLE), *((lot, BY_GROUP) for lot in lots or ())]:
-        for find in finders:
-            found, failure = attempt(
-                f"looking for {find.__name__}",
-                lambda find=find, some=some: list(find(some)),  # type: ignore[misc]
-            )
-            findings += found or []
-            notes += [failure] if failure and failure not in notes else []
+    by_sql = {name: partial(found_by_sql, name, connection) for name in SQL if connection is not None}
+    for name, find in (by_sql | {find.__name__: find for find in IN_PYTHON}).items():
+        found, failure = attempt(f"looking for {name}", lambda find=find: list(find(evidence)))  # type: ignore[misc]
+        findings += found or []
+        notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kgroups_spark.times import format_utc
@@ -19,37 +20,39 @@ class Kind(NamedTuple):
     summary: str
 
 
+class FindingSql(NamedTuple):
+    """A file of `sql/` (by_sql.py)."""
+
+    kind: Kind
+    detail: str
+    query: str
+
+    @classmethod
+    def parsed(cls, text: str) -> FindingSql:
+        head, query = text.split("\n\n", 1)
+        kind, _, *detail = (line.removeprefix("--").strip() for line in head.splitlines())
+        return cls(Kind(*kind.split(": ", 1)), " ".join(detail), query)  # type: ignore[arg-type]
+
+
+_TEXTS = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
+SQL = {name: FindingSql.parsed(text) for name, text in _TEXTS.items() if not name.startswith("_")}
+VIEWS = {name: text for name, text in _TEXTS.items() if name.startswith("_")}  # that several findings read
+
 # error: something fails or is lost now; warning: it may; notice: worth knowing. The table's rows are in this order.
-KINDS: dict[str, Kind] = {
-    "load_would_fail": Kind("error", "a coordinator of the chosen release would refuse to load the partition"),
-    "group_in_wrong_partition": Kind("error", "a group is in the wrong partition: its name hashes to another"),
-    "orphaned_offsets": Kind("error", "committed offsets of a group that does not exist"),
-    "partition_assigned_twice": Kind("error", "two members of a group have the same partition"),
-    "duplicate_static_member": Kind("error", "two members of a group have one group.instance.id"),
-    "clean_up_fails": Kind("error", "offsets of a share group break the clean-up: nothing in the partition expires"),
+_IN_PYTHON = {
     "hanging_transaction": Kind("error", "offsets are held by a transaction that should have ended"),
-    "offsets_of_share_group": Kind("warning", "a share group has committed offsets"),
-    "share_delivery_near_limit": Kind("warning", "a share group's records that one more failed delivery archives"),
-    "share_partition_not_progressing": Kind("warning", "a share group has records waiting but makes no progress"),
-    "share_state_without_group": Kind("warning", "state of a share group that does not exist"),
-    "unreadable_subscription": Kind("warning", "a member's subscription cannot be read: nothing of the group expires"),
     "ghost_member": Kind("warning", "a member with no live client"),
-    "partition_targeted_twice": Kind("warning", "one partition is in the target assignment of two members"),
     "target_for_unknown_member": Kind("warning", "partitions are assigned to a member that does not exist"),
-    "member_not_reconciled": Kind("warning", "a member does not reach its target assignment"),
-    "group_record_near_limit": Kind("warning", "a group's record is close to the broker's size limit"),
-    "two_open_producers": Kind("warning", "two open transactions hold an offset of one partition"),
-    "committed_by_non_owner": Kind("warning", "a commit for a partition that no member owned"),
-    "commit_time_skew": Kind("warning", "commit times that differ from the log's"),
-    "lost_when_emptied": Kind("warning", "offsets lost as soon as the last member leaves"),
-    "expiry_overdue": Kind("warning", "offsets that should have expired"),
-    "topic_recreated": Kind("warning", "committed offsets of a topic that was deleted and created again"),
-    "commit_storm": Kind("warning", "a group commits far more often than it needs to"),
-    "regex_matches_nothing": Kind("notice", "a subscribed regular expression that matches no topic"),
-    "mixed_commits": Kind("notice", "one partition is committed both in transactions and outside them"),
-    "idle_share_group": Kind("notice", "an empty share group, which never expires"),
-    "throwaway_group": Kind("notice", "many empty groups whose names differ only by a generated suffix"),
 }
+_ORDER = """
+    load_would_fail group_in_wrong_partition orphaned_offsets partition_assigned_twice duplicate_static_member
+    clean_up_fails hanging_transaction offsets_of_share_group share_delivery_near_limit
+    share_partition_not_progressing share_state_without_group unreadable_subscription ghost_member
+    partition_targeted_twice target_for_unknown_member member_not_reconciled group_record_near_limit
+    two_open_producers committed_by_non_owner commit_time_skew lost_when_emptied expiry_overdue topic_recreated
+    commit_storm regex_matches_nothing mixed_commits idle_share_group throwaway_group
+"""
+KINDS: dict[str, Kind] = {name: SQL[name].kind if name in SQL else _IN_PYTHON[name] for name in _ORDER.split()}
 
 
 class Finding(NamedTuple):

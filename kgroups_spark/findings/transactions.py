@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_word
-from kgroups_spark.findings.evidence import Condition, Evidence, Row, by_group, listed, some
+from kgroups_spark.findings.evidence import Condition, Evidence, Row, listed, some
 from kgroups_spark.findings.finding import Finding, at, tool
 from kgroups_spark.findings.listings import listings, open_on_partition
-from kgroups_spark.tables.schemas import GROUP, SLOT
+from kgroups_spark.tables.schemas import GROUP
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Verdict, verdict
 from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
@@ -99,33 +99,6 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
             + tool("kafka-consumer-groups", f"--delete-offsets --group {shell_word(group_id)} --topic TOPIC:PARTITION"),
             log_offset=row["log_offset_min"],
             since=row["commit_timestamp_min"],
-        )
-
-
-def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
-    """One partition of a group with offsets in the open transactions of several producers."""
-    pending = evidence.tables.rows("pending_offsets", [*SLOT, "producer_id", "log_offset"])
-    if not pending.num_rows:
-        return
-    aggregates: list[Any] = [("producer_id", "count_distinct"), ("producer_id", "list"), ("log_offset", "max")]
-    slots = pending.group_by(SLOT).aggregate(aggregates)
-    several = listed(slots.filter(pc.field("producer_id_count_distinct") > 1))
-    for rows in by_group(several).values():
-        row, others = rows[0], len(rows) - 1
-        producers = sorted(set(row["producer_id_list"]))
-        do = "does" if others == 1 else "do"
-        more = f", and so {do} {counted(others, 'other partition')}" if others else ""
-        yield Finding.of(
-            "two_open_producers",
-            row,
-            f"{row['topic']}-{row['partition']} of {row['group_id']} has offsets in open transactions of "
-            f"{len(producers)} producers "
-            f"({some(map(str, producers))}){more}: two "
-            "instances process the same input, or one was not fenced. The later record in the log wins, whichever "
-            "transaction commits last. Producers that pass groupMetadata() to sendOffsetsToTransaction are fenced by "
-            "the group (KIP-447)",
-            producer_id=producers[-1],
-            log_offset=row["log_offset_max"],
         )
 
 

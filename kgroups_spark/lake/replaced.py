@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
 
-from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.conditions import AnyOf, Condition, expression_of, expression_of_any, sql_of_any
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
 
@@ -77,16 +75,33 @@ class Replaced:
         """Whether the table may have replaced rows."""
         return bool(self.ranges) and name in REPLACEABLE
 
+    def conditions(self, name: str, place: str = "log_offset") -> AnyOf:
+        """Which rows are replaced, by the offset in the column `place`: those that meet all conditions of one range.
+
+        This is the one place that knows. Everything below is this in the words of an engine.
+        """
+        decided = "decided_by" if name == "previous_offset_expiry" else "audit_id"
+        # A checkpoint belongs to the records before it. Rows of another log have their own partitions and offsets.
+        of_log, first = ([Condition("log", "is null")], 1) if name == CHECKPOINTS else ([], 0)
+        return [
+            [
+                Condition("offsets_partition", "==", each.offsets_partition),
+                Condition(decided, "<=", each.audit_id - 1),
+                Condition(place, ">=", each.from_offset + first),
+                *of_log,
+            ]
+            for each in self.ranges
+        ]
+
     def condition(self, name: str) -> str:
         """A condition in SQL of both dialects: true for replaced rows of the table."""
-        return " OR ".join(self._condition(name, each) for each in self.ranges)
+        return sql_of_any(self.conditions(name))
 
     def columns(self, name: str) -> dict[str, str]:
         """SQL of both dialects for columns that become null in rows that stay: those about a replaced marker."""
-        if name != "offset_commits":
-            return {}
-        is_gone = " OR ".join(self._condition(name, each, "marker_offset") for each in self.ranges)
-        return {column: f"CASE WHEN {is_gone} THEN NULL ELSE {column} END" for column in _OF_MARKER}
+        is_gone = sql_of_any(self.conditions(name, "marker_offset"))
+        of_marker = _OF_MARKER if name == "offset_commits" else ()
+        return {column: f"CASE WHEN {is_gone} THEN NULL ELSE {column} END" for column in of_marker}
 
     def left_out(self, name: str, rows: DataFrame) -> DataFrame:
         """The table's rows without those that are replaced."""
@@ -101,10 +116,10 @@ class Replaced:
         """Rows of the table as readers get them, and a mask of the replaced ones, which are returned unchanged."""
         if not self.touches(name):
             return rows, np.zeros(len(rows), np.bool_)
-        found = _mask(rows, (self._expression(name, each) for each in self.ranges)).to_numpy()
-        if "marker_offset" in rows.column_names and name == "offset_commits":
-            rows = self._without_markers(rows, pa.array(~found))
-        return rows, found
+        is_replaced = expression_of_any(self.conditions(name))
+        found = pa.dataset.dataset(rows).to_table({"is_it": is_replaced})["is_it"].to_numpy()
+        fields = self._fields(name, rows.column_names, ~is_replaced)
+        return pa.dataset.dataset(rows).to_table(fields), found
 
     def rows_left(
         self, name: str, dataset: pa.dataset.Dataset, columns: Sequence[str] | None, conditions: Sequence[Condition]
@@ -114,20 +129,17 @@ class Replaced:
         if not self.touches(name):
             return dataset.to_table(chosen, filter=expression_of(conditions))
         on_marker = [each for each in conditions if each.column in _OF_MARKER]
-        where = ~reduce(or_, (self._expression(name, each) for each in self.ranges))
+        where = ~expression_of_any(self.conditions(name))
         others = expression_of([each for each in conditions if each not in on_marker])
-        where = where if others is None else where & others
-        if name != "offset_commits":
-            return dataset.to_table(chosen, filter=where)
-        found = self._without_markers(dataset.to_table(filter=where))
-        if on_marker:
-            found = found.filter(expression_of(on_marker))
+        names = dataset.schema.names if chosen is None else [*chosen, *{each.column for each in on_marker} - {*chosen}]
+        found = dataset.to_table(self._fields(name, names), filter=where if others is None else where & others)
+        found = found.filter(expression_of(on_marker)) if on_marker else found
         return found if chosen is None else found.select(chosen)
 
     def condition_of(self, name: str, offsets_partition: int) -> pc.Expression | None:
         """A condition for pyarrow: true for replaced rows of an offsets partition; None: no row is replaced."""
-        mine = [each for each in self.ranges if each.offsets_partition == offsets_partition]
-        return reduce(or_, (self._expression(name, each) for each in mine)) if mine and self.touches(name) else None
+        mine = Replaced(tuple(each for each in self.ranges if each.offsets_partition == offsets_partition))
+        return expression_of_any(mine.conditions(name)) if mine.touches(name) else None
 
     def clipped(self, read: pa.Table) -> pa.Table:
         """Rows of `what_was_read` (ledger_rows.py) with spans cut to the offsets that still count."""
@@ -141,33 +153,16 @@ class Replaced:
         ]
         return with_columns(read, end_offset=pa.array(ends, pa.int64()))
 
-    def _condition(self, name: str, each: ReplacedRange, place: str = "log_offset") -> str:
-        audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"
-        is_here = f"offsets_partition = {each.offsets_partition} AND {audit_id} < {each.audit_id}"
-        if name != CHECKPOINTS:
-            return f"({is_here} AND {place} >= {each.from_offset})"
-        # Rows of another log have their own partitions and offsets.
-        return f"({is_here} AND log_offset > {each.from_offset} AND log IS NULL)"
-
-    def _expression(self, name: str, each: ReplacedRange, place: str = "log_offset") -> pc.Expression:
-        audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"
-        is_here = (pc.field("offsets_partition") == each.offsets_partition) & (pc.field(audit_id) < each.audit_id)
-        if name != CHECKPOINTS:
-            return is_here & (pc.field(place) >= each.from_offset)
-        return is_here & (pc.field("log_offset") > each.from_offset) & pc.field("log").is_null()
-
-    def _without_markers(self, commits: pa.Table, chosen: pa.Array | None = None) -> pa.Table:
-        """Rows of offset_commits without the columns of replaced markers; only the `chosen` rows are changed (None:
-        all)."""
-        of_markers = (self._expression("offset_commits", each, "marker_offset") for each in self.ranges)
-        is_gone = pc.fill_null(_mask(commits, of_markers), False)
-        is_gone = is_gone if chosen is None else pc.and_(is_gone, chosen)
-        without = {name: pc.if_else(is_gone, pa.scalar(None, commits[name].type), commits[name]) for name in _OF_MARKER}
-        return with_columns(commits, **without)
-
-
-def _mask(rows: pa.Table, any_of: Iterable[pc.Expression]) -> pa.ChunkedArray:
-    return pa.dataset.dataset(rows).to_table({"is_it": reduce(or_, any_of)})["is_it"]
+    def _fields(
+        self, name: str, columns: Sequence[str], where: pc.Expression | None = None
+    ) -> dict[str, pc.Expression]:
+        """The columns; those about a replaced marker are null (`where` true; None: in all rows)."""
+        fields = {column: pc.field(column) for column in columns}
+        if name == "offset_commits":
+            is_gone = pc.coalesce(expression_of_any(self.conditions(name, "marker_offset")), pc.scalar(False))
+            is_gone = is_gone if where is None else is_gone & where
+            fields |= {each: pc.if_else(~is_gone, pc.field(each), None) for each in _OF_MARKER if each in fields}
+        return fields
 
 
 NOTHING = Replaced()

@@ -55,6 +55,7 @@ class DuckDbReader(LakeReader):
         with _refusals(self.location):
             typed, interrupt = self._as_typed(query, parameters), self.lake.connection.interrupt
             answer = run_interruptibly(lambda: self.lake.batches(*typed, ROWS_AT_ONCE), interrupt)
+            yield pa.RecordBatch.from_pylist([], answer.schema)
             while (batch := run_interruptibly(lambda: next(answer, None), interrupt)) is not None:
                 yield batch
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
@@ -63,10 +64,17 @@ class SparkReader(LakeReader):
             with self._queries.settings():
                 # As bytes, one partition of the answer at a time: Spark itself returns either Python rows, or all of
                 # the answer as Arrow at once.
-                frame = self._frame(query, parameters).mapInArrow(_in_bytes, "batches binary")
+                answer = self._frame(query, parameters)
+                yield pa.RecordBatch.from_pylist([], to_arrow_schema(answer.schema, timezone="UTC"))
+                frame = answer.mapInArrow(_in_bytes, "batches binary")
             for row in frame.toLocalIterator():
                 with pa.ipc.open_stream(row["batches"]) as stream:
                     yield from stream
+
+    def translated(self, query: str) -> str:
+        from kgroups_spark.views.spark_sql import spark_sql
+
+        return spark_sql(query)
 
     def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
         """A query's answer, not computed yet; otherwise as `arrow`."""

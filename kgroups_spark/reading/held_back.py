@@ -57,6 +57,36 @@ def bytes_behind(transaction: Row, log: LogRead) -> int | None:
     return int(log.bytes * log_offsets_behind(transaction, log) / log.records) if log.records else None
 
 
+def with_what_is_held_back(reader: LakeReader, rows: list[Row]) -> list[Row]:
+    """The rows with the log offsets and bytes after the first record of each transaction, and the command that ends
+    hanging ones."""
+    release = reader.last_audit["release_version"]
+    logs = logs_read(reader, {row["offsets_partition"] for row in rows}) if rows else {}
+    epochs = _coordinator_epochs(reader) if _is_before_3(release) and any(row["is_hanging"] for row in rows) else {}
+    return [
+        row
+        | {
+            "log_offsets_behind": log_offsets_behind(row, logs[row["offsets_partition"]]),
+            "bytes_behind": bytes_behind(row, logs[row["offsets_partition"]]),
+            "abort_command": abort_command(row, release, epochs) if row["is_hanging"] else None,
+        }
+        for row in rows
+    ]
+
+
+def _is_before_3(release_version: str) -> bool:
+    return int(release_version.split(".")[0]) < 3
+
+
+def _coordinator_epochs(reader: LakeReader) -> dict[Producer, int]:
+    """The newest epoch of a transaction coordinator in the markers of producers that have a transaction open."""
+    rows = reader.sql(
+        "SELECT offsets_partition, producer_id, max(coordinator_epoch) AS epoch FROM transaction_markers "
+        "WHERE producer_id IN (SELECT producer_id FROM open_transactions) GROUP BY offsets_partition, producer_id"
+    )
+    return {(row["offsets_partition"], row["producer_id"]): row["epoch"] for row in rows if row["epoch"] is not None}
+
+
 def abort_command(transaction: Row, release_version: str, coordinator_epochs: Mapping[Producer, int]) -> str:
     """The command of Kafka's TransactionsCommand that ends the transaction (KIP-664).
 
@@ -65,7 +95,7 @@ def abort_command(transaction: Row, release_version: str, coordinator_epochs: Ma
     """
     partition = transaction["offsets_partition"]
     command = f"{_tool('abort')} --topic __consumer_offsets --partition {partition}"
-    if int(release_version.split(".")[0]) >= 3:
+    if not _is_before_3(release_version):
         return f"{command} --start-offset {transaction['transaction_start_offset']}"
     epoch = max(0, coordinator_epochs.get((partition, transaction["producer_id"]), 0))
     producer = f"--producer-id {transaction['producer_id']} --producer-epoch {transaction['producer_epoch']}"

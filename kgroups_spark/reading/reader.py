@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,8 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import format_utc, to_epoch_ms
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+Rows = list[Row]
 
 # The number of rows of a large answer that are Python objects at once.
 ROWS_AT_ONCE = 16_384
@@ -95,13 +97,31 @@ class LakeReader(ABC):
 
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
         """A query's answer batch by batch, for answers that are too large for Python objects; otherwise as `arrow`. The
-        reader accepts no other query before the last batch."""
-        yield from self.arrow(query, parameters).to_batches(max_chunksize=ROWS_AT_ONCE)
+        reader accepts no other query before the last batch. The first one is empty: it has the names."""
+        found = self.arrow(query, parameters)
+        yield from (pa.RecordBatch.from_pylist([], found.schema), *found.to_batches(max_chunksize=ROWS_AT_ONCE))
 
     def stream(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """The rows of `batches`, some at a time."""
         for batch in self.batches(query, parameters):
             yield from to_rows(pa.Table.from_batches([batch]))
+
+    def answer(self, query: str, parameters: Mapping[str, Any] | None = None) -> tuple[list[str], Iterator[Row]]:
+        """The names of the answer's columns, and its rows as in `stream`."""
+        batches = self.batches(query, parameters)
+        first = next(batches)
+        return first.schema.names, (
+            row for batch in chain([first], batches) for row in to_rows(pa.Table.from_batches([batch]))
+        )
+
+    def ask(self, query: str, parameters: Mapping[str, Any], *, times_as_text: bool = False) -> Iterator[Row]:
+        """The rows of a query of ours, in DuckDB's dialect, some at a time."""
+        for batch in self.batches(self.translated(query), parameters):
+            yield from to_rows(pa.Table.from_batches([batch]), times_as_text=times_as_text)
+
+    def translated(self, query: str) -> str:
+        """A query in DuckDB's dialect, for this engine."""
+        return query
 
     def sql(self, query: str, **parameters: Any) -> Rows:
         """A query's answer, over tables, views and functions.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands.findings import COLUMNS, EXAMPLES
+from kgroups_spark.commands.findings import COLUMNS, EPILOG
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.reading.reader import LakeReader
@@ -230,6 +230,6 @@ def test_an_audit_that_found_nothing_says_so(run: Run) -> None:
 
 
 def test_help_names_every_finding_and_rows_have_the_whole_table() -> None:
-    assert [column.name for column in COLUMNS] == TABLES["findings"].schema.names
+    assert TABLES["findings"].schema.names == COLUMNS
     for name, kind in KINDS.items():
-        assert f"  {name} ({kind.severity}): {kind.summary}" in EXAMPLES.splitlines()
+        assert f"  {name} ({kind.severity}): {kind.summary}" in EPILOG.splitlines()

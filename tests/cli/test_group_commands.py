@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.commands import describe_rows, export_offsets, history
+from kgroups_spark.commands import describe, export_offsets, history
 from kgroups_spark.coordinator.group_events import EVENTS
 from kgroups_spark.coordinator.removal_causes import CAUSES
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.reading import gone_groups
 from kgroups_spark.reading.reader import ROWS_AT_ONCE
 from kgroups_spark.share_coordinator import rows as share_events
 from kgroups_spark.times import parse_time, to_datetime
@@ -211,7 +210,7 @@ def test_a_removed_group_is_dead_with_a_cause_and_its_offsets_can_be_exported(
     assert offsets_of(found) == before(events)
     assert {row["state"] for row in found} <= {"Dead"}
     assert f"Consumer group '{group}' does not exist (Dead)" in err
-    assert gone_groups.REMOVAL_CAUSES[cause] in err
+    assert describe.REMOVAL_CAUSES[cause] in err
     assert to_datetime(at_ms).strftime("removed %Y-%m-%d %H:%M:%S UTC") in err
     if not found:
         assert "History has no committed offsets of it" in err
@@ -251,7 +250,7 @@ def test_missing_or_contradictory_options_are_bad_usage(kgroups: Any) -> None:
 
 def test_every_event_and_cause_has_a_text() -> None:
     assert set(history.EVENTS) == {*EVENTS, *share_events.EVENTS, *transaction_events.EVENTS}
-    assert set(gone_groups.REMOVAL_CAUSES) == set(CAUSES)
+    assert set(describe.REMOVAL_CAUSES) == set(CAUSES)
     moves = {"no_members", "with_members", "transaction", "topic_recreated", "unknown"}
     assert set(history.MOVE_CAUSES) == moves
 
@@ -667,9 +666,9 @@ def test_history_notes_which_part_of_it_has_been_reduced(options: str, is_noted:
 
 def test_json_has_the_promised_columns(rows: Any) -> None:
     for options, names in (
-        ("", describe_rows.OFFSET_COLUMNS),
-        ("--members", describe_rows.MEMBER_COLUMNS),
-        ("--state", describe_rows.STATE_COLUMNS),
+        ("", describe.COLUMNS["offsets"]),
+        ("--members", describe.COLUMNS["members"]),
+        ("--state", describe.COLUMNS["state"]),
     ):
         found = rows(f"describe --all-groups {options}")
-        assert {tuple(row) for row in found} == {names}
+        assert {tuple(row) for row in found} == {tuple(names)}

@@ -1,12 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
-from kgroups_spark.commands.pending import (
-    COLUMNS,
-    CONTRACT_COLUMNS,
-    about_other_partitions,
-    pending_rows,
-    with_other_partitions,
-)
+from kgroups_spark.commands.pending import COLUMNS, PENDING, SCREEN, about_other_partitions
+from kgroups_spark.commands.pending import judged as judged_row
 from kgroups_spark.findings.listings import listings
 from kgroups_spark.reading.held_back import (
     LogRead,
@@ -18,6 +13,8 @@ from kgroups_spark.reading.held_back import (
 )
 from kgroups_spark.tables.current import OPEN_TRANSACTIONS, PENDING_OFFSETS
 from kgroups_spark.times import to_epoch_ms
+from tests.cli.story_reader import ArrowReader
+from tests.lake.table_rows import rows_of
 
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -46,6 +43,12 @@ def offset(producer_id, topic_partition, partition=3):
         "committed_offset": 42,
         "log_offset": 101,
     }
+
+
+def pending_rows(transactions, offsets, *, as_of_ms, max_transaction_timeout_ms, listed=None):
+    tables = {"open_transactions": transactions, "pending_offsets": offsets}
+    reader = ArrowReader({name: rows_of(name, *rows) for name, rows in tables.items()}, AS_OF)
+    return [judged_row(row, listed, as_of_ms, max_transaction_timeout_ms) for row in reader.sql(PENDING)]
 
 
 def found(transactions, offsets, minutes=15):
@@ -86,8 +89,8 @@ def test_a_transaction_of_unknown_beginning_is_last_without_an_age_and_does_not_
 
 def test_column_names_are_those_of_the_tables():
     contract = {*OPEN_TRANSACTIONS.names, *PENDING_OFFSETS.names}
-    assert {column.name for column in COLUMNS} - contract == {"age", "age_ms", "is_hanging", "verdict"}
-    assert set(PENDING_OFFSETS.names) <= {column.name for column in CONTRACT_COLUMNS}
+    assert {column.name for column in SCREEN} - contract == {"age", "is_hanging"}
+    assert set(PENDING_OFFSETS.names) <= set(COLUMNS)
 
 
 HEALTH = LogRead(400, 200, 30_000)
@@ -174,7 +177,8 @@ def test_a_verdict_without_the_needed_log_is_not_known():
 
 def test_other_partitions_that_a_transaction_holds_back_are_reported():
     known = listed(("billing-0", 7, "Ongoing", 60_000, [HERE, {"topic": "orders", "partition": 5}]))
-    rows = with_other_partitions([transaction(7, AS_OF), transaction(9, AS_OF)], known)
+    opened = [transaction(7, AS_OF), transaction(9, AS_OF)]
+    rows = pending_rows(opened, [], as_of_ms=to_epoch_ms(AS_OF), max_transaction_timeout_ms=1, listed=known)
     assert [row["other_partitions"] for row in rows] == [["orders-5"], None]
     assert about_other_partitions(rows) == [
         "producer 7 has written to orders-5, too: read_committed consumers of those partitions wait for it as well"

@@ -43,6 +43,9 @@ class ArrowTables:
             table = table.filter(expression_of(conditions))
         return table.select(columns)
 
+    def source(self, name: str) -> pa.Table:
+        return self.tables[name]
+
 
 def evidence_of(
     audited: ObjectTables,

@@ -11,9 +11,8 @@ import pytest
 
 from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.findings.evidence import TransactionState
-from kgroups_spark.findings.finders import BY_GROUP, WHOLE
-from kgroups_spark.findings.finding import KINDS
-from kgroups_spark.findings.records import load_would_fail
+from kgroups_spark.findings.finders import IN_PYTHON
+from kgroups_spark.findings.finding import KINDS, SQL
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of, some_of
@@ -46,7 +45,7 @@ def test_a_log_raises_its_finding_and_no_other(case: Case) -> None:
 def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not() -> None:
     assert {case.finding for case in CASES if case.odd is not None} == set(KINDS)
     assert {case.finding for case in CASES if case.odd is None} == set(KINDS)
-    assert sorted(finder.__name__ for finder in (*WHOLE, *BY_GROUP)) == sorted(KINDS)
+    assert sorted([*SQL, *(finder.__name__ for finder in IN_PYTHON)]) == sorted(KINDS)
 
 
 # These things were really done while the logs were recorded (capture.json is beside each of them): members committed
@@ -173,7 +172,7 @@ def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_orde
     (row,) = evidence.tables.rows("quarantine", TABLES["quarantine"].schema.names).to_pylist()
     rows = [row, row | {"detail": "Another reason"}]
     found = [
-        load_would_fail(with_tables(evidence, quarantine=pa.Table.from_pylist(each, schema=arrow_schema("quarantine"))))
+        all_findings(with_tables(evidence, quarantine=pa.Table.from_pylist(each, schema=arrow_schema("quarantine"))))
         for each in (rows, rows[::-1])
     ]
     (first,), (second,) = found

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kgroups_spark.counts import counted
 from kgroups_spark.report.figures import Column, Plot, Section, Table, table
+from kgroups_spark.report.parts import Part, TableOf
 from kgroups_spark.report.plots import AMBER, BLUE, Axes, numbered_chart, svg
 from kgroups_spark.report.queries import Row, query
 from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot
@@ -89,23 +90,21 @@ def _busiest_groups(answers: Answers) -> Iterator[Table]:
         yield table("busiest_groups", caption, columns, answers["busiest_groups"])
 
 
-def quarantine_section(answers: Answers) -> Section:
-    rows = answers["quarantine"]
-    if not rows:
-        return Section("quarantine", "Quarantine", ["Every record that was read could be used."])
-    columns = [
-        Column("reason", "Reason"),
-        Column("coordinator_fails", "Load would fail"),
-        Column("entries", "Entries", "count"),
-        Column("records", "Records", "count"),
-        Column("partitions", "Partitions", "count", is_minor=True),
-        Column("newest", "Newest (UTC)", "time", is_minor=True),
-        Column("example", "Example", is_minor=True, is_detail=True),
-    ]
-    records = sum(row["records"] for row in rows)
-    sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."
-    figure = table("quarantine", "Records that could not be used, by reason", columns, rows)
-    return Section("quarantine", "Quarantine", [sentence], [figure])
+quarantine_section = Part(
+    "quarantine",
+    "Quarantine",
+    "quarantine",
+    "Every record that was read could be used.",
+    ["{quarantine_records:counted record} could not be used; the table quarantine keeps their bytes."],
+    [
+        TableOf(
+            "quarantine",
+            "Records that could not be used, by reason",
+            "reason Reason; coordinator_fails Load would fail; entries Entries :count; records Records :count; "
+            "partitions- Partitions :count; newest- Newest (UTC) :time; example-! Example",
+        )
+    ],
+)
 
 
 def coverage_section(answers: Answers) -> Section:

@@ -1,0 +1,108 @@
+"""The form of a command. Each module of this folder is one:
+
+its docstring   the help: a summary, a description, examples
+OPTIONS         its options, in the order of the help
+SCREEN          the columns of a table on the screen; JSON and CSV have all columns of the answer
+run             opens the lake, asks it in SQL, writes rows on stdout and sentences on stderr
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kgroups_spark.terminal.options import ENGINES, name_value, text_value, time_value
+from kgroups_spark.terminal.output import FORMATS, Column, Row, until_closed, write_rows
+
+
+class Option(NamedTuple):
+    """`--until T`: an option with the placeholder of its value; `--group G ...`: it may be repeated; `--offsets`: a
+    switch. `read`: the reader of its value (None: a path)."""
+
+    spelled: str
+    help: str
+    read: Callable[[str], Any] | None = None
+    default: Any = None
+
+    def add(self, parser: argparse._ActionsContainer) -> None:
+        name, _, value = self.spelled.partition(" ")
+        if not value:
+            parser.add_argument(name, action="store_true", help=self.help)
+            return
+        metavar = value.removesuffix(" ...")
+        action = "store" if metavar == value else "append"
+        read: Any = self.read
+        parser.add_argument(name, action=action, type=read, metavar=metavar, default=self.default, help=self.help)
+
+
+# A tuple of options is a choice: at most one of them.
+Options = Sequence["Option | tuple[Option, ...]"]
+
+LAKE = Option(
+    "--lake LAKE",
+    "the lake's tables: a folder, its URI, or catalog.schema (default: $KGROUPS_LAKE)",
+    default=argparse.SUPPRESS,
+)
+AS_OF = Option("--as-of T", "the log up to T, nothing after it", time_value)
+FAIL_IF_ANY = Option("--fail-if-any", "exit 4 if there is a row, for alerting")
+# Every command that prints rows of a lake has these after its own options.
+ROWS = (
+    Option(
+        f"--format {'|'.join(FORMATS)}",
+        "table (default), json (one object a line, all columns), csv",
+        name_value(FORMATS),
+        "table",
+    ),
+    Option("--wide", "print full-width tables with all columns (default on a terminal: a form that fits it)"),
+    Option(
+        f"--engine {'|'.join(ENGINES)}",
+        "engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
+        "if it can",
+        name_value(ENGINES),
+        "auto",
+    ),
+)
+GROUPS = (
+    Option("--group G ...", "the group; may be repeated", text_value, []),
+    Option("--all-groups", "every group that exists"),
+)
+
+
+def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
+    for option in options:
+        if isinstance(option, Option):
+            option.add(parser)
+        else:
+            assert isinstance(parser, argparse.ArgumentParser)
+            add_options(parser.add_mutually_exclusive_group(), option)
+
+
+def help_of(command: ModuleType) -> dict[str, Any]:
+    """The command's help for argparse, from its docstring; `{}` there is filled with EPILOG."""
+    if not hasattr(command, "OPTIONS"):  # not converted yet
+        return {"help": command.SUMMARY, "description": command.DESCRIPTION, "epilog": command.EXAMPLES}
+    summary, text = (command.__doc__ or "").split("\n\n", 1)
+    description, examples = text.split("\n\nexamples:\n", 1)
+    epilog = f"examples:\n{examples}{getattr(command, 'EPILOG', '')}"
+    return {"help": summary, "description": description, "epilog": epilog}
+
+
+def screen(columns: str) -> tuple[Column, ...]:
+    """Columns of a table in order."""
+    return tuple(map(column, columns.split()))
+
+
+def column(spelled: str) -> Column:
+    """`state`, headed STATE; `group_id=GROUP`, headed GROUP; `base=THE_BASE`, headed THE BASE. Times are headed
+    (UTC)."""
+    name, _, heading = spelled.partition("=")
+    heading = heading.replace("_", " ") or name.upper().replace("_", "-")
+    return Column(name, f"{heading} (UTC)" if name.endswith(("_at", "_since")) else heading)
+
+
+def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], arguments: argparse.Namespace) -> None:
+    """Writes the rows in the form of --format: a table has the columns of the screen, JSON and CSV those of `names`."""
+    with until_closed():
+        write_rows(rows, screen if arguments.format == "table" else [*map(Column, names)], arguments.format)

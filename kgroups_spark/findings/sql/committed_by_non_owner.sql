@@ -1,0 +1,32 @@
+-- warning: a commit for a partition that no member owned
+--
+-- {topic}-{partition}[ (and for {others:counted other partition})] was committed as {group_id}[ at {since:time}], while
+-- the group was Stable and none of its members owned that partition. Either a member commits a partition that it no
+-- longer owns, or a producer names the group without its generation. The commit overwrites the owner's. The log does not
+-- record who committed: look for manual commits after a rebalance, and pass groupMetadata() to sendOffsetsToTransaction
+
+-- After the last change of a Stable group of consumers and its members, whose partitions and topics all have names: only
+-- there the owners are known.
+WITH held AS (
+  SELECT * FROM _held WHERE how = 'assigned'
+),
+changed AS (
+  SELECT offsets_partition, group_id, greatest(groups.log_offset, members.log_offset) AS changed_at
+  FROM groups
+  LEFT JOIN (
+    SELECT offsets_partition, group_id, max(log_offset) AS log_offset, count(*) > count(assigned_partitions) AS is_unread
+    FROM group_members
+    GROUP BY ALL
+  ) AS members USING (offsets_partition, group_id)
+  WHERE state = 'Stable' AND protocol_type = 'consumer' AND is_unread IS NOT TRUE
+    AND (offsets_partition, group_id) NOT IN (SELECT (offsets_partition, group_id) FROM held WHERE topic IS NULL)
+)
+SELECT offsets_partition, group_id, topic, partition, log_offset, commit_timestamp AS since,
+  nullif(count(*) OVER of_group - 1, 0) AS others
+FROM committed_offsets
+JOIN changed USING (offsets_partition, group_id)
+WHERE log_offset > changed_at AND (offsets_partition, group_id, topic, partition) NOT IN (
+  SELECT (offsets_partition, group_id, topic, partition) FROM held
+)
+WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
+QUALIFY row_number() OVER (of_group ORDER BY topic, partition) = 1
