@@ -151,9 +151,9 @@ class LakeTables:
         columns = arrow_schema(name).names
         if name not in self._files:
             self._files[name] = self.lake.table(name).files()
-        if self._is_small(name) or self.lake.replaced.touches(name) or not self.lake.files_in_reach:
+        if self._is_small(name) or self.lake.replaced.touches(name):
             return self.rows(name, columns)
-        found = self.lake.dataset(name, self._files[name])
+        found = self.lake.dataset(name, [file.path for file in self._files[name]])
         return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
     def _is_small(self, name: str) -> bool:
