@@ -38,7 +38,6 @@ LONG_FILES = (
     "broker/test_logs_that_changed.py",
     "broker/test_two_brokers.py",
     "broker/test_disturbed_audits.py",
-    "lake/test_migrations.py",
     "crash/test_storage.py",
     "audit/test_many_nights.py",
     "views/test_readers.py",

@@ -106,7 +106,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
                 delete_retention_ms=options.delete_retention_ms or DEFAULT_DELETE_RETENTION_MS,
             ),
         )
-        return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated)), *claim.notes])
+        return _audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes])
 
 
 def _require_log_of(lake: Lake, last: AuditRow | None, source: LogSource, options: AuditOptions) -> None:

@@ -98,7 +98,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
         make_again(claim.fence, gone)
         clear_up(claim)
         writer = LakeWriter(lake, claim.audit_id, claim.check)
-        return _rebuild(options, lake, claim, writer, [*filter(None, (why, claim.migrated)), *claim.notes])
+        return _rebuild(options, lake, claim, writer, [*filter(None, (why,)), *claim.notes])
 
 
 def _last_finished(lake: Lake) -> AuditRow:

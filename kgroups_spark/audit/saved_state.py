@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_entries import STATE_FORMAT, STATE_FORMATS
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
@@ -102,7 +102,7 @@ def _gone(recreated: Sequence[str]) -> str | None:
 
 
 def _difference(before: AuditRow, release_version: str) -> str | None:
-    is_readable = before.state_format in STATE_FORMATS
+    is_readable = before.state_format == STATE_FORMAT
     for name, then, now in (
         ("release", before.release_version, release_version),
         ("rules version", before.rules_version, RULES_VERSION),
@@ -118,7 +118,7 @@ def left_undone(claim: Claim, before: AuditRow) -> str | None:
     for row in claim.unfinished_rows:
         meant = (row.release_version, row.rules_version)
         is_other = meant != (before.release_version, before.rules_version)
-        is_other |= before.state_format not in STATE_FORMATS
+        is_other |= before.state_format != STATE_FORMAT
         if row.release_version is not None and (row.source == TABLES_ALONE or is_other or row.notes):
             return f"state rebuilt from history: audit {row.audit_id} began to, and did not finish"
     return None

@@ -34,7 +34,6 @@ from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import filled, words
 from kgroups_spark.terminal.options import fail_if_any, names_value, positive_count_value, text_value
@@ -76,21 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.Namespace) -> Rows:
     """The findings of these audits that match the options: those of the last audit first, errors first."""
-    finding = _with_older_names(arguments.finding)
-    asked = {"severity": arguments.severity, "finding": finding, "group_id": arguments.group}
+    asked = {"severity": arguments.severity, "finding": arguments.finding, "group_id": arguments.group}
     conditions = [Condition("audit_id", "==", audits[0])] if len(audits) == 1 else []
     conditions += [Condition(name, "in", names) for name, names in asked.items() if names is not None]
     rows = to_rows(reader.table_rows("findings", conditions=conditions))
     counting = set(audits)
-    named = ({**row, "finding": FINDINGS_BEFORE_7.get(row["finding"], row["finding"])} for row in rows)
-    chosen = (row for row in named if row["audit_id"] in counting)
+    chosen = (row for row in rows if row["audit_id"] in counting)
     return sorted(chosen, key=lambda row: (-row["audit_id"], *order(row)))
-
-
-def _with_older_names(asked: list[str] | None) -> list[str] | None:
-    """The names, with their old names if no audit has migrated the lake to the present layout yet."""
-    older = [before for before, name in FINDINGS_BEFORE_7.items() if name in (asked or ())]
-    return None if asked is None else [*asked, *older]
 
 
 def severity_counts(rows: Rows) -> str:

@@ -34,7 +34,7 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.checkpoints import kept_checkpoints
-from kgroups_spark.history.stored import HISTORY, Stored, task_shards
+from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
@@ -154,8 +154,6 @@ class _History:
 
     @classmethod
     def of(cls, lake: Lake) -> _History:
-        for name in HISTORY:
-            lake.require_table(name)
         make_readable(lake)
         then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
         records = records_read(what_was_read(lake, then.audit_id))

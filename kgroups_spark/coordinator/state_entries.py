@@ -30,8 +30,7 @@ from kgroups_spark.coordinator.streams_group import StreamsGroup, StreamsMember
 # To be increased if the form of these rows changes. A state in a format that is not in STATE_FORMATS is rebuilt from
 # history. Since 2 each offset has its own row (replay/checkpoint_rows.py); corrections have offsets in the entry of
 # their group or producer, as in 1.
-STATE_FORMAT = 2
-STATE_FORMATS = (1, STATE_FORMAT)
+STATE_FORMAT = 1
 Json = dict[str, Any]
 # The fields of an offset in an entry: its topic and partition, its record (-1: no epoch), its value (-1: no commit
 # timestamp).

@@ -8,9 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_entries import STATE_FORMATS
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.replay.stored_history import Checkpoint
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
@@ -31,25 +29,17 @@ class Rows(Protocol):
 def kept_checkpoints(lake: Rows) -> pa.Table:
     """The places of a lake's kept states, and the rules that made them: columns PLACE and RULES, each row once."""
     columns, is_one = [*PLACE, *RULES], [*IS_KEPT, Condition("log", "is null")]
-    return kept_rows(lake, columns, is_one).group_by(columns).aggregate([])
-
-
-def kept_rows(lake: Rows, columns: list[str], conditions: list[Condition]) -> pa.Table:
-    """Rows of checkpoints, also in a lake that no claim has migrated to the layout with that table yet."""
-    if isinstance(lake, Lake) and not lake.has(CHECKPOINTS):
-        lake = LakeAsOfAudit.last_finished(lake)
-    return lake.rows(CHECKPOINTS, columns=columns, conditions=conditions)
+    return lake.rows(CHECKPOINTS, columns=columns, conditions=is_one).group_by(columns).aggregate([])
 
 
 def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkpoint]:
     """The newest checkpoint of each offsets partition, if the present rules made it. A replay cannot start from any
     other state; it then replays the remaining history, as a broker loads a compacted log."""
-    ours = {(release_version, RULES_VERSION, state_format) for state_format in STATE_FORMATS}
     newest = {row["offsets_partition"]: row for row in kept.sort_by([(n, "ascending") for n in PLACE]).to_pylist()}
     return {
         number: Checkpoint(row["log_offset"], row["audit_id"])
         for number, row in newest.items()
-        if tuple(row[name] for name in RULES) in ours
+        if tuple(row[name] for name in RULES) == (release_version, RULES_VERSION, STATE_FORMAT)
     }
 
 

@@ -56,7 +56,6 @@ class Stored:
     ) -> StoredTable:
         """A version of a table (None: the newest). Files that cannot meet the conditions are left out; rows that do not
         meet them may be there."""
-        self.lake.require_table(name)
         log = self.lake.table(name)
         files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
         in_files = tuple(StoredFile(file.path, shards_in_file(name, file.stats)) for file in files)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -28,10 +28,9 @@ from kgroups_spark.lake.lost_versions import (
     table_lost,
     version_lost,
 )
-from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
-from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.schemas import TABLES
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,6 @@ class LakeAsOfAudit:
         has lost."""
         if name == "audits":
             return self.ledger_version
-        if not self.lake.has(name):
-            return None
         try:
             return self._version(name)
         except (Py4JJavaError, PySparkException) as error:
@@ -96,11 +93,7 @@ class LakeAsOfAudit:
 
     def read(self, name: str) -> DataFrame:
         """The table's rows; later commits do not change the frame."""
-        if name == CHECKPOINTS and (older := self._older_checkpoints()) is not None:
-            return older
         version = self.version(name)
-        if version is None and name != "audits":
-            return self.lake.spark.createDataFrame([], TABLES[name].schema)
         # Delta skips files of a large table by their statistics, but listing the files of a small one costs a Spark
         # job.
         is_large = TABLES[name].kind == "history"
@@ -109,20 +102,6 @@ class LakeAsOfAudit:
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """As Lake.rows: without a Spark job if pyarrow reaches the lake."""
-        if name == CHECKPOINTS and (older := self._older_checkpoints()) is not None:
-            wanted = older.toArrow().cast(arrow_schema(name))
-            wanted = wanted.filter(expression_of(conditions)) if conditions else wanted
-            return wanted if columns is None else wanted.select(columns)
         version = self.version(name)
-        if version is None and name != "audits":
-            empty = arrow_schema(name).empty_table()
-            return empty if columns is None else empty.select(columns)
         replaced = self.replaced if name in REPLACEABLE else NOTHING
         return self.lake.rows(name, version, columns=columns, conditions=conditions, replaced=replaced)
-
-    def _older_checkpoints(self) -> DataFrame | None:
-        """Rows of checkpoints in a lake that has not been migrated to that table; None: it has, or never had any."""
-        if self.lake.version > LAST_LAYOUT or not self.lake.place.has(OLDER_CHECKPOINTS):
-            return None
-        batches = partial(checkpoint_batches, newest=self.audit_id)
-        return self.lake.place.read(OLDER_CHECKPOINTS).mapInArrow(batches, TABLES[CHECKPOINTS].schema)

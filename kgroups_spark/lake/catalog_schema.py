@@ -75,10 +75,6 @@ class CatalogSchema:
                 raise
         self._require_plain(table.name)
 
-    def drop(self, name: str) -> None:
-        """Deletes the table if it exists."""
-        self.spark.sql(f"DROP TABLE IF EXISTS {self.identifier(name)}")
-
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """A version of the table (default: the newest)."""
         reader = self.spark.read if version is None else self.spark.read.option("versionAsOf", version)

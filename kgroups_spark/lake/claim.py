@@ -24,7 +24,6 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import FINISHED, RUNNING
 from kgroups_spark.lake.ledger import AuditRow, Ledger, last_finished
 from kgroups_spark.lake.lost_versions import ledger_lost
-from kgroups_spark.lake.migrations import migrate
 from kgroups_spark.lake.owner import Owner, now_held, released
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.times import format_time
@@ -47,8 +46,6 @@ class Claim:
     `migrated`: a note for the ledger that the lake had an older layout (None: it had the present one). `notes`: notes
     for the ledger on audits that were given up although they had written all their rows.
     """
-
-    migrated: str | None = None
 
     def __init__(
         self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished_rows: tuple[AuditRow, ...]
@@ -143,7 +140,6 @@ class Claim:
         claim = cls(ledger, row, before, unfinished)
         try:
             claim.check()
-            claim.migrated = migrate(claim.fence)
         except Exception:
             claim.release()
             raise

@@ -39,10 +39,6 @@ class Folder:
         """Creates the table, empty; does nothing if another process has just created it."""
         self.store.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
 
-    def drop(self, name: str) -> None:
-        """Deletes the table if it exists."""
-        self.store.delete(self.path(name))
-
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """A version of the table (default: the newest)."""
         reader = self.spark.read.format("delta")

@@ -10,7 +10,6 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import newest_audit
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.lost_versions import lost_versions, version_lost
-from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
 
 # The lake's copy of the log, and the corrections of the state. All other tables follow from these.
@@ -18,9 +17,7 @@ NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
 
 
 def gone_tables(lake: Lake) -> list[str]:
-    """The tables that a lake of today's layout lacks. Raises KgroupsError if one of them cannot be rebuilt."""
-    if lake.version < LAKE_VERSION:
-        return []  # migrations.py creates them
+    """The tables that the lake lacks. Raises KgroupsError if one of them cannot be rebuilt."""
     there = set(lake.place.names())
     gone = [name for name in TABLES if name not in there]
     lost = [name for name in gone if name in NOT_REBUILT]

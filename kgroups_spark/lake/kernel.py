@@ -135,22 +135,6 @@ class KernelTable(TableLog):
         # Kernel's own builder keeps no table comment. Spark's SQL costs 0.15 CPU seconds a table (7 in a cold session).
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
 
-    def redefine(
-        self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
-    ) -> None:
-        # Spark's CREATE OR REPLACE refuses this for a table at a path.
-        snapshot = self._snapshot()
-        if any(True for _ in self._files(snapshot)):
-            raise ValueError(f"{self.path} is not empty")
-        app_id, number = transaction
-        newest = self._last_transaction(snapshot, app_id)
-        if newest is not None and newest >= number:
-            raise AlreadyWritten(f"its newest is {newest}")
-        actions = [_metadata(schema_json, comment, properties), {"txn": {"appId": app_id, "version": number}}]
-        version = int(snapshot.getVersion()) + 1
-        if not self._write_version(version, actions, "REPLACE TABLE"):
-            raise ChangedMeanwhile(f"version {version} of {self.path} is there")
-
     def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
         """Writes this version of the log; False: another commit already has that version."""
         now_ms = int(time.time() * 1000)
@@ -216,15 +200,6 @@ class KernelTable(TableLog):
 
     def features(self) -> set[str]:
         return set(items_of(self._snapshot().getProtocol().getReaderFeatures()))
-
-    def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
-        if properties.items() <= self.properties().items():
-            return
-        operation = self._api("Operation").valueOf("MANUAL_UPDATE")
-        builder = self._table().createTransactionBuilder(self._engine, by, operation)
-        builder = builder.withTableProperties(self._engine, properties).withTransactionId(self._engine, *transaction)
-        with self._refusals(transaction[0]):
-            builder.build(self._engine).commit(self._engine, self._iterable([]))
 
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
         snapshot = self._snapshot()

@@ -27,7 +27,7 @@ from kgroups_spark.lake.carrier import CarryingRunner
 from kgroups_spark.lake.catalog_schema import CatalogSchema
 from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.folder import Folder
-from kgroups_spark.lake.frames import never_null, parquet_of, with_all_columns
+from kgroups_spark.lake.frames import never_null, parquet_of
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
 from kgroups_spark.lake.parts_reader import dataset_of
@@ -113,14 +113,6 @@ class Lake:
         with reported_in_one_line(f"the lake at {self.location} cannot be opened"):
             return self.place.has("audits")
 
-    def names(self) -> list[str]:
-        """The existing tables; only a lake of an older layout lacks some."""
-        return [name for name in TABLES if self.has(name)]
-
-    def has(self, name: str) -> bool:
-        """Whether the table exists; only a lake of an older layout may lack it."""
-        return self.version >= LAKE_VERSION or self.place.has(name)
-
     def table(self, name: str) -> TableLog:
         """The table's log. Raises KeyError if no table has that name."""
         return self.store.table(self._path(name))
@@ -130,13 +122,11 @@ class Lake:
         return self.place.identifier(TABLES[name].name)
 
     def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
-        """A version of the table (default: the newest); columns that an older layout does not have are null.
+        """A version of the table (default: the newest).
 
         `replaced`: the rows to leave out (None: the replaced ranges that the lake now has).
         """
-        self.require_table(name)
         rows = self.place.read(name, version)
-        rows = rows if self.version >= LAKE_VERSION else with_all_columns(rows, TABLES[name].schema)
         return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
 
     @cached_property
@@ -154,7 +144,6 @@ class Lake:
         tables; Kernel lists their files. Delta still reads tables with deletion vectors or column mapping, because
         their files alone are not the rows, and tables of a catalog, because it decides who may read them.
         """
-        self.require_table(name)
         log = self.table(name)
         if self.is_in_catalog or log.refusal() is not None:
             return self.read(name, version, NOTHING)
@@ -180,7 +169,6 @@ class Lake:
         `columns` (None: all) and `conditions` choose among the rows; files are skipped by their statistics. `files`:
         the files with the wanted rows (None: all files of the version). `replaced` as in `read`.
         """
-        self.require_table(name)
         columns = arrow_schema(name).names if columns is None else columns
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
@@ -281,14 +269,6 @@ class Lake:
     def version(self) -> int:
         """The lake's layout; 0: its table `audits` has none, because other software created it."""
         return lake_version_in(self.properties)
-
-    def require_table(self, name: str) -> None:
-        """Raises KgroupsError for a table that the lake's layout does not have."""
-        if not self.has(name):
-            raise KgroupsError(
-                f"the lake at {self.location} has no table {name} yet: run kgroups audit once to migrate the lake from "
-                f"layout {self.version} to {LAKE_VERSION}"
-            )
 
     def _require_nothing_else_there(self) -> None:
         an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from kgroups_spark.durations import DAY_MS
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
 
 # As long as Delta keeps them by default, for time travel by number or time.
 KEPT_MS = 30 * DAY_MS
@@ -40,7 +41,7 @@ def remove_old_versions(left: LakeAsOfAudit, name: str) -> int:
 def tidy_logs(lake: Lake, last_finished: int) -> int:
     """`remove_old_versions` of all tables."""
     left = LakeAsOfAudit(lake, last_finished)
-    return sum(remove_old_versions(left, name) for name in lake.names())
+    return sum(remove_old_versions(left, name) for name in TABLES)
 
 
 def old_versions(left: LakeAsOfAudit, name: str) -> int:

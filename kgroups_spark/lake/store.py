@@ -56,15 +56,6 @@ class TableLog(Protocol):
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
         """Writes version 0 with the schema, as Spark's CREATE TABLE does; nothing if another process just did."""
 
-    def redefine(
-        self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
-    ) -> None:
-        """Gives an empty table this schema.
-
-        Raises ValueError if the table has rows, AlreadyWritten as `commit`, ChangedMeanwhile if another process has
-        just committed.
-        """
-
     def version(self) -> int:
         """The newest version."""
 
@@ -72,9 +63,6 @@ class TableLog(Protocol):
         """The log's entry of that version, as text; None: there is none."""
 
     def properties(self) -> dict[str, str]: ...
-
-    def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
-        """Adds these properties to the table; no commit if it has them already. Raises AlreadyWritten as `commit`."""
 
     def schema_json(self) -> str:
         """The table's schema, as Delta's log has it."""

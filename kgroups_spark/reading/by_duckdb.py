@@ -36,10 +36,6 @@ class DuckDbReader(LakeReader):
     def audit_id(self) -> int:
         return self.lake.audit_id
 
-    @property
-    def missing_tables(self) -> list[str]:
-        return self.lake.missing_tables
-
     def table_rows(
         self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
     ) -> pa.Table:

@@ -21,7 +21,6 @@ from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.reader import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.reading.spark_queries import SparkQueries
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.needed import NAMES, with_what_they_need
 from kgroups_spark.views.spark_views import make
 
@@ -42,11 +41,6 @@ class SparkReader(LakeReader):
     @property
     def audit_id(self) -> int:
         return self._tables.audit_id
-
-    @property
-    def missing_tables(self) -> list[str]:
-        there = self.lake.names()
-        return [name for name in TABLES if name not in there]
 
     def table_rows(
         self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()

@@ -10,28 +10,14 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.reading.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.tables.layout import is_path, require_nothing_else
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import lake_location
-from kgroups_spark.terminal.output import say
 
 if TYPE_CHECKING:
     from kgroups_spark.reading.by_spark import SparkReader
 
 
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
-    """The lake of --lake, opened by the engine of --engine. Raises UsageError if there is none, before Spark starts.
-    Prints the names of tables that an older lake lacks."""
-    reader = _opened(arguments)
-    missing = [name for name in reader.missing_tables if TABLES[name].kind != "internal"]
-    if missing:
-        say(
-            f"older software made this lake, without {', '.join(missing)}: answers from these tables are empty until "
-            "kgroups audit migrates the lake"
-        )
-    return reader
-
-
-def _opened(arguments: argparse.Namespace) -> LakeReader:
+    """The lake of --lake, opened by the engine of --engine. Raises UsageError if there is none, before Spark starts."""
     location, engine = existing_lake(arguments), getattr(arguments, "engine", "auto")
     if engine == "duckdb" and not is_path(location):
         raise UsageError(

@@ -82,11 +82,6 @@ class LakeReader(ABC):
         return self.sql(f"SELECT * FROM {table_or_view}")
 
     @property
-    def missing_tables(self) -> list[str]:
-        """The tables that the lake's older layout lacks. They are empty until an audit migrates the lake."""
-        return []
-
-    @property
     @abstractmethod
     def audit_id(self) -> int:
         """The number of the last finished audit; 0: none has."""

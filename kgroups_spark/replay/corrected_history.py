@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.rows import VERSIONS, GroupVersion, MemberVersion
-from kgroups_spark.coordinator.state_entries import STATE_FORMATS
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.coordinator.versions import MemberVersions, Place, Version
 from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.ranges import SlotRange
@@ -55,7 +55,7 @@ def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
     for log_offset, of_place in groupby(rows, key=lambda row: row["log_offset"]):
         newest = {}
         for row in of_place:
-            is_readable = row["payload"] is None or row["state_format"] in STATE_FORMATS
+            is_readable = row["payload"] is None or row["state_format"] == STATE_FORMAT
             if is_readable:
                 correction = Correction(*(row[name] for name in Correction._fields))
                 newest[correction.entry] = correction

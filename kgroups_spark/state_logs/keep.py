@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import MARK, made_by
-from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows
+from kgroups_spark.history.checkpoints import IS_KEPT
 from kgroups_spark.history.horizons import looked_up
 from kgroups_spark.history.last_of_each import Contest
 from kgroups_spark.history.log_ends import believed_until, log_ends, reported_first
@@ -138,7 +138,7 @@ def _ends(moment_ms: int, believed_ms: int, name: str, path: str, lots: Iterator
 def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
     """The log offset below which each partition is, or may be, reduced."""
     columns, of_logs = ["log", "offsets_partition", "log_offset"], Condition("log", "is not null")
-    rows = kept_rows(lake, columns, [*IS_KEPT, of_logs])
+    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=[*IS_KEPT, of_logs])
     newest = rows.group_by(columns[:2]).aggregate([("log_offset", "max")])
     return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in newest.to_pylist()}
 

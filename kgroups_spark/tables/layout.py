@@ -9,19 +9,11 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.schemas import TABLES
 
 # The layout of the tables: raised when they change in a way that older software would misread.
-# lake/migrations.py migrates older lakes.
-LAKE_VERSION = 11
+LAKE_VERSION = 1
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
 
 # The folder for task output that is not yet in a table. Spark and Delta ignore folders that begin with an underscore.
 WORK_FOLDER = "_work"
-
-# Findings with another name before layout 7: rows of `findings` have it until the lake is migrated.
-FINDINGS_BEFORE_7 = {
-    "transaction_open_too_long": "hanging_transaction",
-    "goes_when_emptied": "lost_when_emptied",
-    "commit_time_off": "commit_time_skew",
-}
 
 
 def lake_version_in(properties: Mapping[str, str | None]) -> int:
@@ -31,16 +23,16 @@ def lake_version_in(properties: Mapping[str, str | None]) -> int:
 
 
 def require_known_version(location: str, version: int) -> None:
-    """Raises UsageError for a location that is not a lake, KgroupsError for a lake of a newer version."""
+    """Raises UsageError for a location that is not a lake, KgroupsError for a lake of another version."""
     if version == 0:
         raise UsageError(
             f"{location} is not a lake: its table audits has no property {LAKE_VERSION_PROPERTY}, which kgroups audit "
             "sets; name another location"
         )
-    if version > LAKE_VERSION:
+    if version != LAKE_VERSION:
         raise KgroupsError(
-            f"the lake at {location} has layout {version}; this version of kgroups-spark knows up to {LAKE_VERSION}: "
-            "use the version that wrote it, or a newer one"
+            f"the lake at {location} has layout {version}; this version of kgroups-spark knows {LAKE_VERSION}: "
+            "use the version that wrote it"
         )
 
 

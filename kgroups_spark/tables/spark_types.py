@@ -48,9 +48,3 @@ def _type(data_type: pa.DataType) -> DataType:
     if pa.types.is_struct(data_type):
         return StructType([_field(field) for field in data_type])
     return ATOMS[data_type]
-
-
-def struct_in_array(data_type: DataType) -> StructType | None:
-    """The struct type of an array's elements; None: it is not an array of structs."""
-    element = data_type.elementType if isinstance(data_type, ArrayType) else None
-    return element if isinstance(element, StructType) else None

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.balance import by_weight
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows, reduced_to
+from kgroups_spark.history.checkpoints import IS_KEPT, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.history.shard_states import keep_states
@@ -137,8 +137,8 @@ class Reduction:
 
     @cached_property
     def _names(self) -> list[str]:
-        """The tables to reduce. Without a claim a lake may have an older layout, which lacks some."""
-        names = [name for name in IN_ORDER if self.lake.has(name)]
+        """The tables to reduce."""
+        names = list(IN_ORDER)
         left_out = {*(() if self.of_states else STATE_TABLES), *(() if self.old.newest else ("findings", "audits"))}
         return [name for name in names if name not in left_out]
 
@@ -288,7 +288,7 @@ _Newest = Mapping[tuple[str | None, int], int]
 
 def _newest_kept(lake: Lake) -> _Newest:
     columns = ["log", "offsets_partition"]
-    rows = kept_rows(lake, [*columns, "audit_id"], [*IS_KEPT])
+    rows = lake.rows(CHECKPOINTS, columns=[*columns, "audit_id"], conditions=[*IS_KEPT])
     newest = rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist()
     return {(row["log"], row["offsets_partition"]): row["audit_id_max"] for row in newest}
 

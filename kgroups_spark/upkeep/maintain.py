@@ -85,7 +85,6 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     why = make_writable(lake)
     summary = MaintainSummary(notes=[why] if why else [])
     with Claim.take(lake, take_over=options.take_over) as claim:
-        summary.notes += [claim.migrated] if claim.migrated else []
         writer = _writer(lake, claim)
         summary.notes += claim.notes
         if not _saved_states(claim, writer, options):
@@ -210,9 +209,9 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:
-        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
+        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, TABLES)]
     left = LakeAsOfAudit(lake, before.audit_id)
-    for name in lake.names():
+    for name in TABLES:
         options.progress(f"looking for files of {name} that no version needs")
         summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
         summary.versions_removed += old_versions(left, name)

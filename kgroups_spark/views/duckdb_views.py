@@ -29,11 +29,10 @@ from kgroups_spark.lake.lost_versions import (
     table_lost,
     version_lost,
 )
-from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.layout import LAKE_VERSION, lake_version_in, require_known_version
-from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
+from kgroups_spark.tables.layout import lake_version_in, require_known_version
+from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, comments_sql, known_history, view_sql
 from kgroups_spark.views.needed import NAMES, needed_for
 
@@ -70,11 +69,9 @@ class DuckDbLake:
         self.location = location
         self._reaches_files = reaches_files
         ledger = _ledger(location, storage_options)
-        self._layout = lake_version_in(ledger.metadata().configuration)
         self.audit_id, added = _last_finished(ledger)
-        older = _table(location, OLDER_CHECKPOINTS, storage_options) if self._layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
-        there = {name: table for name, table in {**others, OLDER_CHECKPOINTS: older}.items() if table is not None}
+        there = {name: table for name, table in others.items() if table is not None}
         newest = {name: newest_audit(table.transaction_version) for name, table in there.items()}
         written_by = max(newest.values(), default=0)
         # An audit may have claimed its number since the ledger was opened.
@@ -86,7 +83,6 @@ class DuckDbLake:
             if newest[name] > self.audit_id:
                 newest[name] = _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
-        self._older_checkpoints = older
         self._lost = lost_versions(added, self.audit_id, newest, lambda name: not there[name].file_uris())
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
@@ -107,21 +103,11 @@ class DuckDbLake:
         if name in self._lost:
             raise version_lost(self.location, name)
         if name not in self._datasets:
-            table, schema, older = self._tables[name], arrow_schema(name), self._older_checkpoints
-            if name == CHECKPOINTS and older is not None:
-                self._datasets[name] = pa.dataset.dataset(as_checkpoints(older.to_pyarrow_table()))
-            elif table is None:
-                if self._layout >= LAKE_VERSION:
-                    raise table_lost(self.location, name)
-                self._datasets[name] = pa.dataset.dataset(schema.empty_table())
-            else:
-                self._datasets[name] = table.to_pyarrow_dataset(schema=schema)
+            table, schema = self._tables[name], arrow_schema(name)
+            if table is None:
+                raise table_lost(self.location, name)
+            self._datasets[name] = table.to_pyarrow_dataset(schema=schema)
         return self._datasets[name]
-
-    @property
-    def missing_tables(self) -> list[str]:
-        """The tables that the lake's older layout lacks."""
-        return [name for name, table in self._tables.items() if table is None and self._layout < LAKE_VERSION]
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """Rows of a table, without DuckDB. Files and row groups without a row that meets the conditions are not read,

@@ -25,13 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 from pyarrow import acero
-from pyspark.sql.types import StructType
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.protocol.spark_ddl import with_columns
 
 
 def folder_of(uri: str) -> Path:
@@ -129,30 +127,6 @@ class FakeTable(TableLog):
     def missing(self, parts: Sequence[Part]) -> list[str]:
         places = ((folder_of(self.path) / part.path, part.size) for part in parts)
         return [str(place) for place, size in places if not place.is_file() or place.stat().st_size != size]
-
-    def redefine(
-        self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
-    ) -> None:
-        if self.files():
-            raise ValueError(f"{self.path} is not empty")
-        self._define(schema_json, properties, transaction)
-
-    def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
-        if not properties.items() <= self.properties().items():
-            self._define(self.schema_json(), {**self.properties(), **properties}, transaction)
-
-    def add_columns(self, added: str) -> None:
-        """As ALTER TABLE ... ADD COLUMNS."""
-        there = StructType.fromJson(json.loads(self.schema_json()))
-        self._define(with_columns(there, added).json(), self.properties(), None)
-
-    def _define(self, schema_json: str, properties: dict[str, str], transaction: tuple[str, int] | None) -> None:
-        log = self._snapshot()
-        transactions = () if transaction is None else (transaction,)
-        _refuse_repeated(log, transactions)
-        version = Version((), frozenset(), transactions, tuple(properties.items()), schema_json)
-        if not self._store.put(self.path, len(log), version):
-            raise ChangedMeanwhile(self.path)
 
     def last_transaction(self, app_id: str) -> int | None:
         return _last_transaction(self._snapshot(), app_id)
@@ -264,8 +238,6 @@ class FakeSpark:
     def sql(self, statement: str) -> Any:
         if found := re.fullmatch(r"DELETE FROM delta\.`(.*)`", statement):
             return FakeTable(self.store, found[1]).commit([], by="", transaction=None, remove=lambda _: True)
-        if found := re.fullmatch(r"ALTER TABLE delta\.`(.*?)` ADD COLUMNS (.*)", statement):
-            return FakeTable(self.store, found[1]).add_columns(found[2])
         found = re.fullmatch(
             r"(?:DELETE FROM|UPDATE) delta\.`(?P<path>.*)`(?: SET (?P<set>\w+) = (?:NULL|'(?P<to>\w+)'))?"
             r" WHERE (?P<column>\w+) (?:= '(?P<is>\w+)'|> (?P<above>\d+) AND \w+ < (?P<below>\d+))",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.types import StructType
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.kernel import Kernel
@@ -90,13 +89,6 @@ class Played:
         others = self.named(f"{name}-meanwhile.parquet")
         return Interrupted(parts, lambda: self.log.commit(others, by="", transaction=other))
 
-    def redefine(self, transaction: tuple[str, int]) -> None:
-        columns = StructType([*reversed(TABLES[NAME].schema.fields)])
-        self.log.redefine(columns.json(), "", {"is": f"of {transaction}"}, transaction)
-
-    def set_properties(self, value: str, transaction: tuple[str, int]) -> None:
-        self.log.set_properties({"set": value}, by="", transaction=transaction)
-
     def shut_out(self, numbers: tuple[int, ...]) -> None:
         self.log.shut_out(dict(zip(APPS, numbers, strict=True)), by="")
 
@@ -139,11 +131,7 @@ def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
         match chosen.randrange(8):
             case 0:
                 yield ("create",)
-            case 1:
-                yield "redefine", transaction
-            case 2:
-                yield "set_properties", chosen.choice("xyz"), transaction
-            case 3:
+            case 1 | 2 | 3:
                 yield "shut_out", tuple(number // 2 + chosen.randrange(-1, 3) for _ in APPS)
             case 4 | 5:
                 yield "append", name, chosen.choice((transaction, None)), chosen.choice(MEANWHILE)

@@ -29,14 +29,12 @@ def reader(*shards: int) -> PartReader:
 
 @pytest.mark.parametrize("by_spark", [False, True])
 def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
-    """A file of an older layout lacks some columns, and Spark may write times in 96 bits."""
+    """Spark may write times in 96 bits."""
     rows = rows_of(NAME, {"offsets_partition": 3, "group_id": "g", "commit_timestamp": THEN, "value_version": 4})
-    for name, left_out in (("old", ["value_version"]), ("new", [])):
-        file = tmp_path / f"{name}.parquet"
-        pq.write_table(rows.drop_columns(left_out), file, use_deprecated_int96_timestamps=by_spark)
-    read = reader(3).rows(table(NAME, tmp_path, "old", "new"), 3)
+    pq.write_table(rows, tmp_path / "part.parquet", use_deprecated_int96_timestamps=by_spark)
+    read = reader(3).rows(table(NAME, tmp_path, "part"), 3)
     assert read.schema == part_schema(NAME)
-    assert [(row["commit_timestamp"], row["value_version"]) for row in read.to_pylist()] == [(THEN, None), (THEN, 4)]
+    assert [(row["commit_timestamp"], row["value_version"]) for row in read.to_pylist()] == [(THEN, 4)]
 
 
 def test_commits_are_folded_by_ranges_of_groups(tmp_path: Path, monkeypatch) -> None:
