@@ -11,12 +11,13 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from kgroups_spark.client import config_providers
 from kgroups_spark.client.properties_file import read_properties_file
 from kgroups_spark.client.property import BadClientProperty, one_of, shown, whole_number
-from kgroups_spark.client.property_names import PASSED_OVER, PASSED_OVER_PREFIXES, REFUSED, SECRET, USED
+from kgroups_spark.client.property_names import PASSED_OVER, REFUSED, SECRET, SECURITY, USED
 from kgroups_spark.client.security.hidden import Secrets
 from kgroups_spark.client.security.sasl import Sasl, sasl
 from kgroups_spark.client.security.tls import Tls, tls
@@ -27,6 +28,8 @@ __all__ = ["BadClientProperty", "ClientProperties", "client_properties", "read_p
 
 # Our name in brokers' quotas and request logs.
 CLIENT_ID = "kgroups-spark"
+# A name, not a stray piece of a value; and how like a used name a mistyped one is.
+NAME, MISTYPED = r"acks|retries|(?=.{1,80}\Z)[a-z0-9]+([._-][a-z0-9]+)+", 0.9
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Properties with numbers, and the least value. Units are in the names; kafka-python's name has `_` for each dot.
 NUMBERS = {
@@ -133,15 +136,18 @@ def _checked(bootstrap_servers: str, given: Mapping[str, str], elsewhere: Secret
 
 
 def _require_known(given: Mapping[str, str]) -> None:
-    """Raises BadClientProperty for names that are refused or unknown, all in one message."""
-    problems = []
-    for name in sorted(given):
-        is_known = name in USED or name in PASSED_OVER or name.startswith(PASSED_OVER_PREFIXES)
-        if is_known or name == config_providers.PROVIDERS or name.startswith(f"{config_providers.PROVIDERS}."):
-            continue
-        problems.append(_about_unknown(name))
+    """Raises BadClientProperty for names that are refused, unknown names of security, and names that are probably
+    mistyped ones, all in one message."""
+    problems = [_about_unknown(name) for name in sorted(given) if _is_a_mistake(name)]
     if problems:
         raise BadClientProperty("; ".join(problems))
+
+
+def _is_a_mistake(name: str) -> bool:
+    if name in USED or name in PASSED_OVER or name.startswith(config_providers.PROVIDERS):
+        return False
+    is_near_a_used_one = bool(get_close_matches(name, USED, cutoff=MISTYPED))
+    return name in REFUSED or name.startswith(SECURITY) or is_near_a_used_one or not re.fullmatch(NAME, name)
 
 
 def _about_unknown(name: str) -> str:
@@ -149,7 +155,7 @@ def _about_unknown(name: str) -> str:
         return f"{name} is not used here: {REFUSED[name]}"
     nearest = did_you_mean(name, [*USED, *PASSED_OVER])
     # The name of a stray line may be a piece of a value, and so of a secret.
-    if nearest or (re.fullmatch(r"[a-z0-9]+([._-][a-z0-9]+)+", name) and len(name) <= 80):
+    if nearest or re.fullmatch(NAME, name):
         return f"{name} is not a property of Kafka's clients{nearest}"
     return (
         "a line is not a property of Kafka's clients (not shown, it may be part of a value): is a backslash missing "
@@ -158,7 +164,7 @@ def _about_unknown(name: str) -> str:
 
 
 def _notes_of_names(given: Mapping[str, str]) -> list[str]:
-    over = sorted(n for n in given if n in PASSED_OVER or n.startswith(PASSED_OVER_PREFIXES))
+    over = sorted(given.keys() - set(USED))
     return [f"ignored, as not used here: {', '.join(over)}"] if over else []
 
 

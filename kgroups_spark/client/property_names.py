@@ -1,7 +1,6 @@
 """The names of Kafka's client properties, and the treatment of each here.
 
-From AdminClientConfig, ConsumerConfig and ProducerConfig of Kafka 3.9.2, 4.3.1 and 4.4.0. Those not listed as ignored
-or refused are used.
+From AdminClientConfig, ConsumerConfig and ProducerConfig of Kafka 3.9.2, 4.3.1 and 4.4.0.
 """
 
 from __future__ import annotations
@@ -66,65 +65,9 @@ SECRET = (
     "ssl.truststore.password",
 )
 
-# Names for Java, producers, consumers and other tools: harmless here, and common in such files.
+# Of security, and without effect here. Names outside of SECURITY are ignored with a note, as Java ignores them.
+SECURITY = ("sasl.", "security.", "ssl.")
 PASSED_OVER = (
-    "acks",
-    "allow.auto.create.topics",
-    "auto.commit.interval.ms",
-    "auto.include.jmx.reporter",
-    "auto.offset.reset",
-    "batch.size",
-    "bootstrap.resolve.timeout.ms",
-    "bootstrap.servers",
-    "buffer.memory",
-    "buffer.memory.allocation.strategy",
-    "check.crcs",
-    "client.rack",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.type",
-    "compression.zstd.level",
-    "delivery.timeout.ms",
-    "enable.auto.commit",
-    "enable.idempotence",
-    "enable.metrics.push",
-    "exclude.internal.topics",
-    "fetch.max.bytes",
-    "fetch.max.wait.ms",
-    "fetch.min.bytes",
-    "group.id",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
-    "interceptor.classes",
-    "isolation.level",
-    "key.deserializer",
-    "key.serializer",
-    "linger.ms",
-    "max.block.ms",
-    "max.in.flight.requests.per.connection",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "max.poll.records",
-    "max.request.size",
-    "metadata.cluster.check.enable",
-    "metadata.max.idle.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "metric.reporters",
-    "metrics.num.samples",
-    "metrics.recording.level",
-    "metrics.sample.window.ms",
-    "partition.assignment.strategy",
-    "partitioner.adaptive.partitioning.enable",
-    "partitioner.availability.timeout.ms",
-    "partitioner.class",
-    "partitioner.ignore.keys",
-    "partitioner.rack.aware",
-    "retries",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
     "sasl.kerberos.kinit.cmd",
     "sasl.kerberos.min.time.before.relogin",
     "sasl.kerberos.ticket.renew.jitter",
@@ -155,20 +98,11 @@ PASSED_OVER = (
     "sasl.oauthbearer.scope.claim.name",
     "sasl.oauthbearer.sub.claim.name",
     "security.providers",
-    "session.timeout.ms",
-    "share.acknowledgement.mode",
-    "share.acquire.mode",
     "ssl.keymanager.algorithm",
     "ssl.provider",
     "ssl.secure.random.implementation",
     "ssl.trustmanager.algorithm",
-    "transaction.timeout.ms",
-    "transaction.two.phase.commit.enable",
-    "transactional.id",
-    "value.deserializer",
-    "value.serializer",
 )
-PASSED_OVER_PREFIXES = ("basic.auth.", "metrics.context.", "schema.registry.")
 
 _IN_JAAS = 'set username and password in sasl.jaas.config: ...LoginModule required username="..." password="...";'
 _TRUSTSTORE = "Kafka's Java clients use ssl.truststore.location and ssl.truststore.type=PEM"
