@@ -7,19 +7,16 @@ ClientSecretRequestFormatter. Redirects are not followed, because the secret wou
 from __future__ import annotations
 
 import json
-import socket
-import ssl
 import threading
 import time
 from base64 import b64encode
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, Self
+from http.client import HTTPException
+from queue import Empty, SimpleQueue
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote_plus, urlencode
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kgroups_spark.client.security.hidden import Secrets
 from kgroups_spark.client.security.tls import Tls
@@ -53,7 +50,7 @@ class TokenEndpoint:
                 return self._asked()
             except HTTPError as err:
                 with err:
-                    problem, is_final = f"HTTP {err.code}{_oauth_error(err)}", err.code in FINAL_CODES
+                    problem, is_final = f"HTTP {err.code}{err.msg}", err.code in FINAL_CODES
             except URLError as err:
                 problem, is_final = str(err.reason), False
             except (TooSlow, OSError, HTTPException) as err:
@@ -87,19 +84,26 @@ class TokenEndpoint:
     def _answer(self, request: Request) -> bytes:
         """The whole answer. Raises TooSlow, HTTPError with its body read, OSError, HTTPException."""
         seconds = self.timeout_ms / 1000
-        watch = _Watch(seconds)
-        handlers = [_Http(watch), _Https(watch, self.tls.context())] if self.tls else [_Http(watch)]
+        handlers = [_NoRedirects(), *([HTTPSHandler(context=self.tls.context())] if self.tls else [])]
+        results: SimpleQueue[tuple[bytes, Exception | None]] = SimpleQueue()
+
+        def read() -> None:
+            try:
+                with build_opener(*handlers).open(request, timeout=seconds) as answer:
+                    results.put((answer.read(MAX_ANSWER_BYTES), None))
+            except Exception as err:
+                if isinstance(err, HTTPError):
+                    err.msg = _oauth_error(err)  # it is read here, where nobody waits
+                results.put((b"", err))
+
+        # A socket's own time-out begins again with every byte; a thread that nobody waits for may read on.
+        threading.Thread(target=read, daemon=True).start()
         try:
-            with watch, build_opener(_NoRedirects, *handlers).open(request, timeout=seconds) as answer:
-                content: bytes = answer.read(MAX_ANSWER_BYTES)
-        except HTTPError:
-            raise
-        except (OSError, HTTPException) as err:
-            if watch.has_bitten:
-                raise TooSlow(f"no whole answer in {self.timeout_ms} ms") from err
-            raise
-        if watch.has_bitten:  # the bytes before that may look like a whole answer
-            raise TooSlow(f"no whole answer in {self.timeout_ms} ms")
+            content, err = results.get(timeout=2 * seconds)
+        except Empty:
+            raise TooSlow(f"no whole answer in {self.timeout_ms} ms") from None
+        if err is not None:
+            raise err
         return content
 
     def secrets(self) -> Secrets:
@@ -114,66 +118,6 @@ class TokenEndpoint:
 
 class TooSlow(Exception):
     """An endpoint whose answer does not end."""
-
-
-class _Watch:
-    """A context manager that ends a connection some seconds after it was opened, whatever the other side does. A
-    socket's own time-out begins again with every byte."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self.has_bitten = seconds, False
-        self._timer: threading.Timer | None = None
-        self._connection: socket.socket | None = None
-
-    def connect(self, *arguments: Any, **more: Any) -> socket.socket:
-        """As socket.create_connection."""
-        connection = socket.create_connection(*arguments, **more)
-        # TLS takes over the socket; this duplicate stays usable, for the same connection.
-        self._connection = connection.dup()
-        self._timer = threading.Timer(self._seconds, self._bite)
-        self._timer.daemon = True
-        self._timer.start()
-        return connection
-
-    def _bite(self) -> None:
-        self.has_bitten = True
-        if self._connection is not None:
-            with suppress(OSError):
-                self._connection.shutdown(socket.SHUT_RDWR)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
-        if self._connection is not None:
-            self._connection.close()
-
-
-class _Http(HTTPHandler):
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(partial(_watched, HTTPConnection, self._watch), req)
-
-
-class _Https(HTTPSHandler):
-    def __init__(self, watch: _Watch, context: ssl.SSLContext) -> None:
-        super().__init__(context=context)
-        self._watch, self._own_context = watch, context
-
-    def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(partial(_watched, HTTPSConnection, self._watch, context=self._own_context), req)
-
-
-def _watched(kind: type[HTTPConnection], watch: _Watch, host: str, **settings: Any) -> HTTPConnection:
-    connection = kind(host, **settings)
-    connection._create_connection = watch.connect  # type: ignore[attr-defined]
-    return connection
 
 
 class _NoRedirects(HTTPRedirectHandler):
