@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgroups_spark.client.property import BadClientProperty, shown
-from kgroups_spark.client.security.cipher_suites import spoken
 from kgroups_spark.client.security.hidden import Secrets
 from kgroups_spark.client.security.pem import is_encrypted, private_keys
 from kgroups_spark.client.security.stores import own_certificate, trusted_certificates
+from kgroups_spark.client.security.tls_versions import spoken
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 ENGINE = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
@@ -32,7 +32,6 @@ class Tls:
     checks_host_name: bool = True
     oldest: str = "TLSv1.2"
     newest: str = "TLSv1.3"
-    ciphers: str | None = None  # OpenSSL's names of those up to TLS 1.2; None: its own choice
 
     def context(self) -> ssl.SSLContext:
         """A new context for clients. It raises no error on an object from `tls`, which has built it once already."""
@@ -41,8 +40,6 @@ class Tls:
         context.minimum_version, context.maximum_version = VERSIONS[self.oldest], VERSIONS[self.newest]
         # As in Java, every certificate in the truststore is trusted, even an intermediate one or a broker's own.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        if self.ciphers:
-            context.set_ciphers(self.ciphers)
         self.load_trusted(context)
         self.load_own(context)
         return context
@@ -80,7 +77,7 @@ def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
     """TLS of the `ssl.*` properties; appends to `notes`. Raises BadClientProperty, UsageError for unreadable files."""
     if properties.get("ssl.engine.factory.class", ENGINE) != ENGINE:
         raise BadClientProperty("ssl.engine.factory.class is Java and cannot run here: leave it out")
-    oldest, newest, ciphers = spoken(properties, notes)
+    oldest, newest = spoken(properties, notes)
     wanted = Tls(
         trusted=trusted_certificates(properties),
         own=own_certificate(properties),
@@ -88,7 +85,6 @@ def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
         checks_host_name=_checks_host_name(properties, notes),
         oldest=oldest,
         newest=newest,
-        ciphers=ciphers,
     )
     _require_that_it_loads(wanted)
     return wanted
