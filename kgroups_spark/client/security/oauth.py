@@ -16,7 +16,6 @@ from kgroups_spark.client.security.tls import Tls, tls
 from kgroups_spark.client.security.token_endpoint import TokenEndpoint
 from kgroups_spark.client.security.token_file import token_file
 from kgroups_spark.client.security.tokens import TokenSource
-from kgroups_spark.client.security.unsecured_token import PREFIX, unsecured_token
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 CREDENTIALS = "sasl.oauthbearer.client.credentials"
@@ -27,7 +26,6 @@ PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 HANDLERS = (
     f"{PACKAGE}.OAuthBearerLoginCallbackHandler",
     f"{PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
-    f"{PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
 )
 RETRIEVERS = tuple(f"{PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
 
@@ -42,7 +40,7 @@ def token_source(properties: Mapping[str, str], options: Mapping[str, str], note
     _require_known_classes(properties)
     url = properties.get(URL)
     if not url:
-        return unsecured_token(options)
+        raise BadClientProperty(f"OAUTHBEARER needs {URL}: unsecured tokens, for development, are not made here")
     parts = urlsplit(url)
     if parts.scheme.lower() == "file" and parts.path:
         return token_file(unquote(parts.path))
@@ -57,9 +55,8 @@ def extensions(options: Mapping[str, str]) -> dict[str, str]:
     """The SASL extensions of a login module's options. Raises BadClientProperty (RFC 7628 section 3.1)."""
     found = {}
     for option, value in options.items():
-        for prefix in ("extension_", f"{PREFIX}Extension_"):
-            if option.startswith(prefix):
-                found[option.removeprefix(prefix)] = value
+        if option.startswith("extension_"):
+            found[option.removeprefix("extension_")] = value
     for name, value in found.items():
         if not re.fullmatch("[A-Za-z]+", name) or name == "auth" or not re.fullmatch(r"[\x21-\x7e \t\r\n]+", value):
             raise BadClientProperty(f"{NAME}: extensions have names of letters, not auth, and values of ASCII")
