@@ -75,77 +75,33 @@ def _providers(properties: Mapping[str, str]) -> dict[str, Lookup]:
                 f"{PROVIDERS}.{alias}.class must be one of {', '.join(CLASSES)}: other providers are Java and cannot "
                 "run here; give the value itself, or an environment variable"
             )
-        lookup, parameter = CLASSES[class_name]
         prefix = f"{PROVIDERS}.{alias}.param."
-        given = {name.removeprefix(prefix): value for name, value in properties.items() if name.startswith(prefix)}
-        if unknown := sorted(given.keys() - {parameter}):
-            raise BadClientProperty(f"{prefix}{unknown[0]} is not a parameter of {class_name}; it has {parameter}")
-        providers[alias] = lookup(f"{prefix}{parameter}", given.get(parameter, ""))
+        if any(name.startswith(prefix) for name in properties):
+            raise BadClientProperty(f"{prefix}* would restrict what may be read, and is not supported: leave it out")
+        providers[alias] = CLASSES[class_name]
     return providers
 
 
-def _environment(name: str, allowed: str) -> Lookup:
-    """The provider of environment variables. `allowlist.pattern`: a regular expression that the whole name must match;
-    empty: every name matches."""
-    try:
-        pattern = re.compile(allowed or ".*", re.DOTALL)
-    except re.error as err:
-        raise BadClientProperty(f"{name} is not a regular expression: {err}") from err
-
-    def value_of(path: str, key: str) -> str:
-        if path:
-            raise UsageError("${env:...} has a name only, no path")
-        if not pattern.fullmatch(key):
-            raise UsageError(f"{name} does not allow the environment variable {key}")
-        if key not in os.environ:
-            raise UsageError(f"no environment variable {key}")
-        return os.environ[key]
-
-    return value_of
+def _environment(path: str, key: str) -> str:
+    if path:
+        raise UsageError("${env:...} has a name only, no path")
+    if key not in os.environ:
+        raise UsageError(f"no environment variable {key}")
+    return os.environ[key]
 
 
-def _properties_file(name: str, allowed: str) -> Lookup:
-    """The provider of values in properties files. `allowed.paths`: see _allowed."""
-    is_allowed = _allowed(name, allowed)
-
-    def value_of(path: str, key: str) -> str:
-        properties = parse_properties(_text(is_allowed(path)))
-        if key not in properties:
-            raise UsageError(f"{path} has no property {key}")
-        return properties[key]
-
-    return value_of
+def _properties_file(path: str, key: str) -> str:
+    properties = parse_properties(_text(path))
+    if key not in properties:
+        raise UsageError(f"{path} has no property {key}")
+    return properties[key]
 
 
-def _folder(name: str, allowed: str) -> Lookup:
-    """The provider of file contents. `allowed.paths`: see _allowed. Keys are names of files directly in the folder."""
-    is_allowed = _allowed(name, allowed)
-
-    def value_of(path: str, key: str) -> str:
-        if "/" in key or key in ("", ".", ".."):
-            raise UsageError(f"{key!r} is not the name of a file in {path}")
-        return _text(os.path.join(is_allowed(path), key))  # noqa: PTH118  # a path of the user's, as it is
-
-    return value_of
-
-
-def _allowed(name: str, allowed: str) -> Callable[[str], str]:
-    """A function that returns a path if it is at or below one of the `allowed` paths (separated by commas; empty: all
-    paths), and raises UsageError if not. Links are not followed for that (AllowedPaths.java 4.3)."""
-    above = [os.path.normpath(path) for path in allowed.split(",") if allowed]
-    for path in above:
-        if not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH117, PTH110
-            raise BadClientProperty(f"{name}: {path} is not the absolute path of an existing file or folder")
-
-    def checked(path: str) -> str:
-        wanted = os.path.normpath(path)
-        if not above:
-            return path
-        if not any(wanted == each or wanted.startswith(f"{each.rstrip('/')}/") for each in above):
-            raise UsageError(f"{path} is outside the paths that {name} allows")
-        return wanted
-
-    return checked
+def _folder(path: str, key: str) -> str:
+    """The content of a file directly in the folder."""
+    if "/" in key or key in ("", ".", ".."):
+        raise UsageError(f"{key!r} is not the name of a file in {path}")
+    return _text(os.path.join(path, key))  # noqa: PTH118  # a path of the user's, as it is
 
 
 def _text(path: str) -> str:
@@ -156,9 +112,8 @@ def _text(path: str) -> str:
 
 
 PACKAGE = "org.apache.kafka.common.config.provider"
-# How each class makes a lookup (from the parameter's full name and its value), and its only parameter.
-CLASSES: Mapping[str, tuple[Callable[[str, str], Lookup], str]] = {
-    f"{PACKAGE}.EnvVarConfigProvider": (_environment, "allowlist.pattern"),
-    f"{PACKAGE}.FileConfigProvider": (_properties_file, "allowed.paths"),
-    f"{PACKAGE}.DirectoryConfigProvider": (_folder, "allowed.paths"),
+CLASSES: Mapping[str, Lookup] = {
+    f"{PACKAGE}.EnvVarConfigProvider": _environment,
+    f"{PACKAGE}.FileConfigProvider": _properties_file,
+    f"{PACKAGE}.DirectoryConfigProvider": _folder,
 }
