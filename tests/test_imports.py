@@ -25,13 +25,12 @@ WITH_SPARK = {
     ".": "api jvm runner session",
     "audit": "run run_rebuild",
     "data_sources": "decode kafka_raw kafka_segments",
-    "history": "stored",
-    "lake": "as_of_audit catalog_schema failures folder frames hadoop_storage java_classes kernel lake replaced writer",
+    "lake": "as_of_audit carrier catalog_schema failures folder frames hadoop_storage java_classes kernel lake "
+    "replaced",
     "reading": "by_spark spark spark_queries",
-    "state_logs": "transaction_names",
     "tables": "ddl schemas spark_types",
-    "tasks": "packed_rows replay_stage sinks",
-    "upkeep": "maintain optimize reduce_stage",
+    "tasks": "sinks",
+    "upkeep": "maintain optimize",
     "views": "spark_views",
 }
 

@@ -64,7 +64,7 @@ SECRET = (
     "ssl.truststore.password",
 )
 
-# Of security, and without effect here. Names outside of SECURITY are ignored with a note, as Java ignores them.
+# Names of security that change nothing here. All other names are ignored with a note, as Java ignores them.
 SECURITY = ("sasl.", "security.", "ssl.")
 PASSED_OVER = (
     "sasl.kerberos.kinit.cmd",

@@ -283,12 +283,14 @@ def test_secrets_are_removed_from_texts():
     assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
 
 
-def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch):
+def test_credentials_that_sasl_sends_are_removed_from_texts(monkeypatch, tmp_path):
     client = client_properties("kafka:9092", SASL)
     assert client.without_secrets(b64encode(b"\0alice\0hu%sh").decode()) == "[hidden]"
     monkeypatch.setattr(tokens, "_issued", {})
-    unsecured = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
-    properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{unsecured} unsecuredLoginStringClaim_sub=me;"}
+    (tmp_path / "token").write_text("t0ken-of-a-file")
+    bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": bearer}
+    properties["sasl.oauthbearer.token.endpoint.url"] = f"file:{tmp_path}/token"
     client = client_properties("kafka:9092", {**SASL, **properties})
     token = client.settings()["sasl_oauth_token_provider"].token()
     assert client.without_secrets(f"Bearer {token}") == "Bearer [hidden]"

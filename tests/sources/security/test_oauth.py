@@ -1,15 +1,14 @@
-"""Tokens of OAuth endpoints, of files, and unsecured ones."""
+"""Tokens of OAuth endpoints and of files."""
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 import socket
 import ssl
 import threading
 import time
-from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -224,35 +223,10 @@ def test_a_missing_token_file_is_named():
         endpoint("file:/no/token")
 
 
-def test_an_unsecured_token_has_the_claims_of_the_options(monkeypatch):
-    monkeypatch.setattr(time, "time", lambda: 1000.5)
-    options = {
-        "unsecuredLoginStringClaim_user": "alice",
-        "unsecuredLoginNumberClaim_level": "3",
-        "unsecuredLoginListClaim_scope": "|a|b",
-        "unsecuredLoginListClaim_none": "|",
-        "unsecuredLoginPrincipalClaimName": "user",
-        "unsecuredLoginLifetimeSeconds": "60",
-        "unsecuredLoginExtension_traceId": "7",
-    }
-    header, claims, signature = current_token(pickle.loads(pickle.dumps(token_source({}, options, [])))).split(".")
-    assert [json.loads(urlsafe_b64decode(part + "==")) for part in (header, claims)] == [
-        {"alg": "none"},
-        {"iat": 1000.5, "exp": 1060.5, "user": "alice", "level": 3.0, "scope": ["a", "b"], "none": []},
-    ]
-    assert signature == ""
-    assert extensions(options) == {"traceId": "7"}
-
-
 @pytest.mark.parametrize(
     ("properties", "options", "problem"),
     [
-        ({}, {}, "names no token: for a token from an OAuth endpoint set"),
-        ({}, {"unsecuredLoginStringClaim_sub": ""}, "names no token"),
-        ({}, {"unsecuredLoginNumberClaim_sub": "1"}, "names no token"),
-        ({}, {"unsecuredLoginStringClaim_exp": "1"}, "the claims iat and exp cannot be given"),
-        ({}, {"unsecuredLoginNumberClaim_x": "hu:sh"}, "NumberClaim_... is a number"),
-        ({}, {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginLifetimeSeconds": "1h"}, "is a number of seconds"),
+        ({}, {"unsecuredLoginStringClaim_sub": "me"}, rf"needs {URL}: unsecured tokens, for development, are not made"),
         ({URL: "idp.example.com/token"}, OPTIONS, r"must be https://host/path, .* not 'idp\.example\.com/token'"),
         ({URL: "https://me:hu:sh@idp.example.com"}, OPTIONS, "not a value of 32 characters that is not shown"),
         ({URL: "https:///token"}, OPTIONS, "must be https://host/path"),
@@ -312,8 +286,9 @@ def test_a_secret_sent_in_the_clear_is_noted():
 
 
 def test_kafka_python_takes_the_tokens():
-    provider = BearerTokens(token_source({}, {"unsecuredLoginStringClaim_sub": "me"}, []), {"a": "b"})
-    assert provider.token().endswith(".")
+    with token_server({"access_token": "t"}) as server:
+        provider = BearerTokens(endpoint(server.url), {"a": "b"})
+        assert provider.token() == "t"
     assert provider.extensions() == {"a": "b"}
 
 

@@ -15,7 +15,7 @@ from kgroups_spark.client.security.sasl import sasl
 KAFKA = "org.apache.kafka.common.security"
 PLAIN = f'{KAFKA}.plain.PlainLoginModule required username="a=b,c" password="h=u,sh";'
 SCRAM = PLAIN.replace("plain.Plain", "scram.Scram")
-UNSECURED = f'{KAFKA}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="me" extension_a="b";'
+BEARER = f'{KAFKA}.oauthbearer.OAuthBearerLoginModule required extension_a="b";'
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true"
 MSK = "software.amazon.msk.auth.iam.IAMLoginModule required"
 
@@ -51,10 +51,12 @@ def test_scram_escapes_the_name_as_rfc_5802_wants(mechanism):
     assert settings["sasl_plain_password"] == "h=u,sh"
 
 
-def test_oauthbearer_sends_a_token_and_extensions():
-    settings = found("OAUTHBEARER", UNSECURED).settings()
-    assert first_bytes(settings).startswith(b"n,,\x01auth=Bearer eyJhbGciOiAibm9uZSJ9.")
-    assert first_bytes(settings).endswith(b".\x01a=b\x01\x01")
+def test_oauthbearer_sends_a_token_and_extensions(tmp_path):
+    (tmp_path / "token").write_text("t0ken\n")
+    settings = found(
+        "OAUTHBEARER", BEARER, **{"sasl.oauthbearer.token.endpoint.url": f"file:{tmp_path}/token"}
+    ).settings()
+    assert first_bytes(settings) == b"n,,\x01auth=Bearer t0ken\x01a=b\x01\x01"
 
 
 @pytest.mark.usefixtures("every_package")
