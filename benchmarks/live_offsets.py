@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     spark = spark_session("benchmark", {"spark.master": "local[2]", **extra})
 
     def audit(where: Path) -> None:
-        run_audit(spark, AuditOptions(lake=str(where), segments=[str(broker)], writer="parts"))
+        run_audit(spark, AuditOptions(lake=str(where), segments=[str(broker)]))
 
     add_night(segments / "1", broker)
     audit(first)

@@ -114,7 +114,7 @@ def _measured(
 
 def _arrange(lake: Lake, way: str) -> None:
     if way == "kgroups maintain":
-        optimize(LakeWriter(lake, lake.table(NAME).version() + 1, "parts", lambda: None), NAME)
+        optimize(LakeWriter(lake, lake.table(NAME).version() + 1, lambda: None), NAME)
     elif way != "as audits leave it":
         zorder = " ZORDER BY (group_id)" if way.endswith("ZORDER BY") else ""
         lake.spark.sql(f"OPTIMIZE {lake.identifier(NAME)}{zorder}").collect()
@@ -147,7 +147,7 @@ def _write_night(lake: Lake, night: int, records: int) -> None:
         for partition in partitions.tolist():
             parts += collector.add(NAME, _rows(night, partition, records // PARTITIONS, audit_id, rng))
         parts += collector.rest()
-    LakeWriter(lake, audit_id, "parts", lambda: None).append_parts(NAME, parts)
+    LakeWriter(lake, audit_id, lambda: None).append_parts(NAME, parts)
 
 
 def _rows(night: int, partition: int, records: int, audit_id: int, rng: np.random.Generator) -> pa.Table:

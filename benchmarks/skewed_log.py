@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     def seconds_of(segments: str) -> float:
         shutil.rmtree(lake, ignore_errors=True)
         start = time.perf_counter()
-        run_audit(spark, AuditOptions(lake=str(lake), segments=[segments], writer="parts"))
+        run_audit(spark, AuditOptions(lake=str(lake), segments=[segments]))
         return time.perf_counter() - start
 
     def one_round() -> dict[str, float]:

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     lake, table = str(work / "lake"), str(work / "table")
 
     def audit() -> None:
-        run_audit(spark, AuditOptions(lake=lake, segments=[segments], writer="parts"))
+        run_audit(spark, AuditOptions(lake=lake, segments=[segments]))
 
     def one_round() -> dict[str, float]:
         seconds = {"audit": cpu_of(audit), "second": cpu_of(audit)}

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     import hypothesis
 
 Case = TypeVar("Case")
-# Nights by Spark's writer cost ten times those by parts: one of them is part of `make test` (audit/test_run.py).
-by_each_writer = pytest.mark.parametrize(
-    "writer", ["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])]
-)
 
 # An environment variable: it reaches pytest-xdist's processes, too.
 VARIABLE = "KGROUPS_TEST_SEED"

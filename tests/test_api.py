@@ -254,7 +254,6 @@ AS_OPTIONS = [
     ("delete_retention", timedelta(hours=1), "--delete-retention", "1h"),
     ("max_bytes_per_second", "20m", "--max-bytes-per-second", "20000000"),
     ("max_bytes_per_second", 20_000_000, "--max-bytes-per-second", "20m"),
-    ("writer", "parts", "--writer", "parts"),
     ("take_over", True, "--take-over", None),
 ]
 
@@ -293,7 +292,6 @@ def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
         ({"partitions": []}, "partitions: invalid partition 'none'"),
         ({"include": ["share"]}, "include: 'share' is unknown; use share-state, transaction-state or none"),
         ({"offsets_partitions": 0}, "offsets_partitions: invalid number of partitions '0'"),
-        ({"writer": "sparc"}, "writer: 'sparc' is unknown; did you mean spark?"),
         ({"max_bytes_per_second": "20m"}, "max_bytes_per_second needs a live cluster: give bootstrap_servers"),
         ({"properties": {}}, "properties needs a live cluster"),
         ({"full": "false"}, "full is True or False, not 'false'"),

@@ -23,10 +23,11 @@ import kgroups_spark
 from kgroups_spark import extras
 from kgroups_spark.commands import report
 from kgroups_spark.reading import by_duckdb as duckdb_reader
+from tests.cli.written_lake import ledger, write_lake
+from tests.lake.table_rows import rows_of
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LAKES = Path(__file__).parent / "data" / "lakes"
 PIP_INSTALL = (sys.executable, "-m", "pip", "install", "--quiet")
 
 
@@ -120,10 +121,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """A lake of two nights, with 11 groups."""
-    with zipfile.ZipFile(LAKES / "layout-3.zip") as archive:
-        archive.extractall(tmp_path)
-    return tmp_path / "lake"
+    """A lake with three groups."""
+    groups = rows_of("groups", *({"group_id": name} for name in "abc"))
+    return Path(write_lake(tmp_path / "lake", {"audits": ledger({}), "groups": groups}))
 
 
 COUNT_GROUPS = "import sys, kgroups_spark; print(kgroups_spark.open_lake(sys.argv[1]).table('groups').num_rows)"
@@ -149,7 +149,7 @@ def test_a_lake_is_read_from_the_wheel_without_java(wheel: Path, lake: Path, tmp
     run(tmp_path, *PIP_INSTALL, "--no-deps", "--no-index", "--no-compile", "--target", installed, wheel)
     where = f"sys.path.insert(0, {str(installed)!r}); import kgroups_spark; print(kgroups_spark.__file__)"
     said = run(tmp_path, sys.executable, "-c", f"import sys; {where}; {COUNT_GROUPS}", lake)
-    assert said.splitlines() == [str(installed / "kgroups_spark" / "__init__.py"), "11"]
+    assert said.splitlines() == [str(installed / "kgroups_spark" / "__init__.py"), "3"]
 
 
 @pytest.mark.soak
@@ -168,9 +168,9 @@ def test_a_lake_is_read_from_an_empty_environment_without_java(wheel: Path, lake
     assert not {"pyspark", "pandas", "altair"} & {each["name"] for each in installed}
 
     groups = run(tmp_path, kgroups, "groups", "--lake", lake, "--format", "json").splitlines()
-    assert len([json.loads(group) for group in groups]) == 11
-    assert "11" in run(tmp_path, kgroups, "sql", "--lake", lake, "SELECT count(*) AS n FROM groups")
-    assert run(tmp_path, python, "-c", COUNT_GROUPS, lake).strip() == "11"
+    assert len([json.loads(group) for group in groups]) == 3
+    assert "3" in run(tmp_path, kgroups, "sql", "--lake", lake, "SELECT count(*) AS n FROM groups")
+    assert run(tmp_path, python, "-c", COUNT_GROUPS, lake).strip() == "3"
     assert "_shtab_kgroups kgroups" in run(tmp_path, kgroups, "completion", "bash")
     assert run(tmp_path, kgroups, "--version").split()[-1] == kgroups_spark.__version__
 

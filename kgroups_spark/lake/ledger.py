@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence, Transaction, until_nobody_interferes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED, HEARTBEAT_APP_ID, LEDGER_APP_ID, STATUSES, newest_audit
@@ -221,12 +220,6 @@ class Ledger:
 
     def _in_order(self, table: pa.Table) -> list[AuditRow]:
         rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]
-        newer = [row for row in rows if row.lake_version > LAKE_VERSION]
-        if newer:
-            raise KgroupsError(
-                f"audit {newer[0].audit_id} of the lake at {self.lake.location} was written with layout "
-                f"{newer[0].lake_version}; this version of kgroups-spark knows up to {LAKE_VERSION}: use a newer one"
-            )
         return sorted(rows, key=lambda row: (row.audit_id, STATUSES.index(row.status)))
 
     def _add(self, audit_id: int, rows: Sequence[AuditRow], transaction: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""A log that was cut back: both writers, all readers, rebuilt, and reduced."""
+"""A log that was cut back: all readers, rebuilt, and reduced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kgroups_spark.upkeep.options import MaintainOptions
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
-from tests.chosen import Chosen, by_each_writer
+from tests.chosen import Chosen
 from tests.logs.cut_corpora import cut_log
 from tests.logs.cut_logs import CutLog, random_night
 from tests.logs.planned_batches import TOPIC_ID
@@ -42,8 +42,8 @@ CUT = ("offset_commits", "group_versions")
 class Cut:
     """Two partitions of a log, and a lake of it; `new` is a lake of the log as it is in the end."""
 
-    def __init__(self, session: Any, folder: Path, writer: str) -> None:
-        self.session, self.folder, self.writer = session, folder, writer
+    def __init__(self, session: Any, folder: Path) -> None:
+        self.session, self.folder = session, folder
         self.logs = [cut_log(5, "4.3", 0), cut_log(9, "4.3", 1)]
         self.rng = np.random.default_rng(3)
 
@@ -107,9 +107,8 @@ def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> l
 
 
 @pytest.mark.in_turn("cut back for all readers")
-@by_each_writer
-def test_a_lake_of_a_cut_back_log_equals_a_new_lake(session: Any, tmp_path: Path, writer: str) -> None:
-    log = Cut(session, tmp_path, writer)
+def test_a_lake_of_a_cut_back_log_equals_a_new_lake(session: Any, tmp_path: Path) -> None:
+    log = Cut(session, tmp_path)
     assert [log.night().replaced_ranges for _ in range(2)] == [None] * 2
     before = rows(tmp_path / "lake", "offset_commits")
     read_to = {entry.offsets_partition: entry.end_offset for entry in log.audit("lake").partitions or ()}
@@ -145,7 +144,7 @@ def test_spark_continues_a_lake_whose_log_was_cut_back(
     spark: SparkSession, local: LocalSpark, tmp_path: Path, chosen: Chosen
 ) -> None:
     """In a soak; in `make test` it reads some tables that this process continued."""
-    log = Cut(local, tmp_path, "parts")
+    log = Cut(local, tmp_path)
     for _ in range(3):
         log.night()
     log.elect(0, len(log.logs[0].batches) - 2)
@@ -163,7 +162,7 @@ def test_spark_continues_a_lake_whose_log_was_cut_back(
 
 @pytest.mark.in_turn("cut back into reduced history")
 def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(session: Any, tmp_path: Path) -> None:
-    log = Cut(session, tmp_path, "parts")
+    log = Cut(session, tmp_path)
     for _ in range(2):
         log.night()
     log.elect(0, len(log.logs[0].batches) - 2)

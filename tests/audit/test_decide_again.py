@@ -1,15 +1,14 @@
-"""Decisions over the current tables of a lake, by both writers, against the twin."""
+"""Decisions over the current tables of a lake, against the twin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from kgroups_spark.lake.writer_choice import WriterName
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit import decide_again as decide_again_module
@@ -23,7 +22,7 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.tables.internal import NIGHT, REREAD
-from tests.chosen import by_each_writer, one_of
+from tests.chosen import one_of
 from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
 from tests.expiry.frames import AUDIT_ID, arrow_table
@@ -99,13 +98,13 @@ def lake_of(spark: SparkSession, folder: Path, tables: dict[str, Rows], held: se
     return lake
 
 
-def decide(lake: Lake, writer: WriterName, *, as_of_ms: int, shards: Iterable[int]) -> None:
+def decide(lake: Lake, *, as_of_ms: int, shards: Iterable[int]) -> None:
     """Audit AUDIT_ID, in which nothing is new, after audit AUDIT_ID - 1; the state is of AUDIT_ID for once."""
     then = datetime(2026, 1, 1, tzinfo=UTC)
     partitions = tuple(PartitionProgress(number, 0, 1) for number in shards)
     work = AuditWork(
         lake,
-        LakeWriter(lake, AUDIT_ID, writer, lambda: None),
+        LakeWriter(lake, AUDIT_ID, lambda: None),
         AuditPlan([], None),
         AuditRow(AUDIT_ID - 1, "finished", "t", then, partitions=partitions),
         SavedState(AUDIT_ID),
@@ -115,36 +114,28 @@ def decide(lake: Lake, writer: WriterName, *, as_of_ms: int, shards: Iterable[in
     decide_again(work, as_of_ms)
 
 
-def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
+def decided(lake: Lake) -> tuple[Rows, Rows]:
     """The rows of offset_expiry and group_expiry that were written."""
     names = ("groups", "committed_offsets")
     shards = {number for name in names for number in lake.rows(name)["offsets_partition"].to_pylist()}
-    decide(lake, writer, as_of_ms=NOW, shards=sorted(shards))
+    decide(lake, as_of_ms=NOW, shards=sorted(shards))
     offsets, groups = (in_order(ms_rows(lake.rows(name))) for name in ("offset_expiry", "group_expiry"))
     return offsets, groups
 
 
-@pytest.fixture
-def session_of(request: pytest.FixtureRequest) -> Callable[[WriterName], SparkSession]:
-    """The session for a writer: parts need none of Spark's."""
-    return lambda writer: request.getfixturevalue("local" if writer == "parts" else "spark")
-
-
-@pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
 @pytest.mark.parametrize("small_rows", one_of(0, 50_000))
 def test_decisions_over_a_lake_equal_those_of_the_twin(
-    session_of: Callable[[WriterName], SparkSession],
+    local: Any,
     tmp_path: Path,
     tables: tuple[dict[str, Rows], set[tuple[int, str]]],
-    writer: WriterName,
     small_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decide_again_module, "SMALL_ROWS", small_rows)
-    lake = lake_of(session_of(writer), tmp_path / "lake", *tables)
+    lake = lake_of(local, tmp_path / "lake", *tables)
     offsets, groups = twin_rows(*tables, RELEASE)
     assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}
-    assert decided(lake, writer) == (in_order(offsets), in_order(groups))
+    assert decided(lake) == (in_order(offsets), in_order(groups))
 
 
 @pytest.mark.in_turn("files that others wrote")
@@ -161,17 +152,14 @@ def test_files_that_others_wrote_are_read(
     (file,) = lake.table("groups").files()
     assert file.bound("minValues", "offsets_partition") is None
     offsets, groups = twin_rows(*tables, RELEASE)
-    assert decided(lake, "parts") == (in_order(offsets), in_order(groups))
+    assert decided(lake) == (in_order(offsets), in_order(groups))
 
 
-@by_each_writer
-def test_decisions_of_the_previous_audit_are_kept(
-    session_of: Callable[[WriterName], SparkSession], tmp_path: Path, writer: WriterName
-) -> None:
-    lake = Lake.create(session_of(writer), str(tmp_path / "lake"))
+def test_decisions_of_the_previous_audit_are_kept(local: Any, tmp_path: Path) -> None:
+    lake = Lake.create(local, str(tmp_path / "lake"))
     rows = rows_of("offset_expiry", {"audit_id": 2, "offsets_partition": 7, "topic": "then", "expires_at": None})
     write(lake, "offset_expiry", 2, rows)
-    decide(lake, writer, as_of_ms=NOW, shards=range(9))
+    decide(lake, as_of_ms=NOW, shards=range(9))
     (kept,) = lake.rows("previous_offset_expiry").to_pylist()
     assert (kept["audit_id"], kept["decided_by"], kept["topic"], kept["expires_at"]) == (AUDIT_ID, 2, "then", None)
     assert lake.rows("offset_expiry").num_rows == 0

@@ -1,4 +1,4 @@
-"""Nights with Spark and Delta, by both writers: their tables equal those of one audit of the whole."""
+"""Nights with Spark and Delta: their tables equal those of one audit of the whole."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tests.twin.object_nights import by_objects, rebuilt_by_objects
 @dataclass(frozen=True)
 class Plan:
     """Several nights, in one of which nothing is new. In some of them, the last one included, a log is audited, too,
-    that is not audited in the others, by these writers (`seldom`)."""
+    that is not audited in the others (`seldom`)."""
 
     nights: int
     nothing_comes: int
     long_nights: tuple[int, ...]
-    seldom: dict[str, str]
+    seldom: tuple[str, ...]
 
 
-FEW = Plan(3, 1, (0, 1, 2), {"seldom": "parts"})
-# Audits by Spark's writer cost ten times as much. Nothing is new in the third of them.
-MANY = Plan(10, 6, (2, 5, 6, 9), {"spark": "spark", "seldom": "parts"})
+FEW = Plan(3, 1, (0, 1, 2), ("seldom",))
+# Nothing is new in the third of the long nights.
+MANY = Plan(10, 6, (2, 5, 6, 9), ("seldom",))
 
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -49,9 +49,8 @@ def audit(session, lake, segments, **options):
 
 @dataclass(frozen=True)
 class Lakes:
-    """A folder with lakes: `parts` of every night; `seldom` of longer nights, and with the same segments `spark` by
-    Spark's writer; `whole` of one audit. In one night nothing is new, for any of them; after most of the others the
-    cleaner runs."""
+    """A folder with lakes: `parts` of every night; `seldom` of longer nights; `whole` of one audit. In one night
+    nothing is new, for any of them; after most of the others the cleaner runs."""
 
     folder: Path
     plan: Plan
@@ -75,11 +74,11 @@ def lakes(request, session, tmp_path_factory):
     for night in range(plan.nights):
         if night != plan.nothing_comes:
             random_night(every_night, rng, plan.nights - night)
-        audited = {"parts": "parts"}
+        audited = ["parts"]
         if night in plan.long_nights:
             catch_up(long_nights, every_night, rng)
-            audited |= plan.seldom
-        for name, writer in audited.items():
+            audited += plan.seldom
+        for name in audited:
             write_folder(folder / "log", (every_night if name == "parts" else long_nights).files)
             audit(session, folder / name, folder / "log", delete_retention_ms=NEVER_TOO_LATE_MS)
         drop_tombstones = bool(rng.random() < 0.5)
@@ -132,13 +131,6 @@ def test_the_nights_are_as_planned(lakes):
     for name in plan.seldom:
         counts = records_by_night(lakes / name)
         assert [bool(count) for count in counts] == [night != plan.nothing_comes for night in plan.long_nights]
-
-
-def test_both_writers_wrote_the_same_history(lakes):
-    names = ["offset_commits", "group_traffic", "quarantine", "group_events"]
-    of_seldom = contents(lakes / "seldom", names)
-    for name in lakes.plan.seldom:
-        assert contents(lakes / name, names) == of_seldom
 
 
 def test_events_are_those_of_the_slow_twin(lakes):

@@ -1,4 +1,4 @@
-"""A partition read again from its start: audits of a lake do what an audit in one process does, by both writers."""
+"""A partition read again from its start: audits of a lake do what an audit in one process does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.replay_stage import ShardTask
-from tests.chosen import by_each_writer, one_of
+from tests.chosen import one_of
 from tests.nights.cleaned_nights import Nights, write_folder
 from tests.nights.forgetful_nights import REPORTED, assert_as_the_log_is, comparable, corrections, three_nights
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
@@ -34,7 +34,7 @@ from tests.nights.stored_replays import replayed
 PARTITIONS = (0, 1)
 
 
-def audit(session: Any, lake: Path, segments: Path, writer: str, **options: Any) -> AuditSummary:
+def audit(session: Any, lake: Path, segments: Path, **options: Any) -> AuditSummary:
     options = {"offsets_partitions": 50, **options}
     return run_audit(session, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
 
@@ -52,9 +52,8 @@ def in_one_process() -> Audited:
 
 
 @pytest.mark.parametrize("decided", one_of("while planning", "while reading"))
-@by_each_writer
-def test_both_writers_read_again_and_correct(
-    session: Any, in_one_process: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, decided: str
+def test_a_lake_is_read_again_and_corrected(
+    session: Any, in_one_process: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decided: str
 ) -> None:
     if decided == "while reading":  # as of a live log
         monkeypatch.setattr(SegmentLog, "missing_from", lambda self, offset: None)
@@ -62,9 +61,9 @@ def test_both_writers_read_again_and_correct(
     lake, folder = tmp_path / "lake", tmp_path / "log"
     write_folder(folder, first)
     rules = {"release_version": "4.3"}  # as in_one_process has them
-    audit(session, lake, folder, writer, **rules)
+    audit(session, lake, folder, **rules)
     write_folder(folder, second)
-    summary = audit(session, lake, folder, writer, delete_retention_ms=1, **rules)
+    summary = audit(session, lake, folder, delete_retention_ms=1, **rules)
     assert [p.records_reread > 0 for p in summary.audit.partitions or ()] == [True, True]
     notes = summary.audit.notes or ()
     assert any("partition 0 was read again from its start: last read" in note for note in notes)
@@ -72,7 +71,7 @@ def test_both_writers_read_again_and_correct(
     assert f"partition 0 {corrected}: 2 groups gone (c, m); 1 group changed (b)" in notes
     assert f"partition 1 {corrected}: 2 groups changed (c, n); 1 transaction ended" in notes
     write_folder(folder, third)
-    last = audit(session, lake, folder, writer, **rules)
+    last = audit(session, lake, folder, **rules)
     assert not any(p.records_reread for p in last.audit.partitions or ())
     assert not any("corrected" in note for note in last.audit.notes or ())
     for name in REPORTED:
@@ -85,8 +84,7 @@ def test_both_writers_read_again_and_correct(
     files = Lake.open(session, str(lake)).table("checkpoints").files()
     reasons = {tuple(file.bound(which, "reason") for which in ("minValues", "maxValues")) for file in files}
     assert reasons == {(NIGHT, NIGHT), (REREAD, REREAD)}
-    if writer == "parts":
-        assert_history_alone_says_the_same(session, lake)
+    assert_history_alone_says_the_same(session, lake)
 
 
 def assert_history_alone_says_the_same(session: Any, path: Path) -> None:

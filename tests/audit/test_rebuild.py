@@ -1,4 +1,4 @@
-"""A rebuild from history alone gives what the nights gave (R3, R7), by both writers, whatever was there before."""
+"""A rebuild from history alone gives what the nights gave (R3, R7), whatever was there before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.upkeep.maintain import run_maintain
 from kgroups_spark.upkeep.options import MaintainOptions
 from kgroups_spark.views.duckdb_views import DuckDbLake
-from tests.chosen import by_each_writer, some_of
+from tests.chosen import some_of
 from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.recorded_logs import CORPORA
@@ -45,11 +45,11 @@ DECIDED = ["offset_expiry", "group_expiry"]
 
 
 def audit(session, lake, log, **options):
-    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **{**options}))
+    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **options))
 
 
 def rebuild(session, lake, **options):
-    return run_rebuild(session, RebuildOptions(lake=str(lake), **{**options}))
+    return run_rebuild(session, RebuildOptions(lake=str(lake), **options))
 
 
 def reported(lake):
@@ -108,8 +108,7 @@ def hidden_night(local, logs, tmp_path_factory):
     return lake
 
 
-@by_each_writer
-def test_a_rebuild_restores_the_tables_of_the_nights_even_deleted_or_emptied_ones(session, java, tmp_path, writer):
+def test_a_rebuild_restores_the_tables_of_the_nights_even_deleted_or_emptied_ones(session, java, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(java, lake)
     expected = reported(lake)
@@ -130,10 +129,7 @@ def test_a_rebuild_restores_the_tables_of_the_nights_even_deleted_or_emptied_one
     assert next(iter(summary.lines())) == "audit 3: all tables rebuilt from the history of 6 partitions"
 
 
-@by_each_writer
-def test_an_audit_by_another_release_rebuilds_the_versions_too(
-    session, logs, first_night, java, scala, tmp_path, writer
-):
+def test_an_audit_by_another_release_rebuilds_the_versions_too(session, logs, first_night, java, scala, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(first_night, lake)
     summary = audit(session, lake, logs[1], release_version="3.9")
@@ -221,17 +217,7 @@ def test_a_rebuild_killed_at_any_commit_is_invisible_and_is_repeated(session, ki
         assert reported(lake) == killed_rebuild.of_4_3, table
 
 
-@pytest.mark.soak
-def test_a_rebuild_killed_at_its_end_is_repeated_by_sparks_writer(spark, killed_rebuild, tmp_path):
-    lake = shutil.copytree(killed_rebuild.lakes["group_expiry"], tmp_path / "lake")
-    rebuild(spark, lake, release_version="3.9", writer="spark")
-    assert reported(lake) == killed_rebuild.of_3_9
-
-
-@by_each_writer
-def test_records_that_can_be_decoded_now_move_from_quarantine_to_history(
-    session, logs, java, hidden_night, tmp_path, writer
-):
+def test_records_that_can_be_decoded_now_move_from_quarantine_to_history(session, logs, java, hidden_night, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(hidden_night, lake)
     hidden = rows(lake, "quarantine")

@@ -37,7 +37,7 @@ NOW = CurrentTables(
 
 
 def lines(audit=AUDIT, now=NOW, changes=None):
-    return list(AuditSummary(audit, now, changes, "parts").lines())
+    return list(AuditSummary(audit, now, changes).lines())
 
 
 def test_a_night_is_reported_in_a_few_lines():
@@ -72,7 +72,7 @@ def test_the_summary_has_quarantine_and_notes():
 
 @pytest.mark.parametrize("short", [each.name for each in fields(Shortfall)])
 def test_a_summary_with_a_shortfall_lacks_records(short):
-    summary = AuditSummary(AUDIT, NOW, None, "parts")
+    summary = AuditSummary(AUDIT, NOW, None)
     assert not summary.lacks_records
     assert replace(summary, shortfall=Shortfall(**{short: (3,)})).lacks_records
 

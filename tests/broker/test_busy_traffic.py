@@ -26,12 +26,12 @@ def in_lake(lake: Path) -> Committed:
 
 
 def test_twenty_audits_during_the_traffic(spark: SparkSession, tmp_path: Path) -> None:
-    """Every other one goes on in a lake, by one writer and the other; every other one begins a new lake."""
+    """Every other one goes on in a lake; every other one begins a new lake."""
     with Brokers("4.3.1", tmp_path / "brokers", ALWAYS_CLEANED) as brokers, BusyTraffic(brokers.address) as traffic:
         for number in range(AUDITS):
             lake = tmp_path / ("nightly" if number % 2 else f"fresh-{number}")
             before = traffic.committed()
-            live_audit(spark, lake, brokers.address, writer="spark" if number % 4 > 1 else "parts")
+            live_audit(spark, lake, brokers.address)
             after = traffic.committed()
             found = in_lake(lake)
             assert found.keys() == before.keys()

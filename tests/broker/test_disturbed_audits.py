@@ -14,7 +14,6 @@ from tests.broker.brokers import Broker, Brokers
 from tests.broker.live_audits import copy_audit, last_finished, live_audit, statuses
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import SMALL_ANSWERS, copy_of_log, fill, of_the_log
-from tests.chosen import by_each_writer
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.protocol.local_spark import LocalSpark
 
@@ -53,8 +52,7 @@ def broker_is_up(filled: FilledBroker) -> None:
         filled.broker.start()
 
 
-@by_each_writer
-def test_the_broker_restarts(session, filled, tmp_path, writer):
+def test_the_broker_restarts(session, filled, tmp_path):
     filled.proxy.at_fetch(4, filled.broker.restart)
     live_audit(session, tmp_path / "lake", filled.proxy.address)
     assert filled.proxy.has_happened
@@ -62,11 +60,10 @@ def test_the_broker_restarts(session, filled, tmp_path, writer):
     assert_every_record_is_in_one_table(tmp_path / "lake")
 
 
-@by_each_writer
-def test_the_broker_goes_away_and_the_next_audit_continues(session, filled, tmp_path, audit_command, writer):
+def test_the_broker_goes_away_and_the_next_audit_continues(session, filled, tmp_path, audit_command):
     lake = tmp_path / "lake"
     filled.proxy.at_fetch(4, filled.broker.stop)
-    said = audit_command(lake, filled.proxy.address, "--writer", writer, properties=IMPATIENT)
+    said = audit_command(lake, filled.proxy.address, properties=IMPATIENT)
     assert said.code == 1
     assert said.last.startswith("kgroups: nothing could be read to its end: ")
     assert [line for line in said.lines if "Exception" in line or "Error" in line or line.startswith(" ")] == []

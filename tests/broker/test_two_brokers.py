@@ -20,7 +20,6 @@ from tests.broker.live_audits import copy_audit, last_finished, live_audit
 from tests.broker.members import SILENT
 from tests.broker.proxy import Proxies, put_proxies_before
 from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
-from tests.chosen import by_each_writer
 from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.protocol.local_spark import LocalSpark
 
@@ -145,8 +144,7 @@ def test_a_broker_restarts_and_another_one_leads(session, both, tmp_path):
     assert_undisturbed(tmp_path / "lake", both)
 
 
-@by_each_writer
-def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(session, both, tmp_path, writer):
+def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(session, both, tmp_path):
     """Its leader is lost while one audit reads it, and is away when the next one begins, in a lake of its own."""
     (lost, away), (_, second) = (tmp_path / "lost", tmp_path / "away"), both.proxies.each
     both.restart_the_second()

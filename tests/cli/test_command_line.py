@@ -108,10 +108,6 @@ BAD_USAGE = [
         "audit --lake ./new --segments . --offsets-partitions 0",
         "kgroups: --offsets-partitions: invalid number of partitions '0'",
     ),
-    (
-        "audit --lake ./new --segments . --writer delta",
-        "kgroups: --writer: 'delta' is unknown; use auto, parts",
-    ),
     ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: invalid time '5h': use "),
     ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
     ("audit --lake ./new --segments nothing", "kgroups: nothing does not exist"),

@@ -15,11 +15,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import by_each_writer
 from tests.nights.lakes import contents, copy_until, rows
 from tests.recorded_logs import CORPORA
 from tests.small_lakes import FOR_SMALL_LAKES
@@ -82,11 +80,7 @@ def kgroups(place, set_up, *lines):
     return {words: text for words, _, text in said}, ran.stderr
 
 
-@by_each_writer
-def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_them(local, place, chosen, writer):
-    """The parts writer writes the first night; tests/lake covers both writers on tables of a catalog. Spark's
-    writer is an audit's own choice here."""
-    second = ["--writer", "parts"] if writer == "parts" else []
+def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_them(local, place, chosen):
     log = place / "logs" / "transactions-4.3"
     night = ["audit", "--segments", "segments"]
     copy_until(log, place / "segments", 0.5)
@@ -94,7 +88,7 @@ def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_th
         place,
         {"SPARK_CONF_DIR": str(place / "conf")},
         ["sql", "CREATE SCHEMA kafka"],
-        [*night, "--lake", "kafka", "--writer", "parts"],
+        [*night, "--lake", "kafka"],
     )
     run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))
     copy_until(log, place / "segments", 1.0)
@@ -112,7 +106,7 @@ def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_th
         place,
         # Where the folder with the configuration is, JVMs would do without their archive of classes.
         {"PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(place / 'spark.properties'))} pyspark-shell"},
-        [*night, "--lake", "spark_catalog.kafka", *second],
+        [*night, "--lake", "spark_catalog.kafka"],
         *([*question, "--lake", lake] for lake in lakes for question in questions),
         ["audits", "--format", "json", "--lake", "kafka"],
     )
@@ -127,6 +121,3 @@ def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_th
     assert contents(schema) == contents(place / "folder")
     assert {path.name for path in schema.iterdir()} - {"_work"} == set(TABLES)
     assert {row["audit_id"] for row in rows(schema, "offset_commits")} == {1, 2}
-    # Parts are named after their audit, Spark's files after their task.
-    files = {Path(path).name.split("-")[1] for path in DeltaTable(str(schema / "offset_commits")).file_uris()}
-    assert {len(part) for part in files} == {"parts": {8}, "spark": {5, 8}}[writer]

@@ -35,7 +35,7 @@ class StorageGone(Exception):
 
 def audit(spark: Any, lake: Path, log: Path, **options: Any) -> AuditSummary:
     """An audit of the log's folder."""
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(log)], **{**options}))
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(log)], **options))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Audits in which every task fails once, after it has written everything; a program of its own.
 
-    python -m tests.crash.flaky_tasks LOG MARKS parts=LAKE spark=LAKE
+    python -m tests.crash.flaky_tasks LOG MARKS LAKE
 
 The session of the tests does not try a task again, this one does so three times. Spark may also take a task that still
 runs for dead and start a second attempt (a speculative double). The result is the same: a file of the attempt that does
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.lake import writer as lake_writer
 from kgroups_spark.session import spark_session
 from kgroups_spark.tasks import sinks
 
@@ -38,15 +37,12 @@ def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., 
     return flaky
 
 
-def main(log: str, marks: str, *lakes: str) -> None:
+def main(log: str, marks: str, lake: str) -> None:
     spark = spark_session("flaky tasks", {"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": "2"})
     one_batch = sinks.line_batch
     batches = first_attempt_fails(lambda lines: iter([one_batch(lines)]), marks)
     sinks.line_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
-    sinks.packed_outputs = first_attempt_fails(sinks.packed_outputs, marks)
-    lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
-    for writer, lake in (text.split("=", 1) for text in lakes):
-        run_audit(spark, AuditOptions(lake=lake, segments=[log]))
+    run_audit(spark, AuditOptions(lake=lake, segments=[log]))
     spark.stop()
 
 

@@ -5,7 +5,7 @@ to.
 
 First come disturbances in this process (disturbances.py): many without a JVM, then some with Spark and Delta, then
 kills of processes. Each round of kills takes a recorded log, cuts it into random nights, and sends SIGKILL to `kgroups
-audit`: to all of it, to its JVM, or to its Python workers, by both writers. After each kill, readers must see the last
+audit`: to all of it, to its JVM, or to its Python workers. After each kill, readers must see the last
 finished audit. Ends with exit code 1 and the place of the lakes if any table differs.
 """
 
@@ -38,7 +38,6 @@ from tests.recorded_logs import CORPORA
 
 # A round of disturbances.
 ROUND = 50
-WRITERS = ("parts", "spark")
 VICTIMS = ("all", "all", "java", "workers")
 # Settled or counted by night: of one audit of the whole they are others.
 BY_NIGHT = ("offset_commits", "group_traffic")
@@ -57,8 +56,8 @@ class Soak:
         self.spark, self.random, self.folder = spark, random.Random(seed), folder
         self.wanted, self.kills, self.tried = kills, 0, 0
         self.reported: Counter[str] = Counter()
-        # How long an audit took from its claim to its end, by writer: where in it the kill falls is random.
-        self.seconds = dict.fromkeys(WRITERS, 8.0)
+        # How long an audit took from its claim to its end: where in it the kill falls is random.
+        self.seconds = 8.0
 
     def run(self, logs: Sequence[Path]) -> None:
         """Rounds until there were enough kills. Raises AssertionError where tables differ."""
@@ -77,7 +76,7 @@ class Soak:
             for _ in range(self.random.choice([1, 2, 3])):
                 if self.kills < self.wanted:
                     self._attempt(lake, log, night)
-            audit(self.spark, lake, log, writer=self.random.choice(WRITERS))
+            audit(self.spark, lake, log)
             audit(self.spark, undisturbed, log)
             assert_lake_is_sound(lake, contents(undisturbed))
         audit(self.spark, folder / "at-once", whole)
@@ -88,12 +87,12 @@ class Soak:
 
     def _attempt(self, lake: Path, log: Path, night: int) -> None:
         """An audit as a process, killed unless it is over before."""
-        writer, victim = self.random.choice(WRITERS), self.random.choice(VICTIMS)
+        victim = self.random.choice(VICTIMS)
         finished = [row["audit_id"] for row in _ledger(lake) if row["status"] == "finished"]
         before = current_tables(self.spark, lake) if finished else None
-        wait = self.random.uniform(-0.1, 1.0) * self.seconds[writer]
+        wait = self.random.uniform(-0.1, 1.0) * self.seconds
         claim = next_log_of(lake, "audits") if finished else lake / "audits" / "_delta_log" / f"{1:020d}.json"
-        with started_audit(lake, log, "--writer", writer) as process:
+        with started_audit(lake, log) as process:
             started = time.monotonic()
             while not claim.exists() and process.poll() is None and wait > 0:
                 assert time.monotonic() - started < PATIENCE_S
@@ -105,12 +104,12 @@ class Soak:
             was_killed = process.poll() is None and self._kill(process, victim)
             code = process.wait(PATIENCE_S)
         if code == 0:
-            self.seconds[writer] = 0.7 * self.seconds[writer] + 0.3 * (time.monotonic() - claimed)
+            self.seconds = 0.7 * self.seconds + 0.3 * (time.monotonic() - claimed)
         self.kills += was_killed
         now_finished = [row["audit_id"] for row in _ledger(lake) if row["status"] == "finished"]
         what = f"{victim} killed" if was_killed else "over before the kill"
         tell(
-            f"  {self.kills:3d} of {self.wanted}: night {night}, --writer {writer}, {what} "
+            f"  {self.kills:3d} of {self.wanted}: night {night}, {what} "
             f"{time.monotonic() - claimed:.2f} s after the claim, exit {code}, {_commits(lake)} commits in the lake",
         )
         self.reported[what] += 1

@@ -15,7 +15,6 @@ from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.owner import Owner
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.schemas import TABLES
-from tests.chosen import by_each_writer
 from tests.crash.commit_points import (
     AFTER,
     BEFORE,
@@ -45,9 +44,9 @@ class Killed:
         return Path(shutil.copytree(self.lakes[point], folder / f"{list(self.lakes).index(point):02d}"))
 
 
-@pytest.fixture(scope="module", params=["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
-def killed(request, session, nights, tmp_path_factory):
-    folder, writer = tmp_path_factory.mktemp("killed"), request.param
+@pytest.fixture(scope="module")
+def killed(session, nights, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed")
     lake = Path(shutil.copytree(nights.lake, folder / "lake"))
     found = photographs(lake, folder / "copies", lambda: audit(session, lake, nights.second))
     assert_lake_is_sound(lake, nights.expected)
@@ -83,14 +82,6 @@ def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happe
         lake = killed.copied(point, tmp_path)
         audit(session, lake, nights.second)
         assert_lake_is_sound(lake, nights.expected)
-
-
-@pytest.mark.soak
-def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(spark, nights, killed, chosen, tmp_path):
-    point = chosen.one(point for point in killed.lakes if point[1] == "append" and point[0] != "audits")
-    lake = killed.copied(point, tmp_path)
-    audit(spark, lake, nights.second, writer="spark")
-    assert_lake_is_sound(lake, nights.expected)
 
 
 def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed, chosen, tmp_path):
@@ -192,9 +183,8 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
     assert_lake_is_sound(lake, nights.expected)
 
 
-@by_each_writer
 def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commit_writes_nothing(
-    session, nights, tmp_path, monkeypatch, writer
+    session, nights, tmp_path, monkeypatch
 ):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)

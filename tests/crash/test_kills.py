@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark import cli
 from kgroups_spark.lake.lake import Lake
-from tests.chosen import by_each_writer, marks_of
+from tests.chosen import marks_of
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import (
     end_of,
@@ -71,12 +71,11 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, envir
 
 
 @if_taken(ITS_JVM)
-@by_each_writer
-def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path, environment, writer):
+def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path, environment):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     before = current_tables(local, lake)
-    with started_audit(lake, nights.second, "--writer", writer, environment=environment) as process:
+    with started_audit(lake, nights.second, environment=environment) as process:
         until(next_log_of(lake, "committed_offsets"), process)
         assert kill_jvm(process)
         assert end_of(process) == 1

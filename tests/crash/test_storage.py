@@ -14,7 +14,6 @@ import pytest
 
 from kgroups_spark import cli
 from kgroups_spark.lake.lake import Lake
-from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import next_log_of
 
@@ -96,18 +95,17 @@ def only_line(text: str) -> str:
 
 
 # From no room for the claim to room for all but the last tables.
-ROOM_KB = {"parts": (0, 40, 120, 200), "spark": (120,)}
+ROOM_KB = (0, 40, 120, 200)
 
 
-@by_each_writer
-def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd, chosen, writer):
+def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd, chosen):
     lake = disk.folder / "lake"
     shutil.copytree(nights.lake, lake)
     before = current_tables(spark, lake)
-    for free_kb in chosen.some(ROOM_KB[writer], 1):
+    for free_kb in chosen.some(ROOM_KB, 1):
         disk.leave(free_kb << 10)
         capfd.readouterr()
-        assert command(lake, nights.second, "--writer", writer) == 1
+        assert command(lake, nights.second) == 1
         said = only_line(capfd.readouterr().err)
         assert said.startswith("kgroups: ") and "No space left on device" in said, said
         disk.make_room()

@@ -17,7 +17,6 @@ from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.unfinished import remove_unfinished
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
 
@@ -184,17 +183,6 @@ def test_catalog_managed_tables_are_refused_in_one_line(spark, empty_schema):
     # The session's own catalog manages none: Spark refuses before we do.
     with pytest.raises(KgroupsError, match=r"^the lake at empty_schema cannot be opened: [^\n]+$"):
         Lake.open(spark, empty_schema)
-
-
-def test_an_older_layout_is_reported_and_migrated(spark, lake):
-    lake.table("audits").set_properties({LAKE_VERSION_PROPERTY: "1"}, by="test", transaction=("test", 1))
-    spark.sql(f"DROP TABLE {lake.identifier('previous_offset_expiry')}")
-    old = Lake.open(spark, lake.location)
-    with pytest.raises(KgroupsError, match="no table previous_offset_expiry yet: run kgroups audit once"):
-        old.read("previous_offset_expiry")
-    with Claim.take(old) as claim:
-        assert claim.migrated == f"the lake was migrated from layout 1 to {LAKE_VERSION}"
-    assert old.read("previous_offset_expiry").schema == TABLES["previous_offset_expiry"].schema
 
 
 def test_rows_of_an_unfinished_audit_are_removed(lake):

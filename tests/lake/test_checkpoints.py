@@ -83,7 +83,9 @@ def test_a_killed_audits_checkpoint_keeps_the_version_that_readers_go_back_to(sp
 def test_old_versions_are_removed_except_those_that_readers_go_back_to(lake):
     """Audit 7 was the last that finished, 8 to 11 were killed; checkpoints are at 3, 6 and 9."""
     table = lake.table("groups")
-    table.set_properties({"delta.checkpointInterval": str(INTERVAL)}, by="test", transaction=("test", 1))
+    lake.spark.sql(
+        f"ALTER TABLE {lake.identifier('groups')} SET TBLPROPERTIES ('delta.checkpointInterval' = '{INTERVAL}')"
+    )
     commit_until(table, 11)  # version 1 set the property: audit n is version n
     left = table.files(7)
     assert remove_old_versions(LakeAsOfAudit(lake, 7), "groups") == 0

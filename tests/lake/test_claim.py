@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import kgroups_spark
-from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
@@ -20,7 +19,6 @@ from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, Recor
 from kgroups_spark.lake.owner import Owner, process_start, this_host
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.unfinished import clear_up
-from kgroups_spark.tables.layout import LAKE_VERSION
 from tests.crash.processes import PATIENCE_S
 
 pytestmark = pytest.mark.spark
@@ -294,13 +292,6 @@ def test_the_ledger_uses_sparks_writer_where_the_driver_cannot_reach_the_files(l
     with pytest.raises(AlreadyWritten):
         Ledger(lake).append(row)
     assert Ledger(lake).rows() == [row]
-
-
-def test_a_row_of_newer_software_is_refused(lake):
-    row = AuditRow(1, "finished", str(ended_process()), MOMENT, lake_version=LAKE_VERSION + 1)
-    Ledger(lake).append(row)
-    with pytest.raises(KgroupsError, match=f"audit 1 of the lake .* was written with layout {LAKE_VERSION + 1}"):
-        Claim.take(lake)
 
 
 def test_a_claim_can_be_taken_over_six_hours_after_its_last_heartbeat(lake):

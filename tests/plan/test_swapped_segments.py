@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.chosen import by_each_writer
 from tests.crash.commit_points import audit
 from tests.nights.changing_segments import Broker, state
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
@@ -16,8 +15,7 @@ from tests.sources.checkpoints import write_checkpoint
 pytestmark = pytest.mark.spark
 
 
-@by_each_writer
-def test_segments_that_the_cleaner_merges_between_planning_and_reading(spark, tmp_path: Path, writer: str) -> None:
+def test_segments_that_the_cleaner_merges_between_planning_and_reading(spark, tmp_path: Path) -> None:
     broker, lake = Broker(tmp_path / "log"), tmp_path / "lake"
     write_checkpoint(tmp_path / "log", 20)
     first = audit(spark, lake, tmp_path / "log")

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from kgroups_spark.lake.writer_choice import choose_writer
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
@@ -28,7 +29,6 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history import stored
 from kgroups_spark.lake import reach
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.session import PER_SESSION, spark_session
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.storage.s3 import Task

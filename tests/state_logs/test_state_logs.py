@@ -1,4 +1,4 @@
-"""Audits of the three logs by Spark: nights, rebuild, kills, both writers; against answers of brokers' Admin API."""
+"""Audits of the three logs: nights, rebuild, kills; against answers of brokers' Admin API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgroups_spark.share_coordinator.listed import share_lag
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from kgroups_spark.upkeep.maintain import run_maintain
 from kgroups_spark.upkeep.options import MaintainOptions
-from tests.chosen import by_each_writer, one_of
+from tests.chosen import one_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches
 from tests.recorded_state_logs import answers, write_logs
@@ -33,12 +33,6 @@ of_one_recording = pytest.mark.parametrize("recorded", one_of(*RECORDINGS), indi
 
 def audit(spark, lake, segments, **options):
     return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options)).audit
-
-
-@pytest.fixture
-def audits(request, writer):
-    """The session of a test's audits: those by parts need no JVM."""
-    return request.getfixturevalue("local" if writer == "parts" else "spark")
 
 
 def log_dir(recording, folder):
@@ -125,34 +119,32 @@ def test_open_transactions_have_the_names_of_their_producers(recorded, whole):
 
 
 @of_one_recording
-@by_each_writer
-def test_nights_and_a_rebuild_give_the_tables_of_one_audit(audits, recorded, whole, tmp_path, writer):
+def test_nights_and_a_rebuild_give_the_tables_of_one_audit(local, recorded, whole, tmp_path):
     lake = tmp_path / "lake"
     for share in (0.4, 0.7, 1):
-        row = audit(audits, lake, cut(recorded[1], tmp_path / "night", share), writer)
+        row = audit(local, lake, cut(recorded[1], tmp_path / "night", share))
     expected = contents(whole, COMPARED)
     assert contents(lake, COMPARED) == expected
     assert {entry.topic for entry in row.state_partitions} == {TOPIC_OF[recorded[0]]}
     spans = {
         (one.topic, one.offsets_partition): (one.end_offset, one.records)
-        for one in Ledger(Lake.open(audits, str(lake))).last_finished().state_partitions
+        for one in Ledger(Lake.open(local, str(lake))).last_finished().state_partitions
     }
     assert spans and all(end > 0 for end, _ in spans.values())
-    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake)))
+    run_rebuild.run_rebuild(local, RebuildOptions(lake=str(lake)))
     assert contents(lake, COMPARED) == expected
-    assert Ledger(Lake.open(audits, str(lake))).last_finished().state_partitions != ()
+    assert Ledger(Lake.open(local, str(lake))).last_finished().state_partitions != ()
 
 
 @of_one_recording
-@by_each_writer
-def test_a_killed_audit_leaves_no_trace(audits, recorded, whole, tmp_path, monkeypatch, writer):
+def test_a_killed_audit_leaves_no_trace(local, recorded, whole, tmp_path, monkeypatch):
     lake = tmp_path / "lake"
-    audit(audits, lake, cut(recorded[1], tmp_path / "night", 0.5), writer)
+    audit(local, lake, cut(recorded[1], tmp_path / "night", 0.5))
     with monkeypatch.context() as killed:
         killed.setattr(run, "ledger_facts", lambda *_: pytest.fail("killed"))
         with pytest.raises(pytest.fail.Exception, match="killed"):
-            audit(audits, lake, recorded[1], writer)
-    audit(audits, lake, recorded[1], writer, take_over=True)
+            audit(local, lake, recorded[1])
+    audit(local, lake, recorded[1], take_over=True)
     assert contents(lake, COMPARED) == contents(whole, COMPARED)
 
 
@@ -183,27 +175,26 @@ def test_other_logs_are_left_out_if_unwanted_or_missing(session, recorded, tmp_p
 
 
 @of_one_recording
-@by_each_writer
-def test_old_history_goes_and_the_rest_replays_to_the_same_state(audits, recorded, whole, tmp_path, writer):
+def test_old_history_goes_and_the_rest_replays_to_the_same_state(local, recorded, whole, tmp_path):
     recording, log = recorded
     lake = tmp_path / "lake"
-    audit(audits, lake, cut(log, tmp_path / "night", 0.7), writer)
+    audit(local, lake, cut(log, tmp_path / "night", 0.7))
     name = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
     records = name[TOPIC_OF[recording]]
     before = contents(lake, COMPARED)
     # Below the newest record: of the recorded share log little has been replaced before. Files stay as they are.
     options = MaintainOptions(lake=str(lake), keep_ms=1, optimize=False)
-    foreseen = run_maintain(audits, replace(options, dry_run=True))
-    done = run_maintain(audits, options)
+    foreseen = run_maintain(local, replace(options, dry_run=True))
+    done = run_maintain(local, options)
     assert done.rows_removed[records] == foreseen.rows_removed[records]
     assert done.rows_removed[records] == len(before[records]) - len(rows(lake, records)) > 3
     assert bool(before["state_events"]) == recording.startswith("share")
     assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
     now = [each for each in COMPARED if TABLES[each].kind == "current"]
     assert contents(lake, now) == {each: before[each] for each in now}
-    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake)))
+    run_rebuild.run_rebuild(local, RebuildOptions(lake=str(lake)))
     assert contents(lake, now) == {each: before[each] for each in now}
-    again = run_maintain(audits, options)
+    again = run_maintain(local, options)
     assert records not in again.rows_removed
-    audit(audits, lake, log, writer)
+    audit(local, lake, log)
     assert contents(lake, now) == {each: contents(whole, now)[each] for each in now}

@@ -7,8 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kgroups_spark.cli import main
 from kgroups_spark.upkeep.maintain import run_maintain
 from kgroups_spark.upkeep.options import MaintainOptions
@@ -43,15 +41,7 @@ def numbers(lake: str, query: str) -> list[int]:
     return [row["audit_id"] for row in DuckDbLake(lake).query(query).to_pylist()]
 
 
-@pytest.mark.parametrize(
-    ("session", "writer"),
-    [
-        ("local", "parts"),
-        *(pytest.param("spark", writer, marks=[pytest.mark.soak, pytest.mark.spark]) for writer in ("parts", "spark")),
-    ],
-    indirect=["session"],
-)
-def test_old_audits_and_their_findings_go(session: Any, writer: str, tmp_path: Path, capsys) -> None:
+def test_old_audits_and_their_findings_go(session: Any, tmp_path: Path, capsys) -> None:
     found = [{"audit_id": n, "finding": "mixed_commits", "severity": "notice"} for n in range(1, NIGHTS + 1)]
     nights = ledger(*(night(number) for number in range(1, NIGHTS + 1)))
     lake = write_lake(tmp_path / "lake", {"audits": nights, "findings": rows_of("findings", *found)})

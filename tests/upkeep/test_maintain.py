@@ -397,20 +397,6 @@ def test_maintenance_is_refused_without_a_change(session, lake, tmp_path):
     assert {**versions(lake), "audits": 0} == {**before, "audits": 0}
 
 
-@pytest.mark.soak
-def test_sparks_writer_keeps_the_answers_too(spark, asked):
-    lake, (_, newest) = asked
-    now, keep_ms = contents(lake, NOW), half_of_the_log(lake)
-    summary = maintain(spark, lake, keep_ms=keep_ms, writer="spark")
-    assert summary.rows_removed["offset_commits"] > 0
-    assert summary.rows_removed["topic_offsets"] == 2
-    assert ends_by(lake) == {newest: 2}
-    assert contents(lake, NOW) == now
-    assert all(count <= 1 for count in file_counts(lake).values())
-    replayed, saved = state_of_history(spark, lake)
-    assert replayed == saved
-
-
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 # Columns of the ledger's row that an audit takes over from the one before if it reads nothing.
 AS_BEFORE = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")

@@ -85,22 +85,22 @@ def lived_in(
     logs: list[Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> LivedIn:
-    """Two nights; a third that is killed as late as can be, and comes again by this writer; then upkeep."""
+    """Two nights; a third that is killed as late as can be, and comes again; then upkeep."""
     lived = LivedIn(tmp_path_factory.mktemp("lived in") / "lake")
     chosen = Chosen("lived in", every=request.param == "spark")
     by: Any = {"parts": local, "spark": spark}[request.param]
     for log in logs[:2]:
-        night(local, lived, log, "parts")
+        night(local, lived, log)
     with watched(spark, lived, chosen, killed_at=("audits", 2)), pytest.raises(Killed):
-        night(local, lived, logs[2], "parts")
+        night(local, lived, logs[2])
     with watched(spark, lived, chosen, by_spark=True):
-        night(by, lived, logs[2], request.param)
+        night(by, lived, logs[2])
     with watched(spark, lived, chosen):
         run_maintain(by, MaintainOptions(lake=str(lived.path)))
     return lived
 
 
-def night(session: Any, lived: LivedIn, log: Path, writer: str) -> None:
+def night(session: Any, lived: LivedIn, log: Path) -> None:
     options = AuditOptions(lake=str(lived.path), segments=[str(log)], retention_ms=RETENTION_MS)
     run_audit(session, options)
 
