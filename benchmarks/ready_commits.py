@@ -15,8 +15,8 @@ from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.storage.files import open_file
+from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tasks.outputs import plain_batches
 
 NAME = "offset_commits"
 
@@ -33,8 +33,7 @@ def prepare(segments: str, folder: Path) -> list[str]:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, arrow_schema(NAME)) as writer:
             for name, rows in RangeDecoder(whole_log(copy), context, GroupRecordDecoder()).outputs():
                 if name == NAME:
-                    for batch in plain_batches(name, rows):
-                        writer.write_batch(batch)
+                    writer.write_table(as_table(rows).unify_dictionaries().cast(arrow_schema(NAME)))
     return paths
 
 

@@ -10,14 +10,12 @@ The schema must exist, because the catalog's administrators decide about its use
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.kernel import repetition_refused
 from kgroups_spark.lake.store import Store
 from kgroups_spark.tables.ddl import quoted, table_definition, text
 from kgroups_spark.tables.schemas import Table
@@ -79,12 +77,6 @@ class CatalogSchema:
         """A version of the table (default: the newest)."""
         reader = self.spark.read if version is None else self.spark.read.option("versionAsOf", version)
         return reader.table(self.identifier(name))
-
-    def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Appends the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that
-        another process commits at the same time."""
-        with repetition_refused():
-            rows.writeTo(self.identifier(name)).options(**options).append()
 
     def _schemas_folder(self) -> str:
         try:

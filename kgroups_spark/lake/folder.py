@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.lake.kernel import repetition_refused
 from kgroups_spark.lake.store import Store
 from kgroups_spark.tables.schemas import Table
 
@@ -43,9 +40,3 @@ class Folder:
         """A version of the table (default: the newest)."""
         reader = self.spark.read.format("delta")
         return (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
-
-    def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Appends the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that
-        another process commits at the same time."""
-        with repetition_refused():
-            rows.write.format("delta").mode("append").options(**options).save(self.path(name))

@@ -1,4 +1,4 @@
-"""Frames with the rows of a lake's tables, as the tables are defined now."""
+"""Frames with rows of files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
-
-from kgroups_spark.tables.conditions import Condition
-
-
-def rows_where(rows: DataFrame, conditions: Iterable[Condition]) -> DataFrame:
-    """The rows of a frame that meet all conditions."""
-    for each in conditions:
-        rows = rows.where(each.of(F.col(each.column), F.lit))
-    return rows
 
 
 def parquet_of(spark: SparkSession, schema: StructType, paths: Iterable[str]) -> DataFrame:

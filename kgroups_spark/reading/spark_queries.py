@@ -24,8 +24,8 @@ SETTINGS = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 # Statements, all commands to Spark, that only show something.
-SHOWING = ("ShowTables", "ShowViews", "ShowColumns", "ShowFunctions", "DescribeRelation", "DescribeColumn")
-SHOWING += ("DescribeFunction", "ExplainCommand", "DescribeQueryCommand")
+SHOWING = {"ShowTables", "ShowViews", "ShowColumns", "ShowFunctions", "DescribeRelation", "DescribeColumn"}
+SHOWING |= {"DescribeFunction", "ExplainCommand", "DescribeQueryCommand"}
 COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 
 

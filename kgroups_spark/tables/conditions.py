@@ -1,6 +1,6 @@
-"""Comparisons that choose rows of a table: by files' statistics, by pyarrow and by Spark.
+"""Comparisons that choose rows of a table: by files' statistics and by pyarrow.
 
-This module does not import Spark. A reader applies a condition as early as possible: it does not open a file, or read a
+A reader applies a condition as early as possible: it does not open a file, or read a
 row group, whose statistics rule out every row.
 """
 
@@ -25,14 +25,13 @@ class Condition(NamedTuple):
     comparison: Literal["==", "<=", ">=", "in", "is null", "is not null"]
     value: Any = None
 
-    def of(self, field: Any, literal: Callable[[Any], Any] = lambda value: value) -> Any:
-        """The comparison of `field`, an expression of pyarrow or a column of Spark, with the value as `literal`."""
+    def of(self, field: pc.Expression) -> pc.Expression:
+        """The comparison of `field` with the value."""
         if self.comparison == "in":
             return field.isin(self.value)
         if self.comparison.startswith("is"):
-            names = ("isNull", "isNotNull") if hasattr(field, "isNull") else ("is_null", "is_valid")
-            return getattr(field, names[self.comparison == "is not null"])()
-        return _COMPARE[self.comparison](field, literal(self.value))
+            return field.is_null() if self.comparison == "is null" else field.is_valid()
+        return _COMPARE[self.comparison](field, self.value)
 
     def may_hold(self, least: Any, greatest: Any) -> bool:
         """Whether a file with these bounds (None: unknown) may hold a row that meets it.
