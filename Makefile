@@ -8,11 +8,10 @@
 #             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5" shorten it; --seed N
 #             repeats what a run printed.
 #             Only here: all releases, logs, recordings, seeds and cuts of the laws over logs, of which each run of
-#             `make test` takes others; each command in each form over large, long and hostile lakes; nights by Spark's
-#             writer, but for one of audit/test_run.py; clearing up, the next night and upkeep after a kill at every
-#             commit point; ten nights with both writers; a rebuild killed before every table; every size of a full disk;
-#             two audits as processes at once; most older layouts of lakes; a lake in a Hive metastore; upkeep by Spark, but
-#             for two tables, and of the ledger by its writer; Spark's nights after a log was cut back; audits by Spark's
+#             `make test` takes others; each command in each form over large, long and hostile lakes;
+#             clearing up, the next night and upkeep after a kill at every commit point; ten nights in one lake; a rebuild
+#             killed before every table; every size of a full disk; two audits as processes at once; a lake in a Hive
+#             metastore; upkeep by Spark, but for two tables; Spark's nights after a log was cut back; audits by Spark's
 #             tasks of brokers that restart, lose leaders or change their logs, and of all nights of both coordinators;
 #             nights of each of two releases, and those around the expiry (`make test` has each of the two once); state
 #             logs of all releases; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,

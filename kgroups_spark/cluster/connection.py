@@ -1,8 +1,9 @@
 """One connection to one broker: a request, then its answer.
 
-kafka-python's schema engine writes and reads the messages, its SASL mechanisms authenticate. Its connections are not
-used (3.0.12): they retry a wrong password until time is up, drop the reason of a failed TLS handshake, leave the
-sockets of refused connections open, write requests with passwords to the debug log, and copy received bytes five times.
+kafka-python's schema engine writes and reads the messages, its SASL mechanisms authenticate. Its connections were tried
+(3.0.12) and are not used: they lose an answer after which the broker closes at once, and then repeat a wrong password,
+which locks accounts; a TLS handshake has no time limit; Ctrl-C is taken for a broken connection; of a name's addresses
+only the first is tried when it drops packets. And received bytes cost twice the CPU.
 
 Kafka's protocol: a frame is its length i32, then a header (correlation id i32, tagged fields in newer versions), then
 the message. ApiVersions, which exchanges both sides' versions, is followed by SASL if the listener requires it.
