@@ -117,8 +117,7 @@ class Comparison:
 def compare(
     lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
 ) -> Comparison:
-    """The comparison of both releases over the lake's history. `groups`: only these (empty: all). Raises KgroupsError
-    for a lake of an older layout."""
+    """The comparison of both releases over the lake's history. `groups`: only these (empty: all)."""
     history = _History.of(lake)
     found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
     progress(

@@ -7,8 +7,8 @@ Groups. The records of one act of a coordinator are one change: an upgrade to th
 creates it again, and a first member takes five records. The events are at the last record of the act that changed the
 group. An act is the records of types 2 to 23 and the offset tombstones of one batch: both coordinators append the
 records of one operation on a group at once (Java: CoordinatorRuntime, Scala: GroupMetadataManager), the cleaner keeps
-batches apart, and no audit ends within a batch. Where history does not have the batch (message formats 0 and 1, lakes
-before layout 9), an act is consecutive records with the same log timestamp.
+batches apart, and no audit ends within a batch. Where history does not have the batch (message formats 0 and 1), an
+act is consecutive records with the same log timestamp.
 
 A tombstone may remove a value that the log does not have: Kafka's cleaner took it, or the log was not read that far
 back. Then the event lacks the value before, and its cause is unknown. Each removal is reported once: the shard

@@ -43,8 +43,7 @@ class Claim:
 
     `row`: its row `running`. `before`: the last finished audit (None: no audit has finished). `unfinished`: the numbers
     of later audits that never finished, whose rows must be deleted first; `unfinished_rows`: their rows `running`.
-    `migrated`: a note for the ledger that the lake had an older layout (None: it had the present one). `notes`: notes
-    for the ledger on audits that were given up although they had written all their rows.
+    `notes`: notes for the ledger on audits that were given up although they had written all their rows.
     """
 
     def __init__(

@@ -90,8 +90,8 @@ class Lake:
     def create(cls, spark: SparkSession, location: str) -> Lake:
         """The existing lake, or a new one with all tables, empty. An earlier, unfinished creation is completed.
 
-        A lake of an older layout stays as it is until a claim is taken (migrations.py). Raises UsageError for a place
-        with something else in it, or with a lake that has lost its ledger, KgroupsError as `open`.
+        Raises UsageError for a place with something else in it, or with a lake that has lost its ledger, KgroupsError
+        as `open`.
         """
         lake = cls(spark, location)
         with reported_in_one_line(f"no lake can be created at {location}"):

@@ -27,8 +27,8 @@ def markers_of(transaction_markers: pa.Table) -> Markers:
 def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
     """Transactional rows of `group_records` and `quarantine`.
 
-    Rows of quarantine from before layout 5 have no is_transactional: records with a producer count as transactional,
-    because only transactions write them.
+    Rows of quarantine without is_transactional are whole batches: those with a producer count as transactional, because
+    only transactions have one.
     """
     names = ["log_offset", "log_timestamp", "producer_id"]
     reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")

@@ -32,7 +32,7 @@ from kgroups_spark.tables.current import GROUP_COLUMNS, GROUPS, MEMBER_COLUMNS
 OFFSET_DELTA = column(
     "offset_delta",
     INT,
-    "log_offset minus its batch's base offset; null: message format 0 or 1, out of quarantine, or read before layout 9",
+    "log_offset minus its batch's base offset; null: message format 0 or 1, or out of quarantine",
 )
 
 OFFSET_COMMITS = pa.schema(
@@ -142,8 +142,7 @@ QUARANTINE = pa.schema(
         column(
             "is_transactional",
             BOOLEAN,
-            "The record is part of a transaction; null: a whole batch, a record of another table, or read before "
-            "layout 5",
+            "The record is part of a transaction; null: a whole batch, or a record of another table",
         ),
         required(
             "reason",
