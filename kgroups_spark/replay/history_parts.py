@@ -29,7 +29,7 @@ _COLUMNS: dict[str, list[str] | None] = {
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }
 # The number of commits that are folded together. A worker's memory grows by about 400 bytes with each.
-COMMITS_AT_ONCE = 50_000
+COMMITS_AT_ONCE = 200_000
 
 
 class PartReader:

@@ -20,7 +20,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 # 200 bytes each. Each lot opens all files again: of a lake that has those of every night, of a night only its own.
 OF_HISTORY, OF_NIGHT = 1_000_000, 1 << 17
 # A task has one core. Several files are requested at a time, because storage may answer late.
-_SCAN = {"use_threads": False, "fragment_readahead": 16, "batch_readahead": 1}
+_SCAN = {"use_threads": False, "fragment_readahead": 4, "batch_readahead": 1}
 
 
 def shard_column(table: str) -> str:

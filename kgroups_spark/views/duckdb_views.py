@@ -97,8 +97,8 @@ class DuckDbLake:
         return Replaced.of(reported[0].as_py() if len(reported) else None)
 
     def table(self, name: str) -> pa.dataset.Dataset:
-        """All of the table's rows, including replaced ones. Raises KgroupsError for a deleted table and for one whose log
-        has lost its newest version, DeltaProtocolError for one that deltalake cannot return as files."""
+        """All of the table's rows, including replaced ones. Raises KgroupsError for a deleted table and for one whose
+        log has lost its newest version, DeltaProtocolError for one that deltalake cannot return as files."""
         if name in self._lost:
             raise version_lost(self.location, name)
         if name not in self._datasets:

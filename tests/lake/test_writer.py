@@ -182,13 +182,13 @@ def test_each_task_with_rows_writes_one_part(lake):
     assert texts(lake, "topics", "topic_id") == ["a", "b"]
 
 
-def test_auto_takes_parts_on_this_machine_and_a_probe_agrees(lake):
+def test_tasks_on_this_machine_reach_a_folder_and_a_probe_agrees(lake):
     assert make_writable(lake) is None
     assert probe(lake) is None
     assert list(Path(lake.location, "_work").iterdir()) == []
 
 
-def test_auto_takes_sparks_writer_where_tasks_cannot_write(lake, monkeypatch):
+def test_a_probe_says_why_tasks_cannot_write(lake, monkeypatch):
     monkeypatch.setattr(lake, "uri", "file:/proc/no/lake")
     reason = probe(lake)
     assert reason is not None
