@@ -301,10 +301,59 @@ def test_the_plot_of_the_days_to_come_ends_with_the_year_9999() -> None:
     assert "1 offset, already due, will be removed at the broker’s next check." in said
 
 
+CALM = "Nothing expires within 7 days, no transaction hangs"
+
+
 def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:
-    assert headlines(read()) == [
-        "Nothing expires within 7 days, no transaction hangs, no offset was rewound in the last 7 days."
-    ]
+    assert headlines(read()) == [f"{CALM}, no offset was rewound or skipped ahead in the last 7 days."]
+
+
+def moved(event: str, before: int, after: int, group_id: str = "g", **reported: Any) -> Row:
+    placed = {"topic": "t", "partition": 0, "cause": "no_members", "offset_before": before, "offset_after": after}
+    return event_row(event, group_id, **placed | reported)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (
+            [moved("offset_skipped", 5, 9)],
+            ["1 group skipped up to 4 records in the last 7 days and will never read them: g."],
+        ),
+        (
+            [moved("offset_rewound", 9, 5, "h"), moved("offset_restarted", 5, 9), moved("offset_skipped", 5, 8, "f")],
+            [
+                "2 groups skipped up to 7 records in the last 7 days and will never read them: f, g.",
+                "1 group was rewound in the last 7 days and reads up to 4 records again: h.",
+            ],
+        ),
+        (
+            [moved("offset_restarted", 9, 5), moved("offset_restarted", 8, 2, "h")],
+            [
+                "2 groups began at lower offsets in the last 7 days, after their offsets had been removed, and read up "
+                "to 10 records again: g, h."
+            ],
+        ),
+        # Neither read again nor skipped, but the offset did fall: that of another topic of the name.
+        (
+            [moved("offset_rewound", 9, 5, cause="topic_recreated")],
+            [f"{CALM}."],
+        ),
+        (
+            [moved("offset_skipped", 5, 9, event_timestamp=AS_OF - 8 * DAY), moved("offset_rewound", 9, -1, "h")],
+            [f"{CALM}, no offset was rewound or skipped ahead in the last 7 days."],
+        ),
+    ],
+)
+def test_headlines_of_moves_say_what_happened_and_what_is_never_read_comes_first(
+    events: list[Row], said: list[str]
+) -> None:
+    expires = {"groups": [group_row("e")], "offset_expiry": [expiry_row("e")]}
+    with asked(tables(group_events=events)) as ask:
+        assert [each.text for each in facts.headlines(AskedOnce(ask))] == said
+    if "skipped up to" in said[0]:
+        with asked(tables(group_events=events, **expires)) as ask:
+            assert facts.headlines(AskedOnce(ask))[0].text == said[0]
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,14 @@ moves_section = Part(
             "event",
             dict(zip(MOVES, (RED, AMBER, PURPLE), strict=True)),
             "events",
-            "offset",
+            "partition",
             lambda row: row["event"] in MOVES,
         ),
         TableOf(
             "offset_moves",
             "Moves, the newest first",
-            "event_timestamp When (UTC) :time; group_id Group; topic Topic; event- What; cause- How; "
-            "partitions- Partitions :count; read_again Read again :count; skipped- Never read :count",
+            "event_timestamp When (UTC) :time; group_id Group; topic Topic; event What; cause How; "
+            "partitions- Partitions :count; read_again Read again :count; skipped Never read :count",
         ),
     ],
 )
@@ -56,7 +56,7 @@ removals_section = Part(
             "removals",
             "Removals, the newest first",
             "event_timestamp When (UTC) :time; group_id Group; cause Cause; offsets Offsets :count; "
-            "topics- Topics :count; is_group_removed- Group, too",
+            "topics- Topics :count; is_group_removed- Group removed, too",
         ),
     ],
 )
