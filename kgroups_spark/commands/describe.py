@@ -3,8 +3,9 @@
 Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-groups.sh) --describe prints, in its columns,
 from the log: without a cluster, as of any moment, and for deleted groups. CONSUMER-ID, HOST and CLIENT-ID show the
 owner of the partition; the log does not record who committed. LOG-END-OFFSET and LAG are known where an audit of a live
-cluster saw the ends of the topics' logs. EXPIRES-AT is when the offset expires if the group stays as it is, PENDING an
-offset in an open transaction. The log does not name the coordinator.
+cluster saw the ends of the topics' logs; WILL-RESET marks offsets that these logs do not have. EXPIRES-AT is when the
+offset expires if the group stays as it is, PENDING an offset in an open transaction. The log does not name the
+coordinator.
 
 examples:
   kgroups describe --lake ./lake --group orders-etl
@@ -51,11 +52,11 @@ _STATE = "group_id=GROUP coordinator=COORDINATOR_(ID)"
 _STATE_END = "member_count=#MEMBERS expires_at pending_count=PENDING"
 SCREENS: dict[tuple[What, str], str] = {
     ("offsets", "consumer"): "group_id=GROUP topic partition +leader_epoch committed_offset=CURRENT-OFFSET "
-    "log_end_offset lag owner_member_id=CONSUMER-ID owner_client_host=HOST owner_client_id=CLIENT-ID expires_at "
-    "pending_offsets=PENDING",
+    "log_end_offset lag ?will_reset owner_member_id=CONSUMER-ID owner_client_host=HOST owner_client_id=CLIENT-ID "
+    "expires_at pending_offsets=PENDING",
     ("offsets", "share"): "group_id=GROUP topic partition +leader_epoch committed_offset=START-OFFSET lag",
     ("offsets", "streams"): "group_id=GROUP topic partition committed_offset=CURRENT-OFFSET leader_epoch "
-    "log_end_offset lag=OFFSET-LAG expires_at pending_offsets=PENDING",
+    "log_end_offset lag=OFFSET-LAG ?will_reset expires_at pending_offsets=PENDING",
     ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST client_id "
     "partition_count=#PARTITIONS +member_epoch=CURRENT-EPOCH +current_assignment +assignment_epoch=TARGET-EPOCH "
     "+target_assignment +?upgraded",
@@ -74,7 +75,8 @@ BROKEN = {"current_assignment": list_items, "target_assignment": list_items, "ta
 _WHICH = "as_of offsets_partition group_id group_type state"
 COLUMNS: dict[What, list[str]] = {
     "offsets": f"{_WHICH} topic topic_id partition leader_epoch committed_offset metadata commit_timestamp log_offset "
-    "log_end_offset lag owner_member_id owner_client_host owner_client_id expires_at pending_offsets known".split(),
+    "log_end_offset lag will_reset owner_member_id owner_client_host owner_client_id expires_at pending_offsets "
+    "known".split(),
     "members": f"{_WHICH} member_id group_instance_id client_host client_id rack_id member_epoch member_state "
     "uses_classic_protocol subscribed_topics subscribed_regex partition_count assigned_partitions assignment_epoch "
     "target_partitions assigned_tasks target_tasks topology_epoch process_id known".split(),
@@ -97,6 +99,14 @@ ABOUT_SHARE_STATE = {
     "incomplete": ["__share_group_state lost records before they were read: START-OFFSET may be missing or stale."],
     "after": ["START-OFFSET comes from the newest record of __share_group_state that was read, which is older."],
 }
+
+WILL_RESET = (
+    "WILL-RESET: the topic's log does not have the offset, which is below its start, beyond its end, or negative. A "
+    "consumer that resumes there is reset (auto.offset.reset)."
+)
+BEHIND_THE_COMMIT = (
+    "LAG is negative where the audit asked for the end of the topic's log before the offset was committed."
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -144,7 +154,7 @@ def _print_tables(reader: LakeReader, groups: Iterable[Described], what: What, a
     tables = 0
     for group in groups:
         say_lines(notes_on(reader, group, arguments))
-        rows = [row | {"state": group.state} for row in rows_of(group, what)]
+        rows = [row | {"state": group.state} | _as_kafka_shows(row) for row in rows_of(group, what)]
         columns = screen_of(group, what, rows, arguments.verbose)
         if what == "state":
             states.setdefault(columns, []).extend(rows)
@@ -179,6 +189,15 @@ def rows_of(group: Described, what: What) -> Rows:
     if what == "members":
         return _member_rows(group)
     return group.rows if what == "offsets" else _state_rows(group)
+
+
+def _as_kafka_shows(row: Row) -> Row:
+    """An offset without a negative number, which clients read as none; a mark only where consumers are reset."""
+    if "will_reset" not in row:
+        return {}
+    offset = row["committed_offset"]
+    is_none = offset is not None and offset < 0 and row["group_type"] != "share"
+    return {"committed_offset": None if is_none else offset, "will_reset": row["will_reset"] or None}
 
 
 def _member_rows(group: Described) -> Rows:
@@ -264,10 +283,16 @@ def notes_on(reader: LakeReader, group: Described, arguments: argparse.Namespace
         lines += _about_dead(reader, name, group, arguments)
     elif group.state == "Empty":
         lines.append(f"{name} has no active members.")
+        if group.is_due and not group.rows:
+            lines.append("It has no committed offsets either: the brokers delete it at their next check.")
     elif group.state not in ("Stable", "NotReady"):
         lines.append(f"Warning: {name} is rebalancing ({group.state}).")
     if group.group_type == "share" and not (arguments.members or arguments.state):
         lines += ABOUT_SHARE_STATE.get(group.share_known, [])
+    if any(row.get("will_reset") for row in group.rows):
+        lines.append(WILL_RESET)
+    if any((row.get("lag") or 0) < 0 and row["will_reset"] is None for row in group.rows):
+        lines.append(BEHIND_THE_COMMIT)
     return lines
 
 

@@ -31,6 +31,7 @@ FROM_NOW = {
     "offsets": "lag",
     "pending": "pending_offsets",
     "expiry": "offset_expiry",
+    "group_expiry": "group_expiry",
     "topic_ends": "(SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets))",
     "ends": "(SELECT 0 AS offsets_partition, 0 AS end_offset WHERE false)",
     "shares": "share_lag",
@@ -41,9 +42,11 @@ FROM_THEN = {
     "groups": "groups_as_of(:as_of)",
     "members": "group_members_as_of(:as_of)",
     "committed": "committed_offsets_as_of(:as_of)",
-    "offsets": "(SELECT *, NULL AS log_end_offset, NULL AS lag FROM committed_offsets_as_of(:as_of))",
+    "offsets": "(SELECT *, NULL AS log_end_offset, NULL AS lag, NULL AS will_reset "
+    "FROM committed_offsets_as_of(:as_of))",
     "pending": "pending_offsets_as_of(:as_of)",
     "expiry": "(SELECT * FROM offset_expiry WHERE false)",
+    "group_expiry": "(SELECT * FROM group_expiry WHERE false)",
     "topic_ends": "(SELECT * FROM topic_offsets WHERE false)",
     "ends": "log_ends_as_of(:as_of)",
     "shares": "(SELECT *, NULL AS log_end_offset, NULL AS lag FROM share_partitions_as_of(:as_of))",
@@ -75,7 +78,7 @@ OFFSETS = (
 committed AS (
   SELECT offsets_partition, group_id, topic, partition, offsets.topic_id, offsets.leader_epoch,
     offsets.committed_offset, offsets.metadata, offsets.commit_timestamp, offsets.log_offset, offsets.log_end_offset,
-    offsets.lag, expiry.expires_at
+    offsets.lag, offsets.will_reset, expiry.expires_at
   FROM (SELECT * FROM {offsets} WHERE {chosen}) AS offsets
   LEFT JOIN (SELECT * FROM {expiry} WHERE {chosen}) AS expiry USING (offsets_partition, group_id, topic, partition)
 ),
@@ -112,8 +115,8 @@ found AS (
     leader_epoch, committed_offset, metadata, commit_timestamp, log_offset,
     coalesce(committed.log_end_offset, CASE WHEN committed_offset IS NULL THEN topic_ends.log_end_offset END)
       AS log_end_offset,
-    lag, member_id AS owner_member_id, client_host AS owner_client_host, client_id AS owner_client_id, expires_at,
-    pending_offsets
+    lag, will_reset, member_id AS owner_member_id, client_host AS owner_client_host, client_id AS owner_client_id,
+    expires_at, pending_offsets
   FROM committed
   FULL JOIN owners USING (offsets_partition, group_id, topic, partition)
   FULL JOIN pending USING (offsets_partition, group_id, topic, partition)
@@ -125,14 +128,17 @@ stored AS (
   SELECT offsets_partition, group_id, coalesce(topic, 'topic id ' || topic_id) AS topic, topic_id, partition,
     CASE WHEN start_offset IS NOT NULL THEN leader_epoch END AS leader_epoch, start_offset AS committed_offset,
     NULL AS metadata, write_timestamp AS commit_timestamp, shares.log_offset, log_end_offset, lag,
-    NULL AS owner_member_id, NULL AS owner_client_host, NULL AS owner_client_id, NULL AS expires_at,
+    NULL AS will_reset, NULL AS owner_member_id, NULL AS owner_client_host, NULL AS owner_client_id, NULL AS expires_at,
     NULL AS pending_offsets
   FROM known JOIN (SELECT * FROM {shares} WHERE {chosen_groups}) AS shares USING (group_id)
   WHERE group_type = 'share' AND init_state = 'initialized'
 ),
 described AS (
-  SELECT places.*, group_type, state, is_misplaced, CASE WHEN group_type = 'share' THEN share_known END AS share_known
-  FROM places LEFT JOIN known USING (offsets_partition, group_id), share_log
+  SELECT places.*, group_type, state, is_misplaced, CASE WHEN group_type = 'share' THEN share_known END AS share_known,
+    decision = 'delete' AS is_due
+  FROM places LEFT JOIN known USING (offsets_partition, group_id)
+  LEFT JOIN (SELECT offsets_partition, group_id, decision FROM {group_expiry}) USING (offsets_partition, group_id),
+  share_log
 )
 SELECT described.*, offsets.* EXCLUDE (offsets_partition, group_id)
 FROM described LEFT JOIN found AS offsets USING (offsets_partition, group_id)
@@ -239,8 +245,9 @@ FROM removed, commits, after, members"""
 
 @dataclass
 class Described:
-    """A group in one offsets partition; None: in none. `removal`: the row of REMOVAL of a group that does not exist any
-    more, whose rows are its last ones; `members`: its last members."""
+    """A group in one offsets partition; None: in none. `is_due`: the brokers delete it at their next check, by the last
+    audit; None: unknown. `removal`: the row of REMOVAL of a group that does not exist any more, whose rows are its last
+    ones; `members`: its last members."""
 
     group_id: str
     offsets_partition: int | None
@@ -251,6 +258,7 @@ class Described:
     is_misplaced: bool | None = None
     is_split: bool = False
     share_known: str | None = None
+    is_due: bool | None = None
     removal: Row | None = None
     members: Rows = field(default_factory=list)
 
@@ -285,7 +293,7 @@ class GroupReader:
         for (group_id, number), its in groupby(self._ask(QUERIES[self.what], chosen, self.as_of), _PLACE):
             rows = list(its)
             first = rows[0]
-            names = ("group_type", "is_misplaced", "share_known")
+            names = ("group_type", "is_misplaced", "share_known", "is_due")
             facts: dict[str, Any] = {name: first.get(name) for name in names}
             facts["is_split"] = first["is_split"] or group_id in split
             rows = rows if first[_OF_A_ROW[self.what]] is not None else []

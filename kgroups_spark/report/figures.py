@@ -97,6 +97,20 @@ class Section:
     figures: Sequence[Table | Plot] = ()
     has_groups: bool = False
 
+    @property
+    def alone(self) -> list[str]:
+        """The names of the figures of half a page that have nothing beside them."""
+        found, beside = [], False
+        for figure, after in zip(self.figures, [*self.figures[1:], None], strict=True):
+            beside = _is_half(figure) and not beside
+            if beside and not _is_half(after):
+                found.append(figure.name)
+        return found
+
+
+def _is_half(figure: Table | Plot | None) -> bool:
+    return isinstance(figure, Plot) or (figure is not None and figure.is_small)
+
 
 def table(
     name: str,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from urllib.parse import quote
 
 from kgroups_spark.counts import counted
@@ -14,8 +15,6 @@ from kgroups_spark.report.figures import Column, Table, table
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.words import CAUSES, EVENTS
 
-BUDGET_BYTES = 600_000  # of all groups' rows in the page
-_BYTES_A_ROW, _BYTES_A_GROUP = 150, 1000  # bytes of markup
 _LONGEST_ANCHOR = 200
 # By query.
 CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
@@ -47,19 +46,14 @@ class Group:
     tables: Sequence[Table]
 
 
-def groups_of(answers: Mapping[str, Sequence[Row]]) -> tuple[list[Group], int]:
-    """As many groups as the budget allows, the urgent ones first; sorted by name. Also the number of other groups."""
+def groups_of(answers: Mapping[str, Sequence[Row]], fits: Callable[[Group], bool]) -> tuple[list[Group], int]:
+    """The groups up to the first that does not fit, the urgent ones first; sorted by name. Also the number of other
+    groups."""
     known = {row["group_id"]: row for row in answers["all_groups"]}
     offsets, events = _by_group(answers["group_offsets"]), _by_group(answers["newest_events"])
     names = list(dict.fromkeys([*_urgent(answers), *known, *events]))
-    found: list[Group] = []
-    budget = BUDGET_BYTES
-    for name in names:
-        group = _group(name, known.get(name), offsets[name], events[name])
-        budget -= _size(group)
-        if budget < 0:
-            break
-        found.append(group)
+    each = (_group(name, known.get(name), offsets[name], events[name]) for name in names)
+    found = [*takewhile(fits, each)]
     return sorted(found, key=lambda group: group.name), len(names) - len(found)
 
 
@@ -109,22 +103,18 @@ def _facts(known: Row | None) -> str:
 
 
 def _change(row: Row) -> str | None:
-    """`Stable → Empty`, `9 → 4`, the member, or the cause. For several events at once their cause or their number."""
+    """`Stable → Empty`, `9 → 4`, the member, or the cause. Of several partitions the offsets of the first; of several
+    other events their cause or number."""
     if row["member_id"] is not None:
         return str(row["member_id"]) if row["events"] == 1 else counted(row["events"], "member")
     cause = CAUSES.get(row["cause"], row["cause"])
-    if row["events"] > 1:
-        return cause or counted(row["events"], "change")
-    before, after = (
-        row[f"offset_{side}"] if row[f"offset_{side}"] is not None else row[f"value_{side}"]
-        for side in ("before", "after")
-    )
-    if before is None or after is None:
-        return cause
-    return f"{before} → {after}" + (f" ({cause})" if cause else "")
-
-
-def _size(group: Group) -> int:
-    cells = (len(str(cell).encode()) for each in group.tables for row in each.rows for cell in row)
-    names = len(group.anchor) + 2 * len(group.name.encode())
-    return sum(cells) + names + _BYTES_A_ROW * sum(len(each.rows) for each in group.tables) + _BYTES_A_GROUP
+    before, after = row["offset_before"], row["offset_after"]
+    if before is not None and after is not None:
+        change = f"{before:,} → {after:,}"
+        if row["events"] > 1:
+            change += f" in partition {row['partition']}, and {counted(row['events'] - 1, 'other')}"
+    elif row["events"] > 1 or row["value_before"] is None or row["value_after"] is None:
+        return cause or (counted(row["events"], "change") if row["events"] > 1 else None)
+    else:
+        change = f"{row['value_before']} → {row['value_after']}"
+    return change + (f" ({cause})" if cause else "")

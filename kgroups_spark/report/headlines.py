@@ -10,6 +10,7 @@ from kgroups_spark.counts import counted, first_of, group_count
 from kgroups_spark.escapes import printable
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import Answers
+from kgroups_spark.sentences import filled
 
 _NAMED = 3
 
@@ -25,9 +26,10 @@ class Headline(NamedTuple):
 def headlines(answers: Answers) -> list[Headline]:
     """The urgent facts; without any, one sentence to that effect."""
     found = [
+        *_never_read(answers),
         *_expiring(answers),
         *_hanging(answers),
-        *_moved(answers),
+        *_read_again(answers),
         *_errors(answers),
         *_quarantined(answers),
         *_at_once(answers),
@@ -35,8 +37,10 @@ def headlines(answers: Answers) -> list[Headline]:
     ]
     if any(headline.is_urgent for headline in found):
         return found
-    calm = "Nothing expires within 7 days, no transaction hangs, no offset was rewound in the last 7 days."
-    return [Headline(calm, "expiring", False), *found]
+    calm = "Nothing expires within 7 days, no transaction hangs"
+    if not _last_moves(answers):
+        calm += ", no offset was rewound or skipped ahead in the last 7 days"
+    return [Headline(f"{calm}.", "expiring", False), *found]
 
 
 def _expiring(answers: Answers) -> list[Headline]:
@@ -70,20 +74,45 @@ def _hanging(answers: Answers) -> list[Headline]:
     return [Headline(f"{counted(len(rows), 'transaction')} {likely}{verb}{whose}.", "transactions", True)]
 
 
-def _moved(answers: Answers) -> list[Headline]:
-    since = answers["lake"][0]["as_of"] - timedelta(days=7)
-    rows = [
-        row
-        for row in answers["offset_moves"]
-        if row["read_again"] and row["event_timestamp"] is not None and row["event_timestamp"] > since
+# By event: the move back after which records are read again.
+_READ_AGAIN = {
+    "offset_rewound": "{groups:counted group} {groups:was|were} rewound in the last 7 days and {groups:reads|read} up "
+    "to {records:counted record} again: {names}.",
+    "offset_restarted": "{groups:counted group} began at lower offsets in the last 7 days, after {groups:its|their} "
+    "offsets had been removed, and {groups:reads|read} up to {records:counted record} again: {names}.",
+}
+_NEVER_READ = (
+    "{groups:counted group} skipped up to {records:counted record} in the last 7 days and will never read them: "
+    "{names}."
+)
+
+
+def _never_read(answers: Answers) -> list[Headline]:
+    return _of_moves(_NEVER_READ, _last_moves(answers), "skipped")
+
+
+def _read_again(answers: Answers) -> list[Headline]:
+    moves = _last_moves(answers)
+    return [
+        headline
+        for event, text in _READ_AGAIN.items()
+        for headline in _of_moves(text, [row for row in moves if row["event"] == event], "read_again")
     ]
+
+
+def _of_moves(text: str, moves: Sequence[Row], size: str) -> list[Headline]:
+    rows = [row for row in moves if row[size]]
     if not rows:
         return []
-    groups = group_count(rows)
-    records = counted(sum(row["read_again"] for row in rows), "record")
-    were, read = ("was", "reads") if groups == 1 else ("were", "read")
-    text = f"{counted(groups, 'group')} {were} rewound in the last 7 days and {read} up to {records} again"
-    return [Headline(f"{text}: {_names(rows)}.", "moves", True)]
+    facts = {"groups": group_count(rows), "records": sum(row[size] for row in rows), "names": _names(rows)}
+    return [Headline(filled(text, facts), "moves", True)]
+
+
+def _last_moves(answers: Answers) -> list[Row]:
+    """The moves of the last 7 days."""
+    since = answers["lake"][0]["as_of"] - timedelta(days=7)
+    moments = ((row, row["event_timestamp"]) for row in answers["offset_moves"])
+    return [row for row, moment in moments if moment is not None and moment > since]
 
 
 def _errors(answers: Answers) -> list[Headline]:

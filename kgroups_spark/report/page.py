@@ -6,14 +6,15 @@ import base64
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import jinja2
 
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import printable
 from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word
-from kgroups_spark.report.groups import CAPTIONS, groups_of
+from kgroups_spark.report.groups import CAPTIONS, Group, groups_of
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
 from kgroups_spark.report.queries import Ask, Row, query
@@ -22,6 +23,8 @@ from kgroups_spark.report.sections.shared import Answers
 from kgroups_spark.times import format_time_for_people
 
 _FOLDER = Path(__file__).parent / "page"
+BUDGET_BYTES = 4_990_000  # of a page that stays below 5 MB, with the sentence on the groups that it leaves out
+_EACH_GROUP = "<!-- each group -->"  # the place of the groups in the page; no name can be markup
 
 
 def report_page(
@@ -43,7 +46,6 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
     script = (_FOLDER / "report.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     lake = answers["lake"][0]
-    groups, groups_left_out = groups_of(answers)
     page: str = (
         _environment()
         .get_template("report.html")
@@ -55,9 +57,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             retention=format_duration(lake["retention_ms"]),
             headlines=headlines(answers),
             sections=sections(answers),
-            groups=groups,
             group_queries=[(caption, query(name)) for name, caption in CAPTIONS.items()],
-            groups_left_out=groups_left_out,
             # The page runs only this script, so its text never runs, even if it were not escaped.
             script=script,
             script_digest=digest,
@@ -66,11 +66,29 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             rows_shown=ROWS_SHOWN,
         )
     )
-    return page
+    return page.replace(_EACH_GROUP, _each_group(answers, BUDGET_BYTES - len(page.encode())), 1)
+
+
+def _each_group(answers: Answers, budget_bytes: int) -> str:
+    """The HTML of as many groups as the budget allows, and the number of others."""
+    macros: Any = _environment().get_template("each_group.html").module
+    parts: dict[str, str] = {}
+
+    def fits(group: Group) -> bool:
+        nonlocal budget_bytes
+        parts[group.anchor] = str(macros.one(group))
+        budget_bytes -= len(parts[group.anchor].encode())
+        return budget_bytes >= 0
+
+    groups, left_out = groups_of(answers, fits)
+    return "".join(parts[group.anchor] for group in groups) + (str(macros.others(left_out)) if left_out else "")
 
 
 def _title(lake: Row, location: str) -> str:
-    return location if lake["cluster_id"] is None else f"Kafka cluster {lake['cluster_id']}"
+    """The cluster's id, or the lake's name without its folders."""
+    if lake["cluster_id"] is not None:
+        return f"Kafka cluster {lake['cluster_id']}"
+    return PurePath(location).name or location
 
 
 @cache

@@ -11,8 +11,10 @@ CAUSES = {
     "group_deleted": "group deleted",
     "offset_deleted": "offsets deleted",
     "topic_deleted": "topic deleted",
+    "probably_expired": "expired, most likely",
     "no_members": "no members: an admin reset, most likely",
     "with_members": "the group had members",
+    "self_assigned": "no member ever: its own restart or a reset, the log cannot tell",
     "transaction": "in a transaction",
     "topic_recreated": "topic deleted and created again",
     "unknown": "unknown",
@@ -31,8 +33,10 @@ EVENTS = {
     "generation_changed": "new generation or epoch",
     "member_joined": "member joined",
     "member_left": "member left",
+    "member_replaced": "static member replaced",
     "assignment_changed": "assignment changed",
     "offset_removed": "offset removed",
+    "offset_unset": "offset set to none",
 }
 # The usual causes of rebalances.
 REBALANCES = {

@@ -127,6 +127,60 @@ def test_a_partition_without_a_committed_offset_has_its_log_end(rows: Any) -> No
     ]
 
 
+@pytest.mark.parametrize(
+    ("offset", "committed_in", "shown", "notes"),
+    [
+        (40, 1, "40 30 -10 yes", ["WILL-RESET"]),  # beyond the end
+        (9, 1, "9 30 21 yes", ["WILL-RESET"]),  # below the start
+        (-1, 1, "- 30 - yes", ["WILL-RESET"]),
+        (30, 1, "30 30 0", []),
+        (10, 1, "10 30 20", []),
+        (40, 9, "40 30 -10", ["LAG is negative"]),  # the log has grown since
+    ],
+)
+def test_an_offset_that_its_topics_log_does_not_have_is_marked(
+    offset: int, committed_in: int, shown: str, notes: list[str], kgroups: Any, rows: Any
+) -> None:
+    end = {"topic": "t", "partition": 0, "log_start_offset": 10, "log_end_offset": 30, "seen_at": to_datetime(5000)}
+    reader = reader_of(
+        groups=[group(3)],
+        committed_offsets=[committed(3, offset, to_datetime(1000 * committed_in))],
+        topic_offsets=[{"audit_id": 1, **end}],
+    )
+    _, out, err = kgroups("describe --group g", reader)
+    heading, row = out.splitlines()
+    marked = ["WILL-RESET"] * ("yes" in shown)
+    assert heading.split()[3:7] == ["CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *marked, "CONSUMER-ID"][:4]
+    assert " ".join(row.split()[3 : 3 + len(shown.split())]) == shown
+    assert [note for note in ("WILL-RESET", "LAG is negative") if note in err] == notes
+    (as_json,) = rows("describe --group g", reader)
+    will_reset = True if marked else None if committed_in == 9 else False
+    assert (as_json["committed_offset"], as_json["will_reset"]) == (offset, will_reset)
+
+
+@pytest.mark.parametrize(
+    ("decision", "offsets", "options", "is_said"),
+    [
+        ("delete", 0, "", True),
+        ("keep", 0, "", False),  # a share group, or a transaction
+        ("delete", 1, "", False),  # its last offset goes at that check, too
+        ("delete", 0, " --as-of 1970-01-01T00:00:09Z", False),
+    ],
+)
+def test_a_group_without_committed_offsets_goes_at_the_next_check(
+    decision: str, offsets: int, options: str, is_said: bool, kgroups: Any
+) -> None:
+    reader = reader_of(
+        groups=[group(3)],
+        group_versions=[group(3, log_offset=0, **PLACE)],
+        committed_offsets=[committed(3, 5, to_datetime(1))] * offsets,
+        group_expiry=[{"offsets_partition": 3, "group_id": "g", "decision": decision}],
+    )
+    _, _, err = kgroups(f"describe --group g{options}", reader)
+    assert ("the brokers delete it at their next check" in err) is is_said
+    assert "has no active members" in err
+
+
 def test_a_share_group_as_of_a_moment_has_its_initialized_partitions(rows: Any) -> None:
     """Its start offsets are in another topic; its members were assigned partitions at 07:03:25."""
     assert rows("describe --group packing-tasks --as-of 2026-10-26T07:03:20") == []
@@ -144,7 +198,7 @@ def test_a_share_group_as_of_a_moment_has_its_stored_start_offsets(rows: Any, kg
         assert [(row["topic"], row["partition"], row["committed_offset"]) for row in found] == [
             ("orders", number, offset) for number, offset in enumerate(expected)
         ]
-        assert {(row["lag"], row["log_end_offset"]) for row in found} == {(None, None)}
+        assert {(row["lag"], row["log_end_offset"], row["will_reset"]) for row in found} == {(None, None, None)}
 
 
 @pytest.mark.parametrize(

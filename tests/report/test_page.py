@@ -15,12 +15,14 @@ import pytest
 
 from kgroups_spark.report import figures
 from kgroups_spark.report import headlines as facts
+from kgroups_spark.report import page as page_parts
 from kgroups_spark.report.figures import Column, Plot, Section, Table, shown, table
 from kgroups_spark.report.page import html, report_page
 from kgroups_spark.report.queries import NAMES, Ask, query
 from kgroups_spark.report.sections import QUESTIONS
 from kgroups_spark.report.sections.expiring import expiring_section
 from kgroups_spark.report.sections.findings import findings_section
+from kgroups_spark.report.sections.offset_events import moves_section, removals_section
 from kgroups_spark.report.sections.rebalances import rebalances_section
 from kgroups_spark.report.sections.share_groups import share_groups_section
 from kgroups_spark.report.sections.shared import Answers, day_of, last_days_plot
@@ -240,8 +242,8 @@ def filled(table: str, row: Row) -> Row:
 
 def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:
     reader = titled(audit_id=12)
-    assert reader.of("title") == ["/srv/lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
-    assert reader.of("h1") == ["/srv/lake"]
+    assert reader.of("title") == ["lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
+    assert reader.of("h1") == ["lake"] and "lake /srv/lake" in reader.of("span")
 
 
 def test_the_log_begins_with_its_first_record_and_not_with_the_hour_of_it() -> None:
@@ -301,10 +303,59 @@ def test_the_plot_of_the_days_to_come_ends_with_the_year_9999() -> None:
     assert "1 offset, already due, will be removed at the broker’s next check." in said
 
 
+CALM = "Nothing expires within 7 days, no transaction hangs"
+
+
 def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:
-    assert headlines(read()) == [
-        "Nothing expires within 7 days, no transaction hangs, no offset was rewound in the last 7 days."
-    ]
+    assert headlines(read()) == [f"{CALM}, no offset was rewound or skipped ahead in the last 7 days."]
+
+
+def moved(event: str, before: int, after: int, group_id: str = "g", **reported: Any) -> Row:
+    placed = {"topic": "t", "partition": 0, "cause": "no_members", "offset_before": before, "offset_after": after}
+    return event_row(event, group_id, **placed | reported)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (
+            [moved("offset_skipped", 5, 9)],
+            ["1 group skipped up to 4 records in the last 7 days and will never read them: g."],
+        ),
+        (
+            [moved("offset_rewound", 9, 5, "h"), moved("offset_restarted", 5, 9), moved("offset_skipped", 5, 8, "f")],
+            [
+                "2 groups skipped up to 7 records in the last 7 days and will never read them: f, g.",
+                "1 group was rewound in the last 7 days and reads up to 4 records again: h.",
+            ],
+        ),
+        (
+            [moved("offset_restarted", 9, 5), moved("offset_restarted", 8, 2, "h")],
+            [
+                "2 groups began at lower offsets in the last 7 days, after their offsets had been removed, and read up "
+                "to 10 records again: g, h."
+            ],
+        ),
+        # Neither read again nor skipped, but the offset did fall: that of another topic of the name.
+        (
+            [moved("offset_rewound", 9, 5, cause="topic_recreated")],
+            [f"{CALM}."],
+        ),
+        (
+            [moved("offset_skipped", 5, 9, event_timestamp=AS_OF - 8 * DAY), moved("offset_rewound", 9, -1, "h")],
+            [f"{CALM}, no offset was rewound or skipped ahead in the last 7 days."],
+        ),
+    ],
+)
+def test_headlines_of_moves_say_what_happened_and_what_is_never_read_comes_first(
+    events: list[Row], said: list[str]
+) -> None:
+    expires = {"groups": [group_row("e")], "offset_expiry": [expiry_row("e")]}
+    with asked(tables(group_events=events)) as ask:
+        assert [each.text for each in facts.headlines(AskedOnce(ask))] == said
+    if "skipped up to" in said[0]:
+        with asked(tables(group_events=events, **expires)) as ask:
+            assert facts.headlines(AskedOnce(ask))[0].text == said[0]
 
 
 @pytest.mark.parametrize(
@@ -453,6 +504,11 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
             event_row("state_changed", "a b", value_before="Empty", value_after="Stable", log_offset=3),
             event_row("member_joined", "a b", member_id="m-1", log_offset=3, event_index=1),
             event_row("offset_rewound", "a b", **owned, offset_before=9, offset_after=4, cause="unknown", log_offset=5),
+            *(
+                event_row("offset_rewound", "a b", topic="u", partition=p, log_offset=6, event_index=p, cause="unknown")
+                | {"offset_before": before, "offset_after": after}
+                for p, before, after in ((0, 45_608, 41_719), (1, 60_247, 55_839), (2, 9, 3))
+            ),
             event_row("group_removed", "gone", cause="expired", value_before="Empty"),
             event_row("state_changed", "moody", value_before="Stable", value_after="Reconciling", log_offset=6),
             event_row("state_changed", "moody", value_before="Reconciling", value_after="Stable", log_offset=7),
@@ -463,6 +519,7 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
     assert Reader(parts["group-a%20b"]).of("td") == [
         *("t", "0", "1,234", "2026-11-15 06:30:00", "client-7", "/10.0.0.7", "2026-11-15 06:30:00"),
         *("t", "1", "5", "2026-11-15 06:30:00", "–", "–", "–"),
+        *("2026-11-15 06:30:00", "rewound", "u", "3", "45,608 → 41,719 in partition 0, and 2 others (unknown)"),
         *("2026-11-15 06:30:00", "rewound", "t", "1", "9 → 4 (unknown)"),
         *("2026-11-15 06:30:00", "member joined", "–", "–", "m-1"),
         *("2026-11-15 06:30:00", "state changed", "–", "–", "Empty → Stable"),
@@ -488,9 +545,12 @@ def test_a_group_with_many_offsets_and_events_shows_the_first_of_them() -> None:
     assert "t19" in part and "t04" not in part
 
 
-def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all() -> None:
-    page = page_of_many(600)
+def test_urgent_groups_are_on_the_page_when_there_is_no_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(group_parts(page_of_many(600))) == 600
+    monkeypatch.setattr(page_parts, "BUDGET_BYTES", 1_000_000)
+    page = page_of(many_groups(600))
     parts = group_parts(page)
+    assert 995_000 < len(page.encode()) < 1_000_500
     assert 300 < len(parts) < 600
     assert f"{600 - len(parts):,} more groups are left out of this page" in page
     # Those that expire first: of every 30th group the offsets are due now.
@@ -545,7 +605,7 @@ def test_the_progress_names_the_parts_of_the_page() -> None:
 
 def test_every_figure_has_its_sql_and_so_have_the_tables_of_each_group() -> None:
     page = page_of_many(30)
-    assert page.count("<figure ") + 2 == page.count('<details class="sql">') > 10
+    assert page.count("<figure ") + 2 == page.count('<details class="sql">') == page.count('<pre tabindex="0">') > 10
     assert "SQL: Committed offsets and owners" in page and "SQL: Events, the newest first" in page
 
 
@@ -613,6 +673,42 @@ SIZES = {
 @pytest.mark.parametrize("size", one_of(*SIZES))
 def test_the_page_stays_below_five_megabytes(size: str) -> None:
     SIZES[size]()
+
+
+def test_a_figure_of_half_a_page_without_another_beside_it_is_alone() -> None:
+    plots = [Plot(name, "", "", [], "") for name in "abc"]
+    half, whole = Table("half", "", [], [], 0, "", is_small=True), Table("whole", "", [], [], 0, "")
+    for figures_here, alone in (
+        ([plots[0]], ["a"]),
+        ([plots[0], whole], ["a"]),
+        ([plots[0], half, whole], []),
+        ([plots[0], plots[1], half, whole, plots[2]], ["half", "c"]),
+        ([whole], []),
+    ):
+        assert Section("s", "", [], figures_here).alone == alone
+
+
+def test_an_offset_that_no_client_sees_is_shown_as_none() -> None:
+    offsets = [expiry_row(topic="t", partition=0, committed_offset=-1)]
+    (part,) = group_parts(page_of(tables(groups=[group_row()], offset_expiry=offsets))).values()
+    assert Reader(part).of("td")[:3] == ["t", "0", "–"]
+
+
+def test_every_cause_of_a_move_and_of_a_removal_has_words() -> None:
+    moves = [
+        moved("offset_rewound", 9, 4, f"g-{cause}", cause=cause)
+        for cause in ("no_members", "self_assigned", "with_members", "transaction", "topic_recreated", "unknown")
+    ]
+    section, reported = section_of(moves_section, group_events=moves)
+    hows = [reported[at + 3] for at, cell in enumerate(reported) if cell.startswith("g-")]
+    assert len(set(hows)) == 6 and not [how for how in hows if "_" in how]
+    removals = [
+        moved("offset_removed", 9, 4, cause=cause)
+        for cause in ("expired", "probably_expired", "group_deleted", "offset_deleted", "topic_deleted", "unknown")
+    ]
+    section, reported = section_of(removals_section, group_events=removals)
+    (plot,) = (each for each in section.figures if isinstance(each, Plot))
+    assert len(plot.legend) == 6 and not [name for name, _ in plot.legend if "_" in name]
 
 
 def test_no_name_is_cut() -> None:

@@ -114,18 +114,68 @@ def test_moves_between_any_two_numbers_have_a_size() -> None:
     """A broker stores any number that a client commits."""
     lowest, greatest = -(2**63), 2**63 - 1
     moved = [
-        event_row(event, cause="unknown", partition=0, offset_before=before, offset_after=after, log_offset=number)
-        for number, (event, before, after) in enumerate(
-            (("offset_rewound", greatest, lowest), ("offset_rewound", 5, 3), ("offset_skipped", lowest, greatest))
-        )
+        event_row("offset_rewound", cause="unknown", partition=number, offset_before=before, offset_after=after)
+        for number, (before, after) in enumerate(((greatest, lowest), (greatest, 0), (5, 3)))
     ]
-    lake = tables(group_events=moved)
+    skipped = [
+        event_row("offset_skipped", topic=topic, partition=0, offset_before=0, offset_after=greatest)
+        for topic in ("t", "u")
+    ]
+    lake = tables(group_events=[*moved, *(row | {"group_id": "s"} for row in skipped)])
     with asked(lake) as ask:
         sizes = [(row["event"], row["read_again"], row["skipped"]) for row in ask(query("offset_moves"))]
-    assert sorted(sizes) == [("offset_rewound", greatest, None), ("offset_skipped", None, greatest)]
+    assert sorted(sizes) == [("offset_rewound", greatest, None), *[("offset_skipped", None, greatest)] * 2]
     reader = ArrowReader(lake, AS_OF)
     rewound = reader.sql(group_query("rewound"), group_id="g", since=AS_OF - DAY, until=AS_OF + DAY)
-    assert [row["read_again"] for row in rewound] == [greatest, 2]
+    assert [row["read_again"] for row in rewound] == [greatest, greatest, 2]
+
+
+BACK, AHEAD, AGAIN = "offset_rewound", "offset_skipped", "offset_restarted"
+
+
+@pytest.mark.parametrize(
+    ("moves", "again", "never"),
+    [
+        ([(BACK, 9, 4)], 5, None),
+        ([(AHEAD, 10, 100)], None, 90),
+        ([(AHEAD, 10, 100), (AHEAD, 100, 150), (AHEAD, 170, 200)], None, 170),
+        # What was skipped is read after all, or was read before.
+        ([(AHEAD, 10, 100), (BACK, 100, 10)], 90, None),
+        ([(AHEAD, 10, 100), (BACK, 120, 40)], 80, 30),
+        ([(BACK, 100, 10), (AHEAD, 10, 100)], 90, None),
+        ([(BACK, 100, 10), (AHEAD, 10, 130)], 90, 30),
+        ([(BACK, 100, 10), (AHEAD, 200, 250)], 90, 50),
+        ([(AHEAD, 10, 100), (BACK, 100, 10), (AHEAD, 10, 100)], 90, 90),
+        # After a removal.
+        ([(AGAIN, 10, 100, "with_members")], None, 90),
+        ([(AGAIN, 10, 100, "no_members")], None, 90),
+        ([(AGAIN, 100, 10, "with_members")], 90, None),
+        ([(AGAIN, 10, 10, "with_members")], None, None),
+        ([(AGAIN, 10, 11, "transaction")], None, None),
+        ([(AGAIN, 10, 11, "unknown")], None, None),
+        # Offsets of two topics of one name are not compared.
+        ([(BACK, 900, 3, "topic_recreated")], None, None),
+        ([(AGAIN, 3, 900, "topic_recreated")], None, None),
+        ([(BACK, 900, 3, "topic_recreated"), (AHEAD, 10, 100)], None, 90),
+        ([(AHEAD, 10, 100), (BACK, 100, 3, "topic_recreated")], None, 90),
+        # A negative offset is none.
+        ([(BACK, 7, -1)], None, None),
+        ([(BACK, 7, -1), (AHEAD, -1, 50)], None, None),
+    ],
+)
+def test_what_is_read_again_and_what_is_never_read(
+    moves: list[tuple[Any, ...]], again: int | None, never: int | None
+) -> None:
+    events = [
+        event_row(event, topic="t", partition=0, offset_before=before, offset_after=after, log_offset=number)
+        | {"cause": cause[0] if cause else "no_members"}
+        for number, (event, before, after, *cause) in enumerate(moves)
+    ]
+    with asked(tables(group_events=events)) as ask:
+        rows = ask(query("offset_moves"))
+    for name, wanted in (("read_again", again), ("skipped", never)):
+        known = [row[name] for row in rows if row[name] is not None]
+        assert (sum(known) if known else None) == wanted, name
 
 
 def rewound_twice_by_one_marker() -> dict[str, pa.Table]:

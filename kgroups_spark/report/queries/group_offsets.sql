@@ -23,7 +23,8 @@ offsets AS (
     coalesce(stored.group_id, owners.group_id) AS group_id,
     coalesce(stored.topic, owners.topic) AS topic,
     coalesce(stored.partition, owners.partition) AS partition,
-    stored.committed_offset,
+    -- A negative offset is none for every client.
+    CASE WHEN stored.committed_offset >= 0 THEN stored.committed_offset END AS committed_offset,
     stored.commit_timestamp,
     owners.client_id,
     owners.client_host,

@@ -10,8 +10,9 @@ WITH numbered AS (
     min(member_id) AS member_id,
     min(value_before) AS value_before,
     min(value_after) AS value_after,
-    min(offset_before) AS offset_before,
-    min(offset_after) AS offset_after,
+    min(partition) AS partition,
+    min_by(offset_before, partition) AS offset_before,
+    min_by(offset_after, partition) AS offset_after,
     row_number() OVER (PARTITION BY group_id ORDER BY max(log_offset) DESC, event, topic, offsets_partition) AS number,
     count(*) OVER (PARTITION BY group_id) AS of_group
   FROM group_events
@@ -28,6 +29,7 @@ SELECT
   member_id,
   value_before,
   value_after,
+  partition,
   offset_before,
   offset_after,
   of_group

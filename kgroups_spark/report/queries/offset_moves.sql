@@ -1,9 +1,41 @@
 WITH moves AS (
   SELECT
     *,
-    CASE WHEN cause <> 'topic_recreated' THEN CAST(offset_after AS DECIMAL(38, 0)) - offset_before END AS distance
+    cause = 'topic_recreated' AS is_other_topic,
+    sum(CASE WHEN cause = 'topic_recreated' THEN 1 ELSE 0 END) OVER (
+      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
+    ) AS life,
+    lag(offset_after) OVER (
+      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
+    ) AS moved_to
   FROM group_events
-  WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped')
+  -- A negative offset is none for every client.
+  WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped') AND least(offset_before, offset_after) >= 0
+),
+-- Skipped records were read before an earlier move back, or are read after a later one.
+bounds AS (
+  SELECT
+    *,
+    max(CASE WHEN NOT is_other_topic AND offset_before IS DISTINCT FROM moved_to THEN offset_before END) OVER (
+      PARTITION BY offsets_partition, group_id, topic, partition, life ORDER BY log_offset, event_index
+    ) AS reached,
+    min(offset_after) OVER (
+      PARTITION BY offsets_partition, group_id, topic, partition, life ORDER BY log_offset DESC, event_index DESC
+    ) AS comes_back_to
+  FROM moves
+),
+distances AS (
+  SELECT
+    *,
+    CASE
+      WHEN offset_after < offset_before AND NOT is_other_topic THEN CAST(offset_before AS DECIMAL(38, 0)) - offset_after
+    END AS distance_back,
+    -- Without subscriptions, or by a transaction, a reader may have gone on while its offset was removed.
+    CASE
+      WHEN offset_after > offset_before AND (event = 'offset_skipped' OR cause IN ('no_members', 'with_members'))
+        THEN CAST(comes_back_to AS DECIMAL(38, 0)) - greatest(offset_before, coalesce(reached, offset_before))
+    END AS distance_ahead
+  FROM bounds
 ),
 -- A client may commit any offset, so a sum of differences need not be a BIGINT.
 sums AS (
@@ -14,9 +46,9 @@ sums AS (
     event,
     cause,
     count(DISTINCT partition) AS partitions,
-    sum(CASE WHEN distance < 0 THEN -distance END) AS read_again,
-    sum(CASE WHEN distance > 0 THEN distance END) AS skipped
-  FROM moves
+    sum(distance_back) AS read_again,
+    sum(CASE WHEN distance_ahead > 0 THEN distance_ahead END) AS skipped
+  FROM distances
   GROUP BY offsets_partition, group_id, topic, event, cause, date_trunc('hour', event_timestamp)
 )
 SELECT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.report.parts import BarsOf, Part, TableOf
-from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PURPLE, RED
+from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PALE_BLUE, PURPLE, RED
 from kgroups_spark.report.sections.shared import DAYS
 from kgroups_spark.report.words import MOVES
 
@@ -13,8 +13,9 @@ moves_section = Part(
     "offset_moves",
     "No committed offset was rewound or skipped ahead in the log.",
     [
-        "The log does not record who committed. A lower offset committed while the group has no members is most likely "
-        "an admin reset."
+        "The log does not record who committed. A lower offset, committed while a group has no members but has some at "
+        "other times, is most likely an admin reset. A group that never has members was reset or restarted its "
+        "consumers: the log cannot tell."
     ],
     [
         BarsOf(
@@ -24,14 +25,14 @@ moves_section = Part(
             "event",
             dict(zip(MOVES, (RED, AMBER, PURPLE), strict=True)),
             "events",
-            "offset",
+            "partition",
             lambda row: row["event"] in MOVES,
         ),
         TableOf(
             "offset_moves",
             "Moves, the newest first",
-            "event_timestamp When (UTC) :time; group_id Group; topic Topic; event- What; cause- How; "
-            "partitions- Partitions :count; read_again Read again :count; skipped- Never read :count",
+            "event_timestamp When (UTC) :time; group_id Group; topic Topic; event What; cause How; "
+            "partitions- Partitions :count; read_again Read again :count; skipped Never read :count",
         ),
     ],
 )
@@ -47,7 +48,8 @@ removals_section = Part(
             "events_by_day",
             f"Offsets that were removed, by day, in the {DAYS} days before the audit",
             "cause",
-            {"expired": BLUE, "group_deleted": RED, "offset_deleted": AMBER, "topic_deleted": GREEN, "unknown": GREY},
+            {"expired": BLUE, "probably_expired": PALE_BLUE, "group_deleted": RED, "offset_deleted": AMBER}
+            | {"topic_deleted": GREEN, "unknown": GREY},
             "events",
             "offset",
             lambda row: row["event"] == "offset_removed",
@@ -56,7 +58,7 @@ removals_section = Part(
             "removals",
             "Removals, the newest first",
             "event_timestamp When (UTC) :time; group_id Group; cause Cause; offsets Offsets :count; "
-            "topics- Topics :count; is_group_removed- Group, too",
+            "topics- Topics :count; is_group_removed- Group removed, too",
         ),
     ],
 )

@@ -31,7 +31,7 @@ def rebalances_section(answers: Answers) -> Section:
         GROUP,
         TYPE,
         Column("rebalances", "Rebalances", "count"),
-        Column("superseded", "Superseded", "count", is_minor=True),
+        Column("superseded", "Cut short by the next", "count", is_minor=True),
         Column("longest_s", "Longest (s)", "rate"),
         Column("newest", "The newest (UTC)", "time", is_minor=True),
     ]
