@@ -19,20 +19,23 @@ def difference_lines(
     differences: Sequence[Difference], releases: tuple[str, str], width: int | None, style: Style
 ) -> Iterator[str]:
     """The lines of the screen: a heading for each cause, then the differences due to it, in their order."""
-    followers: dict[tuple[int, str | None, str], list[Difference]] = defaultdict(list)
-    for each in differences:
-        if each.follows_from is not None:
-            group = None if each.follows_from == LOAD else each.group_id
-            followers[each.offsets_partition, group, each.follows_from].append(each)
     causes: dict[str, list[Difference]] = defaultdict(list)
+    reasons: dict[tuple[int, str | None, str], list[str | None]] = defaultdict(list)
     for each in differences:
         if each.follows_from is None:
             causes[_heading(each)].append(each)
+            reasons[*each.place, each.difference].append(each.why)
+    followers: dict[tuple[int, str | None, str, str | None], list[Difference]] = defaultdict(list)
+    for each in differences:
+        if each.follows_from is not None:
+            cause = each.offsets_partition, None if each.follows_from == LOAD else each.group_id, each.follows_from
+            why = each.why if each.why in reasons[cause] else reasons[cause][0]
+            followers[*cause, why].append(each)
     for number, (heading, rows) in enumerate(causes.items()):
         yield from [""] * bool(number)
         yield style.heading(heading)
-        # A cause's followers are counted once, in the first row of its group and kind.
-        taken = [followers.pop((row.offsets_partition, row.group_id, row.difference), []) for row in rows]
+        # A cause's followers are counted once, in the first row of its group, kind and rule.
+        taken = [followers.pop((*row.place, row.difference, row.why), []) for row in rows]
         table = _table(rows, releases, list(map(_follows, taken)))
         yield from (_INDENT + line for line in table.lines(None if width is None else width - len(_INDENT)))
 

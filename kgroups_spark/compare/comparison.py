@@ -12,24 +12,31 @@ differ are replayed once more, by A's rules with one of B's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
 from kgroups_spark.compare.differences import (
-    COMMITTED,
     GROUP,
-    MEMBER,
-    PENDING,
+    LOAD,
     Difference,
     Loaded,
     Place,
     differences,
     reason,
 )
-from kgroups_spark.compare.rules import RULES, tried_releases
-from kgroups_spark.compare.shards import WHEN, ComparedShard, ReleaseReplay, expiry_differences
+from kgroups_spark.compare.rules import RULES, sentences, tried_clean_ups, tried_releases
+from kgroups_spark.compare.shards import (
+    WHEN,
+    ComparedShard,
+    ReleaseReplay,
+    all_differences,
+    causing,
+    decision_differences,
+    expiry_differences,
+    key,
+)
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.expiry.clean_up import CleanUp
@@ -43,12 +50,10 @@ from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_tables import TaskShards
 from kgroups_spark.tasks.outputs import Fact
-from kgroups_spark.times import format_time
 
-# Kinds of facts from tasks: a difference, or facts of one side; any other kind is the table of a row that expires
-# differently.
+# Kinds of facts from tasks: a difference, or facts of one side.
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
-_EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
+Sides = Sequence[tuple[Release, CleanUp]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,8 @@ class Facts:
     `failing`: the failures by offsets partition. `compacted_perhaps`: failing partitions in which all failing records
     have newer records of their keys. `unserved_groups`: groups of failing partitions as the other release has them; if
     that fails to load them, too, in the state without those records. `skipped`: records of types that the release does
-    not know, by type. `topic_ids`: offsets with a topic id, in the partitions that it loads. `names`: all groups.
+    not know and skips, by type, and `topic_ids`: offsets with a topic id, both in the partitions that it loads.
+    `names`: all groups.
     """
 
     unserved_groups: int = 0
@@ -89,13 +95,13 @@ class Facts:
         number = reported["offsets_partition"]
         if reported["failure"] is None:
             self.topic_ids += reported["topic_ids"]
+            self.skipped.update({int(kind): count for kind, count in reported["skipped"].items()})
         else:
             self.failing[number] = reported["failure"]
             self.unserved_groups += len(reported["groups"])
             self.unserved_offsets += reported["offsets"]
             if reported["may_be_compacted"]:
                 self.compacted_perhaps.add(number)
-        self.skipped.update({int(kind): count for kind, count in reported["skipped"].items()})
         self.names.update(reported["groups"])
 
 
@@ -123,20 +129,15 @@ def compare(
     progress(
         f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
     )
-    decided_otherwise: list[tuple[str, dict[str, Any]]] = []
     for kind, reported in history.reported(a, b, as_of_ms):
         if kind == _DIFFERENCE:
             found.differences.append(Difference(*reported))
-        elif kind in _FACTS:
-            found.facts[_FACTS.index(kind)].add(reported)
         else:
-            decided_otherwise.append((kind, reported))
+            found.facts[_FACTS.index(kind)].add(reported)
     if groups:
         found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
-        decided_otherwise = [(kind, row) for kind, row in decided_otherwise if row["group_id"] in groups]
     progress("finding out why")
-    found.differences = _with_reasons(history, found)
-    found.differences = with_causes([*found.differences, *_expiry_differences(decided_otherwise, found)])
+    found.differences = with_causes(_with_reasons(history, found))
     return found
 
 
@@ -164,10 +165,12 @@ class _History:
         """The differences and facts of both, each with its kind."""
         if not self.records:
             return []
-        sides = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
-        return self.stored.facts(self.tasks, CompareTask(self.history, sides))
+        return self.stored.facts(self.tasks, CompareTask(self.history, self._sides(a, b, as_of_ms)))
 
-    def explained(self, a: Release, b: Release, places: Collection[Place]) -> Iterator[Difference]:
+    def _sides(self, a: Side, b: Side, as_of_ms: int) -> Sides:
+        return [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
+
+    def explained(self, found: Comparison, places: Collection[Place]) -> Iterator[Difference]:
         """The differences of these groups (and perhaps of others), with the rules that cause them."""
         groups = dict[int, frozenset[str]]()
         for number, group_id in places:
@@ -175,7 +178,8 @@ class _History:
                 groups[number] = groups.get(number, frozenset()) | {group_id}
         slots = self.stored.lake.runner.slots
         tasks = task_shards({number: self.records[number] for number in groups}, slots)
-        task = ExplainTask(replace(self.history, groups=groups), a, b)
+        sides = self._sides(found.a, found.b, found.as_of_ms)
+        task = ExplainTask(replace(self.history, groups=groups), sides)
         return (Difference(*reported) for reported in self.stored.facts(tasks, task))
 
 
@@ -184,7 +188,7 @@ class CompareTask:
     """The differences of a shard between two sides, and facts of each."""
 
     history: StoredHistory
-    sides: Sequence[tuple[Release, CleanUp]]
+    sides: Sides
 
     def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
         """[kind, difference or facts of a side] as facts."""
@@ -194,36 +198,30 @@ class CompareTask:
 
 @dataclass(frozen=True)
 class ExplainTask:
-    """The differences of a shard between two releases, with the rules that cause them."""
+    """The differences of a shard between two sides, with the rules that cause them."""
 
     history: StoredHistory
-    a: Release
-    b: Release
+    sides: Sides
 
     def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
         shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
-        tried, back = tried_releases(self.a, self.b), tried_releases(self.b, self.a)
-        releases = [self.a, self.b, *tried.values(), *back.values()]
-        one, other, *rest = (shard.by(each, ends_at_undecodable=False).loaded for each in releases)
-        with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
-        with_one_of_a = {name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)}
-        for each in differences(one, other):
-            yield Fact(each._replace(why=_rules(each, with_one_of_b, with_one_of_a)))
+        a, b = (shard.by(*side, ends_at_undecodable=False) for side in self.sides)
+        tried = [self._tried(shard, a, one, other) for one, other in ((a, b), (b, a))]
+        said = sentences(a.clean_up, b.clean_up)
+        for each, rules in causing(all_differences(a, b), *tried):
+            yield Fact(each._replace(why="; ".join(said[rule] for rule in rules) or None))
 
-
-def _rules(
-    difference: Difference, with_one_of_b: dict[str, set[Difference]], with_one_of_a: dict[str, set[Difference]]
-) -> str | None:
-    """The rules of B that alone cause the difference; if there are none, the rules of A that alone remove it."""
-    make = [name for name, found in with_one_of_b.items() if difference in found]
-    keys = {name: {_key(each) for each in found} for name, found in with_one_of_a.items()}
-    end = [name for name, found in keys.items() if _key(difference) not in found]
-    return "; ".join(RULES[name] for name in make or end) or None
-
-
-def _key(difference: Difference) -> Difference:
-    """The difference without its values and reason."""
-    return difference._replace(value_a=None, value_b=None, why=None)
+    def _tried(
+        self, shard: ComparedShard, a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay
+    ) -> dict[str, list[Difference]]:
+        """The differences from A of `one` with one rule of `other`, by rule."""
+        rules = tried_releases(one.loaded.release, other.loaded.release)
+        clean_ups = tried_clean_ups(one.clean_up, other.clean_up)
+        replays = {name: shard.by(each, one.clean_up, ends_at_undecodable=False) for name, each in rules.items()}
+        return {name: [*all_differences(a, each)] for name, each in replays.items()} | {
+            name: [*differences(a.loaded, one.loaded), *decision_differences(a.decided(), one.decided(each))]
+            for name, each in clean_ups.items()
+        }
 
 
 def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
@@ -232,7 +230,7 @@ def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
     served = a if b.fails else b
     yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, replays, strict=True))
     if not a.fails and not b.fails:
-        yield from expiry_differences(*replays)
+        yield from ((_DIFFERENCE, each) for each in expiry_differences(*replays))
 
 
 def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
@@ -253,42 +251,29 @@ def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
 
 
 def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
+    """The differences, each with the reason that it shows itself, or the rules that cause it by experiment. Where a
+    release has not the group's type, what follows from that by its nature needs no experiment."""
     a, b = found.a.rules, found.b.rules
     reported = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
     of_group = {each.place: each.why for each in reported if each.difference == GROUP and each.why}
-    open_ones = {each.place for each in reported if each.difference in _EXPLAINED and not each.why} - of_group.keys()
+    open_ones = {
+        each.place
+        for each in reported
+        if not each.why and each.difference != LOAD and not (each.place in of_group and _is_of_its_group(each))
+    }
     whys: dict[Difference, str] = {}
     if open_ones:
-        whys = {_key(each): each.why for each in history.explained(a, b, open_ones) if each.why}
-    return [
-        each if each.why else each._replace(why=whys.get(_key(each)) or of_group.get(each.place)) for each in reported
-    ]
+        whys = {key(each): each.why for each in history.explained(found, open_ones) if each.why}
+    of_another_group = dict.fromkeys((each.place for each in reported if each.difference == GROUP), OTHER_GROUP)
+    for number, each in enumerate(reported):
+        why = each.why or whys.get(key(each))
+        if each.place in of_group and why in (None, RULES["record_types"]):
+            why = of_group[each.place]
+        if why is None and each.difference in WHEN:
+            why = of_another_group.get(each.place, OTHER_OFFSETS)
+        reported[number] = each._replace(why=why)
+    return reported
 
 
-def _expiry_differences(
-    decided_otherwise: Iterable[tuple[str, dict[str, Any]]], found: Comparison
-) -> Iterator[Difference]:
-    """Offsets first: their differences explain a group's."""
-    changed_groups = {each.place for each in found.differences if each.difference == GROUP}
-    differing = {each.place for each in found.differences}
-    for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
-        reported = _expiry_difference(table, WHEN[table], row, changed_groups)
-        if reported.why is None and reported.place in differing:
-            reported = reported._replace(why=OTHER_OFFSETS)
-        differing.add(reported.place)
-        yield reported
-
-
-def _expiry_difference(kind: str, when: str, row: dict[str, Any], changed_groups: Collection[Place]) -> Difference:
-    what = "decision" if row["decision_a"] != row["decision_b"] else when
-    value_a, value_b = (_expiry_text(row, what, side) for side in "ab")
-    why = OTHER_GROUP if (row["offsets_partition"], row["group_id"]) in changed_groups else row["why"]
-    place = (kind, row["offsets_partition"], row["group_id"], what)
-    return Difference(*place, value_a, value_b, topic=row.get("topic"), partition=row.get("partition"), why=why)
-
-
-def _expiry_text(row: dict[str, Any], what: str, side: str) -> str | None:
-    value = row[f"{what}_{side}"]
-    if what == "decision":
-        return f"{value} ({row[f'reason_{side}']})"
-    return None if value is None else format_time(value)
+def _is_of_its_group(each: Difference) -> bool:
+    return each.what == "is_orphan" or each.difference in WHEN

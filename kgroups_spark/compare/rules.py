@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import fields, replace
 
 from kgroups_spark.coordinator.releases import Release
@@ -92,7 +91,7 @@ def tried_clean_ups(a: CleanUp, b: CleanUp) -> dict[str, CleanUp]:
     return tried
 
 
-def expiry_sentences(rules: Iterable[str], a: CleanUp, b: CleanUp) -> str:
-    """The sentences of some rules that tried_clean_ups names."""
+def sentences(a: CleanUp, b: CleanUp) -> dict[str, str]:
+    """The sentence of each rule, by its name."""
     retention = f"retention is {format_duration(a.retention_ms)} and {format_duration(b.retention_ms)}"
-    return "; ".join({**EXPIRY_RULES, RETENTION: retention}[rule] for rule in rules)
+    return {**RULES, **EXPIRY_RULES, RETENTION: retention}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.compare.differences import Loaded, LoadFailure, LoadFailures
-from kgroups_spark.compare.rules import expiry_sentences, tried_clean_ups
+from kgroups_spark.compare.differences import Difference, Loaded, LoadFailure, LoadFailures, differences
+from kgroups_spark.compare.rules import sentences, tried_clean_ups
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.coordinator.topics import Topics
@@ -30,12 +30,14 @@ from kgroups_spark.replay.stored_history import StoredShard
 from kgroups_spark.tables.arrays import flags
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.times import format_time
 
 # The cleaner's keys: the newest record of a key stays.
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
 GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
 # The column with a decision's time, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
+_STATE = "state"  # all rules of a release's replay
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class ComparedShard:
         return pa.concat_tables([self.history.commits(slots).select(columns) for slots in self.ranges])
 
     def _skipped(self, release: Release) -> Counter[int]:
-        """Records that the release does not know, by type."""
+        """Records that the release does not know and skips, by type."""
+        if not release.skips_unknown_types:
+            return Counter()
         counts = self.history.group_records.column("record_type").value_counts().to_pylist()
         known = release.record_types | release.unreplayable_types
         return Counter({each["values"]: each["counts"] for each in counts if each["values"] not in known})
@@ -141,7 +145,7 @@ class ReleaseReplay:
     """The result of one release for an offsets partition.
 
     replay   after all changes
-    skipped  records of types that the release does not know, by type
+    skipped  records of types that the release does not know and skips, by type
     """
 
     loaded: Loaded
@@ -167,40 +171,71 @@ def _detail(record_type: int, group_id: str, failure: str) -> str:
     return f"{CONSUMER_OFFSETS[record_type].name} (type {record_type}) of group {group_id}: {failure}"
 
 
-def expiry_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The differing decisions on entries that both have: the table of decisions, and a row with the key, both sides'
-    decision, reason and time (epoch ms) as `decision_a`, `decision_b`, ..., and the rules that cause it as `why`."""
+def all_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
+    """The differences of state, and then of decisions on entries that both have."""
+    yield from differences(a.loaded, b.loaded)
+    if not a.loaded.fails and not b.loaded.fails:
+        yield from decision_differences(a.decided(), b.decided())
+
+
+def expiry_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
+    """The differing decisions on entries that both have, with the rules of expiry that cause them; without a reason
+    if the state takes part in it."""
     of_a, of_b = a.decided(), b.decided()
-    found = [*_differing(of_a, of_b)]
+    found = [*decision_differences(of_a, of_b)]
     if not found:
         return
-    with_one_of_b = {
-        rule: {_entry(*each): _decision(*each, "b") for each in _differing(of_a, a.decided(clean_up))}
-        for rule, clean_up in tried_clean_ups(a.clean_up, b.clean_up).items()
-    }
-    with_one_of_a = {
-        rule: {_entry(*each) for each in _differing(of_a, b.decided(clean_up))}
-        for rule, clean_up in tried_clean_ups(b.clean_up, a.clean_up).items()
-    }
-    for name, row in found:
-        entry, decision = _entry(name, row), _decision(name, row, "b")
-        make = [rule for rule, made in with_one_of_b.items() if made.get(entry) == decision]
-        end = [rule for rule, others in with_one_of_a.items() if entry not in others]
-        take_part = [rule for rule, made in with_one_of_b.items() if entry in made]
-        why = expiry_sentences(make or end or take_part, a.clean_up, b.clean_up)
-        yield name, row | {"why": why or None}
+    tried = []
+    for one, other in ((a, b), (b, a)):
+        decided = {_STATE: other.decided(one.clean_up)}
+        for rule, clean_up in tried_clean_ups(one.clean_up, other.clean_up).items():
+            decided[rule] = one.decided(clean_up)
+        tried.append({rule: [*decision_differences(of_a, each)] for rule, each in decided.items()})
+    said = sentences(a.clean_up, b.clean_up)
+    for each, rules in causing(found, *tried):
+        yield each._replace(why=None if _STATE in rules else "; ".join(said[rule] for rule in rules) or None)
 
 
-def _entry(name: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return name, *(row[column] for column in TABLES[name].key)
+def causing(
+    found: Iterable[Difference],
+    with_one_of_b: Mapping[str, Collection[Difference]],
+    with_one_of_a: Mapping[str, Collection[Difference]],
+) -> Iterator[tuple[Difference, list[str]]]:
+    """Each difference with the rules of B that alone cause it; if there are none, the rules of A that alone remove it;
+    if there are none, either, the rules of B that alone make another difference there."""
+    made = {rule: set(some) for rule, some in with_one_of_b.items()}
+    with_b, with_a = ({rule: set(map(key, some)) for rule, some in of.items()} for of in (with_one_of_b, with_one_of_a))
+    for each in found:
+        make = [rule for rule, some in made.items() if each in some]
+        end = [rule for rule, some in with_a.items() if key(each) not in some]
+        yield each, make or end or [rule for rule, some in with_b.items() if key(each) in some]
 
 
-def _decision(name: str, row: Mapping[str, Any], side: str) -> tuple[Any, ...]:
-    return row[f"decision_{side}"], row[f"{WHEN[name]}_{side}"]
+def key(difference: Difference) -> Difference:
+    """The difference without its values and reason; decisions and their times are one."""
+    is_decision = difference.difference in WHEN
+    what = "" if is_decision else difference.what
+    return difference._replace(what=what, value_a=None, value_b=None, why=None)
+
+
+def decision_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[Difference]:
+    """The differing decisions of two clean-ups on entries that both have; those on offsets come first."""
+    for name, row in _differing(a, b):
+        what = "decision" if row["decision_a"] != row["decision_b"] else WHEN[name]
+        value_a, value_b = (_decision_text(row, what, side) for side in "ab")
+        place = (name, row["offsets_partition"], row["group_id"], what, value_a, value_b)
+        yield Difference(*place, topic=row.get("topic"), partition=row.get("partition"))
+
+
+def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
+    value = row[f"{what}_{side}"]
+    if what == "decision":
+        return f"{value} ({row[f'reason_{side}']})"
+    return None if value is None else format_time(value)
 
 
 def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(table, row) of the differing decisions, without `why`."""
+    """(table, row) of the differing decisions: the key, and both sides' decision, reason and time (epoch ms)."""
     for name, when in WHEN.items():
         key = list(TABLES[name].key)
         place = rows_among(columns_of(a[name], key), columns_of(b[name], key))

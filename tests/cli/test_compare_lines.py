@@ -56,6 +56,16 @@ def test_each_cause_has_a_table_of_its_own() -> None:
     ]
 
 
+def test_a_consequence_is_counted_at_the_rule_that_makes_it() -> None:
+    """The group differs twice: its expiry follows from the second rule alone."""
+    rows = [Difference("group", 1, "a", what, "1", None, why=why) for what, why in (("epoch", "T1"), ("since", "T2"))]
+    assert printed(*rows, expiring("a", 0, why="T2"))[1::4] == [
+        "  GROUP  WHAT   4.4  3.9",
+        "  GROUP  WHAT   4.4  3.9  FOLLOWS",
+    ]
+    assert printed(*rows, expiring("a", 0))[1].endswith("FOLLOWS")  # no rule alone: at the first
+
+
 def test_a_failed_load_is_one_row_for_all_its_groups() -> None:
     load = Difference("load", 3, None, "load", "loads", "fails at log offset 9: x")
     groups = [Difference("group", 3, name, "group", "share, Stable", WITHOUT_LOAD["java"], why="w") for name in "ab"]
