@@ -113,17 +113,6 @@ OF_LAST = [
 ]
 
 
-def test_a_finding_of_an_older_layout_has_its_present_name(run: Run) -> None:
-    before = {**finding(3, "lost_when_emptied", "orders"), "finding": "goes_when_emptied"}
-    lake = Lake([before, finding(3, "expiry_overdue", "orders")], AUDITS)
-    assert reported(run("--format", "json", of=lake)[1]) == [
-        (3, "lost_when_emptied", "orders"),
-        (3, "expiry_overdue", "orders"),
-    ]
-    code, out, _ = run("--finding", "lost_when_emptied", "--fail-if-any", "--format", "json", of=lake)
-    assert (code, reported(out)) == (4, [(3, "lost_when_emptied", "orders")])
-
-
 @pytest.mark.parametrize("lots", [1, 100], ids=["at the end", "amid the rows"])
 def test_a_reader_that_closes_the_pipe_leaves_the_exit_code(
     run: Run, monkeypatch: pytest.MonkeyPatch, lots: int

@@ -14,13 +14,11 @@ from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.share_coordinator.listed import share_lag
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views.spark_views import register_views
-from tests.chosen import by_each_writer
 from tests.lake.table_rows import MOMENT, rows_of
+from tests.protocol.local_spark import LocalSpark
 from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.arrow_tables import rows_of as view_rows
 
@@ -159,11 +157,11 @@ def test_both_dialects_agree_on_every_column(spark: SparkSession, topic_offsets:
         ]
 
 
-def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[dict[str, Any]]) -> None:
+def an_audit(lake: Lake, *, finishes: bool, **given: list[dict[str, Any]]) -> None:
     """An audit that writes these tables, and finishes or is given up."""
     with Claim.take(lake, take_over=True) as claim:
         clear_up(claim)
-        its = LakeWriter(lake, claim.audit_id, writer, claim.check)
+        its = LakeWriter(lake, claim.audit_id, claim.check)
         for name, rows in given.items():
             numbered = rows_of(name, *({**row, "audit_id": claim.audit_id} for row in rows))
             (its.append_table if TABLES[name].kind == "history" else its.replace_table)(name, numbered)
@@ -171,21 +169,14 @@ def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[di
             claim.finish()
 
 
-@by_each_writer
-def test_topic_offsets_of_an_unfinished_audit_do_not_count(
-    request: pytest.FixtureRequest, tmp_path: Path, writer: WriterName
-) -> None:
-    session = request.getfixturevalue("local" if writer == "parts" else "spark")
-    lake = Lake.create(session, str(tmp_path / "lake"))
+def test_topic_offsets_of_an_unfinished_audit_do_not_count(local: LocalSpark, tmp_path: Path) -> None:
+    lake = Lake.create(local, str(tmp_path / "lake"))
     offsets = [committed("g", "t", 0, 40)]
-    an_audit(lake, writer, finishes=True, committed_offsets=offsets, topic_offsets=[seen(0, "t", 0, 0, 50)])
-    an_audit(lake, writer, finishes=False, topic_offsets=[seen(0, "t", 0, 0, 90)])
+    an_audit(lake, finishes=True, committed_offsets=offsets, topic_offsets=[seen(0, "t", 0, 0, 50)])
+    an_audit(lake, finishes=False, topic_offsets=[seen(0, "t", 0, 0, 90)])
     # An audit of segments comes after it and clears up: what it asked for is nowhere to be seen.
-    if writer == "spark":
-        register_views(session, lake)
-        assert lag(session) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
     for _ in range(2):
         found = duckdb_reader(lake.location, must=True)
         assert found is not None
         assert [tuple(row.values()) for row in found.sql(QUERY)] == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
-        an_audit(lake, writer, finishes=True, committed_offsets=offsets)
+        an_audit(lake, finishes=True, committed_offsets=offsets)
