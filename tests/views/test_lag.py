@@ -43,15 +43,21 @@ COMMITTED = (
     committed("at the start", "t", 1, 10),
     # After the number of partitions was raised a group can be in two; both rows are there.
     committed("behind", "t", 0, 41, offsets_partition=7),
-    committed("beyond the end", "t", 0, 130),
+    committed("beyond the end", "t", 0, 130, commit_timestamp=LATER),
+    committed("one beyond the end", "t", 0, 101, commit_timestamp=MOMENT),
+    committed("beyond an empty log's end", "it's", 0, 7, commit_timestamp=MOMENT),
+    committed("at an empty log's end", "it's", 0, 6),
+    committed("beyond the end since", "t", 0, 130, commit_timestamp=LATER + timedelta(seconds=1)),
+    committed("beyond the end at an unknown time", "t", 0, 130, commit_timestamp=None),
+    committed("below the start since", "t", 1, 9, commit_timestamp=LATER + timedelta(seconds=1)),
     committed("nothing committed", "t", 0, -1),
     committed("of a topic that is gone", "gone", 0, 5),
     committed("of a partition that is gone", "t", 2, 5),
     committed("new since", "new", 0, 5),
     committed("quoted", "it's", 0, 5),
     # A broker stores any number that a client commits.
-    committed("lowest with a lag", "t", 0, 100 - GREATEST),
-    committed("below that", "t", 0, 99 - GREATEST),
+    committed("lowest", "t", 0, -GREATEST - 1),
+    committed("highest", "t", 1, GREATEST),
 )
 # The audit before saw other ends; the newest one has rows for all but the topic `new`.
 SEEN = (
@@ -73,14 +79,20 @@ LAG = {
     ("behind", "t", 1, 10, 12, 3, True, LATER),
     ("at the end", "t", 0, 0, 100, 0, False, LATER),
     ("at the start", "t", 1, 10, 12, 2, False, LATER),
-    ("beyond the end", "t", 0, 0, 100, -30, False, LATER),
+    ("beyond the end", "t", 0, 0, 100, -30, True, LATER),
+    ("one beyond the end", "t", 0, 0, 100, -1, True, LATER),
+    ("beyond an empty log's end", "it's", 0, 6, 6, -1, True, LATER),
+    ("at an empty log's end", "it's", 0, 6, 6, 0, False, LATER),
+    ("beyond the end since", "t", 0, 0, 100, -30, None, LATER),
+    ("beyond the end at an unknown time", "t", 0, 0, 100, -30, None, LATER),
+    ("below the start since", "t", 1, 10, 12, 3, True, LATER),
     ("nothing committed", "t", 0, 0, 100, None, True, LATER),
     ("of a topic that is gone", "gone", 0, None, None, None, None, LATER),
     ("of a partition that is gone", "t", 2, None, None, None, None, LATER),
     ("new since", "new", 0, None, None, None, None, None),
     ("quoted", "it's", 0, 6, 6, 1, True, LATER),
-    ("lowest with a lag", "t", 0, 0, 100, GREATEST, True, LATER),
-    ("below that", "t", 0, 0, 100, None, True, LATER),
+    ("lowest", "t", 0, 0, 100, None, True, LATER),
+    ("highest", "t", 1, 10, 12, 12 - GREATEST, None, LATER),
 }
 
 

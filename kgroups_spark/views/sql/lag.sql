@@ -3,8 +3,8 @@
 -- columns of committed_offsets
 -- log_start_offset: First offset in the topic's partition; null: unknown
 -- log_end_offset: High watermark of the topic's partition; null: unknown
--- lag: log_end_offset - committed_offset, as in Kafka's own tool; negative: committed beyond the end, or after seen_at; null: the end is unknown, or committed_offset is -1, or the difference is not a BIGINT
--- will_reset: The committed offset is below the log's start, so a consumer that resumes there is reset by auto.offset.reset; null: the start is unknown
+-- lag: log_end_offset - committed_offset, as in Kafka's own tool; negative: committed beyond the end, or after seen_at; null: the end is unknown, or committed_offset is negative, which clients read as none
+-- will_reset: The committed offset is below the log's start or beyond its end, so a consumer that resumes there is reset by auto.offset.reset; null: the log's start and end are unknown, or it is beyond an end that was seen before the commit
 -- seen_at: When the audit asked for the topic's partition; null: no audit has
 
 WITH seen AS (
@@ -14,11 +14,11 @@ SELECT
   committed.*,
   seen.log_start_offset,
   seen.log_end_offset,
+  CASE WHEN committed.committed_offset >= 0 THEN seen.log_end_offset - committed.committed_offset END AS lag,
   CASE
-    WHEN committed.committed_offset <> -1 AND committed.committed_offset >= seen.log_end_offset - 9223372036854775807
-      THEN seen.log_end_offset - committed.committed_offset
-  END AS lag,
-  committed.committed_offset < seen.log_start_offset AS will_reset,
+    WHEN committed.committed_offset <= seen.log_end_offset OR committed.commit_timestamp <= seen.seen_at
+      THEN committed.committed_offset NOT BETWEEN seen.log_start_offset AND seen.log_end_offset
+  END AS will_reset,
   seen.seen_at
 FROM committed_offsets AS committed
 LEFT JOIN seen ON seen.topic = committed.topic AND seen.partition = committed.partition
