@@ -27,7 +27,7 @@ from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.conditions import Condition, all_may_hold, expression_of
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_datetime, to_epoch_ms
@@ -147,13 +147,15 @@ class LakeTables:
         files = self._files[name]
         return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
 
-    def source(self, name: str) -> pa.Table | pa.dataset.Dataset:
+    def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
         columns = arrow_schema(name).names
         if name not in self._files:
             self._files[name] = self.lake.table(name).files()
         if self._is_small(name) or self.lake.replaced.touches(name):
-            return self.rows(name, columns)
-        found = self.lake.dataset(name, [file.path for file in self._files[name]])
+            return self.rows(name, columns, *conditions)
+        found = self.lake.dataset(
+            name, [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
+        )
         return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
 
     def _is_small(self, name: str) -> bool:

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgroups_spark.findings.evidence import Evidence
+from kgroups_spark.findings.evidence import Condition, Evidence
 from kgroups_spark.findings.finding import SQL, VIEWS, Finding
 from kgroups_spark.sentences import filled
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -29,14 +28,16 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def connect(evidence: Evidence) -> DuckDBPyConnection:
-    """DuckDB with the facts of the audit. Tables are registered when a finding needs them."""
+def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
+    """DuckDB with the facts of the audit. Tables are registered when a finding needs them. `folder`: for rows that do
+    not fit into its memory."""
     import duckdb
 
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
     # Most of the driver's memory is for Spark: DuckDB writes rows beyond this limit to files.
-    connection.execute(f"SET memory_limit = '512MB'; SET temp_directory = '{gettempdir()}/kgroups-findings'")
+    connection.execute("SET memory_limit = '512MB'")
+    connection.execute("SET temp_directory = $folder", {"folder": folder})
     given, not_given = dict.fromkeys(evidence.log_starts, evidence.known_until), dict(evidence.known_until_of)
     read = [
         (number, min(until, evidence.known_until), number not in not_given, evidence.log_starts.get(number, 0))
@@ -88,7 +89,9 @@ def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str) -> Non
     """Makes the tables and views that the query names."""
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in TABLES:
-            connection.register(name, evidence.tables.source(name))
+            # DuckDB knows nothing of the files' statistics: it would open all files of history.
+            of_audit = [Condition("audit_id", "==", evidence.audit_id)] if "audit_id = $audit_id" in query else []
+            connection.register(name, evidence.tables.source(name, *of_audit))
         elif name in VIEWS:
             _make(connection, evidence, VIEWS[name])
             connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {VIEWS[name]}")

@@ -31,8 +31,9 @@ class Tables(Protocol):
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         """These columns of the rows that meet all conditions, in any order."""
 
-    def source(self, name: str) -> pa.Table | pa.dataset.Dataset:
-        """All rows, for DuckDB, which reads of a dataset the columns and rows that a query needs."""
+    def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
+        """At least the rows that meet all conditions, for DuckDB, which reads of a dataset the columns and rows that a
+        query needs."""
 
 
 class LargeRecord(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from kgroups_spark.times import format_utc
@@ -34,7 +34,8 @@ class FindingSql(NamedTuple):
         return cls(Kind(*kind.split(": ", 1)), " ".join(detail), query)  # type: ignore[arg-type]
 
 
-_TEXTS = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
+_FILES = (files("kgroups_spark.findings") / "sql").iterdir()
+_TEXTS = {each.name.removesuffix(".sql"): each.read_text() for each in _FILES}
 SQL = {name: FindingSql.parsed(text) for name, text in _TEXTS.items() if not name.startswith("_")}
 VIEWS = {name: text for name, text in _TEXTS.items() if name.startswith("_")}  # that several findings read
 

@@ -20,7 +20,7 @@ from kgroups_spark.terminal.output import say
 if TYPE_CHECKING:
     from kgroups_spark.views.duckdb_views import DuckDbLake
 
-PACKAGES = ("duckdb", "deltalake")
+PACKAGES = ("deltalake",)
 
 
 class DuckDbReader(LakeReader):

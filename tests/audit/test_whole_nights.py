@@ -159,7 +159,7 @@ def test_a_failing_finder_costs_only_its_own_finding(monkeypatch: pytest.MonkeyP
     log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
     sound = audit(log.files).found()
     assert {each["finding"] for each in sound} == {"target_for_unknown_member"}
-    monkeypatch.setattr(finders, "WHOLE", (broken, *finders.WHOLE))
+    monkeypatch.setattr(finders, "IN_PYTHON", (broken, *finders.IN_PYTHON))
     with pytest.raises(ZeroDivisionError):
         audit(log.files)
     monkeypatch.setattr(attempts, "SURVIVED", (Exception,))

@@ -216,7 +216,7 @@ def test_a_lake_that_duckdb_cannot_read_is_left_to_spark_or_refused(
         opened(other, "duckdb")
     opened("s3a://bucket/lake")
     assert by_spark.pop() == "s3a://bucket/lake"
-    monkeypatch.setattr(by_duckdb, "PACKAGES", ("duckdb", "deltalake_of_another_name"))
+    monkeypatch.setattr(by_duckdb, "PACKAGES", ("deltalake_of_another_name",))
     opened(lake)
     assert by_spark.pop() == lake
     with pytest.raises(KgroupsError, match=r"deltalake_of_another_name not installed \(pip install 'kgroups-spark"):

@@ -43,8 +43,8 @@ class ArrowTables:
             table = table.filter(expression_of(conditions))
         return table.select(columns)
 
-    def source(self, name: str) -> pa.Table:
-        return self.tables[name]
+    def source(self, name: str, *conditions: Condition) -> pa.Table:
+        return self.rows(name, self.tables[name].column_names, *conditions)
 
 
 def evidence_of(

@@ -39,7 +39,7 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     """The rows that were appended, and the ledger's columns."""
     appended: list[Any] = []
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
-    work = SimpleNamespace(progress=lambda _: None)
+    work = SimpleNamespace(progress=lambda _: None, writer=writer)
     return appended, findings.find(cast(Any, work), FACTS).columns
 
 
@@ -77,7 +77,7 @@ def test_a_comparison_that_fails_is_a_line_of_the_summary(monkeypatch: pytest.Mo
     tables = SimpleNamespace()
     monkeypatch.setattr("kgroups_spark.audit.run.current_tables", lambda _: tables)
     monkeypatch.setattr("kgroups_spark.audit.run.Changes", SimpleNamespace(between=broken))
-    summary = _summary(cast(Any, None), ROW, cast(Any, tables), ROW, cast(Any, SimpleNamespace(name="parts")))
+    summary = _summary(cast(Any, None), ROW, cast(Any, tables), ROW)
     (note,) = summary.failures
     assert note.startswith("comparing with the audit before failed (ZeroDivisionError")
 
