@@ -89,6 +89,7 @@ REMOVAL_CAUSES = {
     "group_deleted": "somebody deleted the group",
     "offset_deleted": "somebody deleted the offset",
     "topic_deleted": "the topic was deleted",
+    "probably_expired": "expired, most likely: long due, and nothing was written until then, so the brokers were off",
     "unknown": "the log leaves several explanations, or none",
 }
 _ELSEWHERE = "START-OFFSET and LAG of a share group are not in __consumer_offsets but in __share_group_state"
