@@ -15,6 +15,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.log_times import newest_time
 from kgroups_spark.decoding.partition_count import MOST_PARTITIONS
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
@@ -191,13 +192,10 @@ def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) 
 
 
 def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], moment: Moment) -> datetime | None:
-    """The newest time of the partition that is not later than the log's newest plausible one."""
-    if moment.newest_ms is None:
-        return None
-    read = new_times(by_partition.get(number, []))
-    times = [ms for _, each in read for ms, _ in (*each.newest, *each.last, *each.ahead)]
-    known = moment.known.get(number, -1)
-    return max((to_datetime(ms) for ms in (*times, known) if 0 <= ms <= moment.newest_ms), default=None)
+    """The newest time of the partition that counts."""
+    times = (each for _, each in new_times(by_partition.get(number, [])))
+    newest_ms = newest_time(times, [moment.known[number]] if number in moment.known else ())
+    return None if newest_ms is None else to_datetime(newest_ms)
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:
