@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from kgroups_spark.package_data import names_in_package, package_text
 from kgroups_spark.times import format_utc
 
 Severity = Literal["error", "warning", "notice"]
@@ -34,7 +34,7 @@ class FindingSql(NamedTuple):
         return cls(Kind(*kind.split(": ", 1)), " ".join(detail), query)  # type: ignore[arg-type]
 
 
-_TEXTS = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
+_TEXTS = {name: package_text(f"findings/sql/{name}.sql") for name in names_in_package("findings/sql", ".sql")}
 SQL = {name: FindingSql.parsed(text) for name, text in _TEXTS.items() if not name.startswith("_")}
 VIEWS = {name: text for name, text in _TEXTS.items() if name.startswith("_")}  # that several findings read
 
