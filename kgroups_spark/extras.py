@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
+
+from kgroups_spark.package_data import IMPORTED_FROM
 
 PROJECT = "kgroups-spark"
 
@@ -17,7 +18,6 @@ def how_to_install(extra: str) -> str:
     try:
         distribution(PROJECT)
     except PackageNotFoundError:
-        checkout = Path(__file__).parents[1]
-        if (checkout / "pyproject.toml").is_file():
-            return f"pip install '{checkout}[{extra}]'"
+        if (IMPORTED_FROM / "pyproject.toml").is_file():
+            return f"pip install '{IMPORTED_FROM}[{extra}]'"
     return f"pip install '{PROJECT}[{extra}]'"

@@ -24,6 +24,7 @@ from kgroups_spark.escapes import printable
 from kgroups_spark.interruption import still_in_force
 from kgroups_spark.java import NoJava, require_java
 from kgroups_spark.jvm import own_jvm
+from kgroups_spark.package_data import IMPORTED_FROM, on_disk
 from kgroups_spark.storage.memory import memory_of_workers, use_jemalloc
 from kgroups_spark.storage.s3 import endpoint_of_environment, region_of_environment
 
@@ -81,7 +82,7 @@ ON_ONE_MACHINE = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     # Tasks import this package from the driver's folder, whether it is installed or not.
-    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
+    "spark.executorEnv.PYTHONPATH": str(IMPORTED_FROM),
 }
 
 # A night on one machine ends before the JVM's second compiler pays off: without it the JVM takes half the CPU. With
@@ -157,7 +158,7 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
 
 def java_options(given: str) -> str:
     """Our options for the JVM, then the given ones. A JVM does not start with two collectors, so another one counts."""
-    own = [JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()]
+    own = [JVM_OPTIONS + on_disk("log4j2.xml").as_uri()]
     chosen = " ".join([given, *(os.environ.get(name, "") for name in _MORE_OPTIONS)])
     if not re.search(r"-XX:\+Use\w+GC\b", chosen):
         own.append(COLLECTOR)
@@ -249,7 +250,7 @@ def _jars(s3: bool = False) -> dict[str, str]:
     return {
         "spark.jars.packages": packages,
         "spark.jars.ivy": str(ivy_folder()),
-        "spark.jars.ivySettings": str(Path(__file__).parent / "ivysettings.xml"),
+        "spark.jars.ivySettings": str(on_disk("ivysettings.xml")),
         # Spark has its own versions of these, which are three quarters of the download.
         "spark.jars.excludes": ",".join((*SHIPPED_WITH_SPARK, *(NOT_FOR_S3 if s3 else ()))),
     }

@@ -81,16 +81,16 @@ def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> 
 
 
 @pytest.mark.parametrize(
-    ("is_installed", "file", "command"),
+    ("is_installed", "folder", "command"),
     [
-        (True, __file__, "pip install 'kgroups-spark[read]'"),
-        (False, kgroups_spark.__file__, f"pip install '{ROOT}[read]'"),
-        (False, "/spark/work/kgroups.zip/kgroups_spark/extras.py", "pip install 'kgroups-spark[read]'"),
+        (True, ROOT, "pip install 'kgroups-spark[read]'"),
+        (False, ROOT, f"pip install '{ROOT}[read]'"),
+        (False, Path("/spark/work/kgroups.zip"), "pip install 'kgroups-spark[read]'"),
     ],
     ids=["installed", "a checkout on the path", "sent to a cluster"],
 )
 def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
-    is_installed: bool, file: str, command: str, monkeypatch: pytest.MonkeyPatch
+    is_installed: bool, folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def distribution(name: str) -> str:
         if is_installed:
@@ -98,7 +98,7 @@ def test_a_message_says_how_to_install_an_extra_for_this_kind_of_installation(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(extras, "distribution", distribution)
-    monkeypatch.setattr(extras, "__file__", file)
+    monkeypatch.setattr(extras, "IMPORTED_FROM", folder)
     assert extras.how_to_install("read") == command
 
 

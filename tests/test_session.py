@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,6 +12,7 @@ import kgroups_spark
 from kgroups_spark import session
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava
+from kgroups_spark.package_data import package_text
 from kgroups_spark.reading.spark import SET_UP_BY, start_spark
 from kgroups_spark.storage.memory import CHOSEN_BY
 
@@ -175,6 +175,6 @@ def test_jars_for_s3_are_a_separate_list_without_the_bundled_sdk(monkeypatch, tm
 
 
 def test_ivys_settings_name_one_resolver_and_no_host():
-    text = Path(session.__file__).with_name("ivysettings.xml").read_text()
+    text = package_text("ivysettings.xml")
     assert re.findall(r"<ibiblio [^>]*>", text) == ['<ibiblio name="central" m2compatible="true"/>']
     assert "://" not in text

@@ -13,6 +13,7 @@ from typing import Any
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import PENDING, judged
+from kgroups_spark.package_data import on_disk
 from kgroups_spark.reading.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import query
@@ -31,7 +32,7 @@ examples:
   kgroups demo                        into ./lake
   kgroups demo --lake /tmp/lake"""
 
-SEGMENTS = Path(__file__).parent.parent / "demo" / "segments"
+SEGMENTS = on_disk("demo/segments")
 DEFAULT_LAKE = "./lake"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
+from kgroups_spark.package_data import names_in_package, package_text
 from kgroups_spark.times import format_utc
 
 Severity = Literal["error", "warning", "notice"]
@@ -34,8 +34,7 @@ class FindingSql(NamedTuple):
         return cls(Kind(*kind.split(": ", 1)), " ".join(detail), query)  # type: ignore[arg-type]
 
 
-_FILES = (files("kgroups_spark.findings") / "sql").iterdir()
-_TEXTS = {each.name.removesuffix(".sql"): each.read_text() for each in _FILES}
+_TEXTS = {name: package_text(f"findings/sql/{name}.sql") for name in names_in_package("findings/sql", ".sql")}
 SQL = {name: FindingSql.parsed(text) for name, text in _TEXTS.items() if not name.startswith("_")}
 VIEWS = {name: text for name, text in _TEXTS.items() if name.startswith("_")}  # that several findings read
 

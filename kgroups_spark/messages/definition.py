@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from kgroups_spark.package_data import names_in_package, package_text
 
 ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 SCALARS = ("int8", "int16", "uint16", "int32", "int64", "uuid", "string", "bytes")
@@ -118,12 +119,10 @@ def _default(field: dict[str, Any], is_array: bool, inner: tuple[Field, ...]) ->
 @cache
 def definition(name: str) -> Definition:
     """The definition in the file of that name, such as "GroupMetadataValue" or "ShareGroupMetadataValue-4.0"."""
-    return parse_definition((files(__package__) / "definitions" / f"{name}.json").read_text("utf-8"))
+    return parse_definition(package_text(f"messages/definitions/{name}.json"))
 
 
 @cache
 def all_definitions() -> tuple[Definition, ...]:
     """All definitions, in the order of the file names."""
-    folder = files(__package__) / "definitions"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
-    return tuple(definition(name.removesuffix(".json")) for name in names)
+    return tuple(map(definition, names_in_package("messages/definitions", ".json")))

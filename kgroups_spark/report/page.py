@@ -6,13 +6,14 @@ import base64
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import jinja2
 
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import printable
+from kgroups_spark.package_data import package_text
 from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word
 from kgroups_spark.report.groups import CAPTIONS, Group, groups_of
 from kgroups_spark.report.headlines import headlines
@@ -22,7 +23,6 @@ from kgroups_spark.report.sections import QUESTIONS, sections
 from kgroups_spark.report.sections.shared import Answers
 from kgroups_spark.times import format_time_for_people
 
-_FOLDER = Path(__file__).parent / "page"
 BUDGET_BYTES = 4_990_000  # of a page that stays below 5 MB, with the sentence on the groups that it leaves out
 _EACH_GROUP = "<!-- each group -->"  # the place of the groups in the page; no name can be markup
 
@@ -43,7 +43,7 @@ def report_page(
 
 
 def html(answers: Answers, location: str, title: str | None = None) -> str:
-    script = (_FOLDER / "report.js").read_text()
+    script = package_text("report/page/report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     lake = answers["lake"][0]
     page: str = (
@@ -61,7 +61,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             # The page runs only this script, so its text never runs, even if it were not escaped.
             script=script,
             script_digest=digest,
-            style=(_FOLDER / "report.css").read_text(),
+            style=package_text("report/page/report.css"),
             dark=DARK,
             rows_shown=ROWS_SHOWN,
         )
@@ -94,7 +94,7 @@ def _title(lake: Row, location: str) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
+        loader=jinja2.FunctionLoader(lambda name: package_text(f"report/page/{name}")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -14,9 +14,9 @@ reads only these views, and names no versions.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
+from kgroups_spark.package_data import package_text
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.definition import Column, Columns, Definition, parsed
@@ -89,7 +89,7 @@ def definition(name: str) -> Definition:
     """The view or function of that name. Raises FileNotFoundError for any other."""
     if name in RECORD_VIEWS:
         return record_view(name)
-    text = (Path(__file__).parent / "sql" / f"{name}.sql").read_text()
+    text = package_text(f"views/sql/{name}.sql")
     return parsed(text, columns_of, is_function=name in FUNCTIONS)
 
 
