@@ -51,8 +51,7 @@ class Shortfall:
     """Partitions that the audit did not read completely."""
 
     missing: tuple[int, ...] = ()  # not given, although the topic has them
-    empty: tuple[int, ...] = ()  # given as folders without a segment file
-    given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
+    left: tuple[int, ...] = ()  # refused, or not readable to their ends
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
     # Partitions of the other logs, as __transaction_state-3: missing, without an answer, given up, unconfirmed or
@@ -60,7 +59,7 @@ class Shortfall:
     others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return any((self.missing, self.empty, self.given_up, self.unconfirmed, self.unsettled, self.others))
+        return any((self.missing, self.left, self.unconfirmed, self.unsettled, self.others))
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     all_notes = [
         *work.plan.losses,
         *work.plan.notes,
+        *work.plan.left_notes,
         *correction_notes(work.lake, work.audit_id, work.plan, result.progress),
         *notes,
-        *_without_segments(short.empty),
         *gone_before_we_came(work, partitions),
         *_missing_notes(work, result, missing, gone),
         *_held_back(result.progress),
@@ -132,8 +131,7 @@ def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
 def _shortfall(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> Shortfall:
     return Shortfall(
         missing=tuple(missing),
-        empty=tuple(p.offsets_partition for p in work.plan.partitions if not p.log.is_there),
-        given_up=work.plan.given_up,
+        left=tuple(sorted(work.plan.left)),
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
         others=tuple(sorted({*_not_planned(work), *_not_given(work), *_of_other_logs(result.states.reads)})),
@@ -145,7 +143,7 @@ def _not_planned(work: AuditWork) -> Iterator[str]:
     if work.source is not None:
         yield from work.source.states_without_answer
     for topic, plan in work.states.plans.items():
-        yield from (f"{topic}-{number}" for number in plan.given_up)
+        yield from (f"{topic}-{number}" for number in plan.left)
 
 
 def _missing_states(work: AuditWork) -> Iterator[tuple[str, list[int]]]:
@@ -247,13 +245,6 @@ def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
     ]
 
 
-def _without_segments(empty: Sequence[int]) -> list[str]:
-    """A note on folders without a segment file: a broker's folder always has one, a copy may have lost it."""
-    if not empty:
-        return []
-    return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
-
-
 def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]]:
     """Partitions that this audit was not given although the topic has them or an earlier audit read them; and those
     that an earlier audit read and the topic no longer has. None if the options named the partitions to read."""
@@ -262,7 +253,7 @@ def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]
     count = work.names.partition_count(result.progress)
     known = set(range(count or 0))
     known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
-    absent = sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.given_up))
+    absent = sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.left))
     gone = [number for number in absent if count is not None and number >= count]
     return [number for number in absent if number not in gone], gone
 
