@@ -18,6 +18,10 @@ class KgroupsError(Exception):
         return "\n".join(self.lines)
 
 
+class NotReadable(KgroupsError):
+    """A partition cannot be read to its end now. It is left to a later audit; other partitions are not affected."""
+
+
 class UsageError(KgroupsError):
     """An invalid command or option, found before work starts, so nothing is written. Exit code 2."""
 

@@ -52,8 +52,7 @@ class Shortfall:
     """Partitions that the audit did not read completely."""
 
     missing: tuple[int, ...] = ()  # not given, although the topic has them
-    empty: tuple[int, ...] = ()  # given as folders without a segment file
-    given_up: tuple[int, ...] = ()  # their leaders were lost, or could not read their logs
+    left: tuple[int, ...] = ()  # refused, or not readable to their ends
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
     hidden: tuple[tuple[int, Uncommitted], ...] = ()  # by a checkpoint of high watermarks that is older than the log
@@ -87,9 +86,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     all_notes = [
         *work.plan.losses,
         *work.plan.notes,
+        *work.plan.left_notes,
         *correction_notes(work.lake, work.audit_id, work.plan, result.progress),
         *notes,
-        *_without_segments(short.empty),
         *gone_before_we_came(work, partitions),
         *_missing_notes(work, result, missing, gone),
         *_held_back(result.progress),
@@ -149,8 +148,7 @@ def _shortfall(
     not_read = (f"{topic}-{n}" for topic, found in hidden_of.items() for n, each in found.items() if each.is_stale)
     return Shortfall(
         missing=tuple(missing),
-        empty=tuple(p.offsets_partition for p in work.plan.partitions if not p.log.is_there),
-        given_up=work.plan.given_up,
+        left=tuple(sorted(work.plan.left)),
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
         hidden=tuple((number, each) for number, each in sorted(hidden.items()) if each.is_stale),
@@ -163,7 +161,7 @@ def _not_planned(work: AuditWork) -> Iterator[str]:
     if work.source is not None:
         yield from work.source.states_without_answer
     for topic, plan in work.states.plans.items():
-        yield from (f"{topic}-{number}" for number in plan.given_up)
+        yield from (f"{topic}-{number}" for number in plan.left)
 
 
 def _missing_states(work: AuditWork) -> Iterator[tuple[str, list[int]]]:
@@ -262,13 +260,6 @@ def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
     ]
 
 
-def _without_segments(empty: Sequence[int]) -> list[str]:
-    """A note on folders without a segment file: a broker's folder always has one, a copy may have lost it."""
-    if not empty:
-        return []
-    return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
-
-
 def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]]:
     """Partitions that this audit was not given although the topic has them or an earlier audit read them; and those
     that an earlier audit read and the topic no longer has. None if the options named the partitions to read."""
@@ -277,7 +268,7 @@ def _missing(work: AuditWork, result: AuditResult) -> tuple[list[int], list[int]
     count = work.names.partition_count(result.progress)
     known = set(range(count or 0))
     known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
-    absent = sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.given_up))
+    absent = sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.left))
     gone = [number for number in absent if count is not None and number >= count]
     return [number for number in absent if number not in gone], gone
 

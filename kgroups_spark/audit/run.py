@@ -42,7 +42,7 @@ from kgroups_spark.lake.log_files import tidy_logs
 from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.plan.audit_plan import plan_audit
+from kgroups_spark.plan.audit_plan import plan_audit, require_readable
 from kgroups_spark.plan.cut_back import KnownReadings
 from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
 from kgroups_spark.plan.known_corrupt import known_corrupt
@@ -86,7 +86,16 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             known_corrupt=known_corrupt(lake, before),
             delete_retention=_delete_retention(lake, before, settings.delete_retention_ms) if before else None,
             readings=_readings(lake, before, options),
-        ).require_readable()
+        )
+        states = plan_state_logs(
+            source.state_logs,
+            before,
+            lake=lake,
+            full=options.full,
+            delete_retention_ms=options.delete_retention_ms or DEFAULT_DELETE_RETENTION_MS,
+            accept=options.accept_log_change,
+        )
+        require_readable((plan, *states.plans.values()))
         work = AuditWork(
             lake,
             LakeWriter(lake, claim.audit_id, claim.check),
@@ -98,13 +107,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             source,
             chosen_partitions=options.partitions is not None,
             max_bytes_per_second=options.max_bytes_per_second,
-            states=plan_state_logs(
-                source.state_logs,
-                before,
-                lake=lake,
-                full=options.full,
-                delete_retention_ms=options.delete_retention_ms or DEFAULT_DELETE_RETENTION_MS,
-            ),
+            states=states,
         )
         return _audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes])
 
@@ -113,8 +116,9 @@ def _require_log_of(lake: Lake, last: AuditRow | None, source: LogSource, option
     """Refuses another cluster's log, before a number is claimed."""
     if last is not None:
         readings = _readings(lake, last, options)
-        plan_audit(source.logs, last, full=options.full, readings=readings).require_readable()
-        plan_state_logs(source.state_logs, last, full=options.full)
+        plan = plan_audit(source.logs, last, full=options.full, readings=readings)
+        states = plan_state_logs(source.state_logs, last, full=options.full, accept=options.accept_log_change)
+        require_readable((plan, *states.plans.values()))
 
 
 def _readings(lake: Lake, last: AuditRow | None, options: AuditOptions) -> KnownReadings | None:

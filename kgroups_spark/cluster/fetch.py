@@ -22,9 +22,9 @@ from kgroups_spark.cluster.errors import (
 )
 from kgroups_spark.cluster.fetched_batches import FetchedBatches
 from kgroups_spark.cluster.patience import Patience
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, NotReadable
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved
 
 RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10

@@ -11,11 +11,11 @@ from kgroups_spark.cluster.answers import TopicMetadata, said
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
 from kgroups_spark.cluster.errors import ClusterUnreachable, Throttled, not_authorized
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
 from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, NotReadable, PartitionLog
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, PartitionLog
 
 # Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0

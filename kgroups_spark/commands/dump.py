@@ -123,13 +123,14 @@ def segments_at(path: str, topic: str | None = None) -> list[Segments]:
 
 def _partitions_in(folder: str, topics: tuple[str, ...]) -> list[Segments]:
     """Partitions by topic. Raises NoPartitions if there is none of any topic."""
-    from kgroups_spark.sources.segments import NoPartitions, find_partitions
+    from kgroups_spark.sources.segments import NoPartitions, find_partitions, require_listed
 
     found: list[Segments] = []
     missing: NoPartitions | None = None
     for topic in topics:
         try:
             copies = find_partitions([folder], topic)
+            require_listed(copies)
         except NoPartitions as error:
             missing = missing or error
             continue

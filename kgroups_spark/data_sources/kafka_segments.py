@@ -21,7 +21,7 @@ from kgroups_spark.sources.copies import choose_copies
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.sources.segment_file import SegmentFile
 from kgroups_spark.sources.segment_reading import SegmentReading, Span
-from kgroups_spark.sources.segments import PartitionCopy, find_partitions
+from kgroups_spark.sources.segments import PartitionCopy, find_partitions, require_listed
 
 
 class CorruptLog(KgroupsError):
@@ -134,6 +134,7 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
 
 def _copies(topic: str, options: Options) -> list[PartitionCopy]:
     copies = choose_copies(find_partitions(options.folders, topic)).copies
+    require_listed(copies)
     options.require_partitions(topic, [copy.partition for copy in copies])
     return copies
 

@@ -26,8 +26,9 @@ from typing import Generic, Protocol, TypeVar
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, NotReadable
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 
 MOST_ROUNDS = 20
 

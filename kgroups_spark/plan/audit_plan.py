@@ -5,25 +5,19 @@ Planning writes nothing, so a wrong log is refused before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings
 from kgroups_spark.plan.delete_retention import DeleteRetention, TooOld
-from kgroups_spark.plan.misread import misread
-from kgroups_spark.plan.same_log import (
-    as_the_log_has_it,
-    require_nothing_was_read,
-    require_same_log,
-    require_same_topic,
-)
-from kgroups_spark.sources.partition_log import NotReadable, PartitionLog
+from kgroups_spark.plan.same_log import is_known_end, require_same_log, require_same_topic
+from kgroups_spark.sources.partition_log import LeaderLost, PartitionLog
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,9 @@ class AuditPlan:
     partitions: list[PartitionPlan]
     cluster_id: str | None
     notes: list[str] = field(default_factory=list)
-    given_up: tuple[int, ...] = ()  # partitions that could not be read to their ends; they are not among `partitions`
+    # Partitions that are refused or cannot be read to their ends, and why. They are left to the next audit, and are not
+    # among `partitions`.
+    left: Mapping[int, NotReadable] = field(default_factory=dict)
 
     @property
     def new_ranges(self) -> list[LogRange]:
@@ -112,18 +108,27 @@ class AuditPlan:
             )
         return notes
 
-    def require_readable(self) -> AuditPlan:
-        """The plan. Raises KgroupsError if no partition can be read now."""
-        if self.given_up and not self.partitions:
-            raise KgroupsError(f"no partition can be read now: {self.notes[-1]}")
-        return self
+    @property
+    def left_notes(self) -> list[str]:
+        """A note for each reason to leave partitions to the next audit."""
+        by_reason: dict[str, list[int]] = {}
+        for number, why in sorted(self.left.items()):
+            by_reason.setdefault("leader lost" if isinstance(why, LeaderLost) else str(why), []).append(number)
+        return [
+            f"{named_partitions(numbers)} {'is' if len(numbers) == 1 else 'are'} left to the next audit: "
+            f"{self.left[numbers[0]]}"
+            for numbers in by_reason.values()
+        ]
 
     def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:
         """The plan that readers could carry out: without given-up partitions, and with a decision if only reading shows
         whether a partition has to be read again. Raises KgroupsError if nothing could be read to its end, or if a
         partition that was cut back was given up."""
-        given_up = {p.offsets_partition: p.given_up for p in progress if p.given_up is not None}
-        without_leader = sorted(p.offsets_partition for p in progress if p.leader_lost)
+        given_up = {
+            p.offsets_partition: (LeaderLost if p.leader_lost else NotReadable)(p.given_up)
+            for p in progress
+            if p.given_up is not None
+        }
         if not given_up and not any(p.undecided for p in self.partitions):
             return self
         for each in self.partitions:
@@ -134,14 +139,7 @@ class AuditPlan:
         left = [p.decided(progress) for p in self.partitions if p.offsets_partition not in given_up]
         said = {p.offsets_partition for p in self.partitions if p.why_read_again}
         notes = [p.why_read_again for p in left if p.why_read_again and p.offsets_partition not in said]
-        if without_leader:
-            notes.append(
-                "left to the next audit, their leaders were lost while they were read: "
-                f"{named_partitions(without_leader)}: {given_up[without_leader[0]]}"
-            )
-        notes += [_left(number, given_up[number]) for number in sorted(given_up.keys() - set(without_leader))]
-        all_given_up = tuple(sorted({*self.given_up, *given_up}))
-        return AuditPlan(left, self.cluster_id, [*self.notes, *notes], all_given_up)
+        return AuditPlan(left, self.cluster_id, [*self.notes, *notes], {**self.left, **given_up})
 
 
 def plan_audit(
@@ -157,8 +155,8 @@ def plan_audit(
 
     A partition is read again from its start if all are (`full`), or if `delete_retention` has a reason.
     `known_corrupt`: by offsets partition, file name and position of the corrupt batches already in quarantine.
-    `readings`: they identify a log that was cut back (None: it is refused). Raises AnotherLog, with the reason, if the
-    logs are not the lake's.
+    `readings`: they identify a log that was cut back (None: it is refused). Raises AnotherLog if the logs are of
+    another cluster. A partition that is refused or cannot be read is left to the next audit.
     """
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
     # Older versions recorded ids from meta.properties with Java's backslashes, which no id has itself.
@@ -169,7 +167,7 @@ def plan_audit(
             f"{min(cluster_ids)}; use a new lake"
         )
     known = known_corrupt or {}
-    plans, not_readable = list[PartitionPlan](), dict[int, str]()
+    plans, left = list[PartitionPlan](), dict[int, NotReadable]()
     for log in logs:
         ask = partial(
             _plan_partition,
@@ -181,17 +179,22 @@ def plan_audit(
         )
         try:
             plans.append(log.asked(ask))
-        except NotReadable as err:
-            not_readable[log.partition] = str(err)
+        except NotReadable as why:
+            left[log.partition] = why
     cluster_id = next(iter(cluster_ids), lakes_cluster or None)
     notes = [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
-    notes += [_left(number, why) for number, why in not_readable.items()]
-    return AuditPlan(plans, cluster_id, notes, tuple(not_readable))
+    return AuditPlan(plans, cluster_id, notes, left)
 
 
-def _left(number: int, why: str) -> str:
-    return f"partition {number} is left to the next audit: {why}"
+def require_readable(plans: Iterable[AuditPlan]) -> None:
+    """Raises the reason if no partition of any log can be read now."""
+    given = list(plans)
+    reasons = [why for plan in given for why in plan.left.values()]
+    if reasons and not any(plan.partitions for plan in given):
+        if all(isinstance(why, AnotherLog) for why in reasons):
+            raise AnotherLog(str(reasons[0]))
+        raise KgroupsError(f"no partition can be read now: {next(note for plan in given for note in plan.left_notes)}")
 
 
 def _plan_partition(
@@ -204,15 +207,10 @@ def _plan_partition(
 ) -> PartitionPlan:
     if before is None:
         return _plan_new(log)
-    if not log.is_there:
-        require_same_topic(log, before)
-        require_nothing_was_read(log, before)
-        return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
     try:
         require_same_topic(log, before)
-        if wrong := misread(log, before, readings):
-            return _plan_cut(log, _repairable(wrong, log, before, readings))
-        before = as_the_log_has_it(log, before)
+        if is_known_end(log, before):
+            return PartitionPlan(log, log.log_start_offset, before.end_offset, None, before=before)
         require_same_log(log, before)
     except AnotherLog as refused:
         if readings is None:
@@ -244,20 +242,6 @@ def _plan_new(log: PartitionLog, cut: CutBack | None = None) -> PartitionPlan:
     whole = _new_range(log, start)
     lost_from = 0 if start > 0 else None
     return PartitionPlan(log, start, start, whole, lost_from=lost_from, cut=cut)
-
-
-def _repairable(
-    wrong: CutBack, log: PartitionLog, before: PartitionProgress, readings: KnownReadings | None
-) -> CutBack:
-    """The cut, if the lake can replace its rows from there on. Raises AnotherLog if it cannot."""
-    if readings is not None and not readings.is_reduced(wrong, before.offsets_partition):
-        return wrong
-    raise AnotherLog(
-        f"the lake has a batch of partition {before.offsets_partition} under offset {before.last_batch_offset} "
-        f"that stands at offset {wrong.from_offset} of {log.where}: its header was damaged when it was read, and no "
-        "checksum covers offsets. The lake's row of it is wrong, and can no longer be replaced. Read the log into a "
-        "new lake, or leave this partition out (--partition names those to read)"
-    )
 
 
 def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:

@@ -16,22 +16,21 @@ from itertools import islice
 
 import numpy as np
 
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.history.checkpoints import reduced_to
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import Replaced
+from kgroups_spark.records.bounds import NO_EPOCH
 from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
-from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.schemas import LOG_TABLES
 
 # The number of audits whose last batches are searched in the log. Each may cost a request to a broker.
 MOST_LOOKED_FOR = 64
 
 
-class AnotherLog(UsageError):
+class AnotherLog(UsageError, NotReadable):
     """The given log is not the lake's log."""
 
 
@@ -42,26 +41,17 @@ class MaybeCutBack(AnotherLog):
 @dataclass(frozen=True)
 class CutBack:
     """The range of a partition from `from_offset` to `to_offset` (exclusive) is replaced. `before`: how far the
-    partition counts as read afterwards; None: nothing counts. `misread`: the log was not cut back; an audit read its
-    last batch under this wrong offset."""
+    partition counts as read afterwards; None: nothing counts."""
 
     from_offset: int
     to_offset: int
     before: PartitionProgress | None
-    misread: int | None = None
 
     def note(self, offsets_partition: int, log: PartitionLog) -> str:
         if self.before is None:
             return (
                 f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "
                 f"{self.to_offset} is replaced, the log now is {log.log_start_offset} to {log.end_offset}"
-            )
-        if self.misread is not None:
-            return (
-                f"a batch of partition {offsets_partition} was read under offset {self.misread}, and stands at offset "
-                f"{self.from_offset}: its header was damaged when it was read, and no checksum covers offsets; the "
-                f"range from {self.from_offset} to {self.to_offset - 1} is replaced, the partition was read again from "
-                "its start"
             )
         return (
             f"the log of partition {offsets_partition} was cut back: the range from {self.from_offset} to "
@@ -80,14 +70,12 @@ class KnownReadings:
     earlier      an offsets partition -> the readings of finished audits, newest first
     replaced     the replaced ranges of these
     reduced_to   an offsets partition -> the log offset below which its history is reduced; 0: it is not reduced
-    has_records  an offsets partition, a first and a last log offset -> whether history has a record there
     accept       the user accepts another log (--accept-log-change)
     """
 
     earlier: Callable[[int], Iterator[Reading]]
     replaced: Replaced
     reduced_to: Callable[[int], int]
-    has_records: Callable[[int, int, int], bool]
     accept: bool = False
 
     @classmethod
@@ -97,7 +85,6 @@ class KnownReadings:
             partial(_readings, lake, last.audit_id),
             last.replaced,
             lambda offsets_partition: reduced_to(lake).get(offsets_partition, 0),
-            partial(_has_records, lake),
             accept,
         )
 
@@ -115,7 +102,7 @@ class KnownReadings:
         if self.accept:
             return CutBack(0, before.end_offset, None)
         raise AnotherLog(
-            f"{refused}, or --accept-log-change, which reads the partition again from its start"
+            f"{refused}; if the log has changed, --accept-log-change replaces what the lake has of it"
         ) from refused
 
     def is_reduced(self, cut: CutBack, offsets_partition: int) -> bool:
@@ -159,16 +146,6 @@ def _readings(lake: Lake, newest: int, offsets_partition: int) -> Iterator[Readi
                 yield row["audit_id"], PartitionProgress(**entry)
 
 
-def _has_records(lake: Lake, offsets_partition: int, first_offset: int, last_offset: int) -> bool:
-    """Whether history has a record of the partition from one log offset to another, both inclusive."""
-    there = [
-        Condition("offsets_partition", "==", offsets_partition),
-        Condition("log_offset", ">=", first_offset),
-        Condition("log_offset", "<=", last_offset),
-    ]
-    return any(len(lake.rows(name, columns=["log_offset"], conditions=there)) for name in LOG_TABLES)
-
-
 def _common(log: PartitionLog, entry: PartitionProgress) -> PartitionProgress | None:
     """How far the log is still as that audit read it; None: the log has no batch of the audit's last leader epoch."""
     epoch = entry.last_leader_epoch
@@ -203,7 +180,8 @@ def is_untouched(headers: BatchColumns, before: PartitionProgress) -> bool:
     are removed, if a tombstone or marker gets its delete horizon, or if old messages become a batch (without leader
     epoch)."""
     batch = np.flatnonzero(headers.base_offset == before.last_batch_offset)[0]
-    if headers.magic[batch] >= 2 and (headers.attributes[batch] & DELETE_HORIZON or headers.leader_epoch[batch] < 0):
+    is_converted = headers.leader_epoch[batch] == NO_EPOCH
+    if headers.magic[batch] >= 2 and (headers.attributes[batch] & DELETE_HORIZON or is_converted):
         return False
     full = int(headers.last_offset[batch]) - int(headers.base_offset[batch]) + 1 == int(headers.record_count[batch])
     return full and int(headers.last_offset[batch]) + 1 == before.end_offset

@@ -6,12 +6,13 @@ A log that differs may have been cut back (cut_back.py); any other one is refuse
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.plan.cut_back import AnotherLog, MaybeCutBack, is_untouched
+from kgroups_spark.records.bounds import NO_EPOCH
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
 
@@ -24,70 +25,84 @@ def require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
         )
 
 
-def require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog if records were read before: a broker always keeps a segment, so a folder without one is not
-    the log that was read."""
-    if before.last_batch_crc is not None:
-        raise AnotherLog(
-            f"{log.where} has no segments, the lake has read it up to {before.end_offset}: give its log again, or use "
-            "a new lake"
+def is_known_end(log: PartitionLog, before: PartitionProgress) -> bool:
+    """Whether the log's last batch, which is held back, is the last one that the lake has: then nothing is new.
+
+    Raises NotReadable if its offset is needed to tell whether this is the lake's log.
+    """
+    crcs = log.held_back.crc.tolist()
+    if before.last_batch_crc is None or not crcs:
+        return False
+    if crcs[-1] == before.last_batch_crc:
+        return True
+    if before.last_batch_crc in crcs or log.end_offset < before.end_offset:
+        offset = int(log.held_back.base_offset[-1])
+        raise NotReadable(
+            f"nothing confirms the offset of the last batch of {log.where}, which says {offset}; the lake has read it "
+            f"up to {before.end_offset}"
         )
+    return False
 
 
 def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog if the log ends before the offset read last, has lower leader epochs, was rewritten from some
-    offset on, has a batch across the borders of the last one, or has another last batch."""
-    if log.end_offset < before.end_offset and before.last_batch_crc is not None:
+    """Raises AnotherLog if the log ends before the offset read last, or if the last batch that was read is not there
+    and the log has lower leader epochs, was rewritten from some offset on, has a batch across the borders of that
+    batch, or another one in its place."""
+    offset, crc = before.last_batch_offset, before.last_batch_crc
+    if offset is None or crc is None:
+        return
+    found = log.headers_at(offset)
+    _require_right_offset(log, before, found)
+    if log.end_offset < before.end_offset:
         raise MaybeCutBack(
-            f"this is another log, or one that was cut back: {log.where} ends at offset "
-            f"{log.end_offset}, the lake has read it up to {before.end_offset}; use a new lake"
+            f"{log.where} ends at offset {log.end_offset}, the lake has read it up to {before.end_offset}: if this is "
+            "an older copy, give a newer one"
         )
-    epoch = log.leader_epoch_after(before.last_batch_offset or 0)
+    at_offset = found[found.base_offset == offset]
+    if (at_offset.crc == crc).any():
+        return  # the batch, and so all before it
+    epoch = log.leader_epoch_after(offset)
     if before.last_leader_epoch is not None and 0 <= epoch < before.last_leader_epoch:
         raise AnotherLog(
             f"this is another log: {log.where} ends in leader epoch {epoch}, the lake has read epoch "
             f"{before.last_leader_epoch}; use a new lake"
         )
-    if before.last_batch_offset is None or before.last_batch_crc is None:
-        return
-    found = log.headers_at(before.last_batch_offset)
     _require_not_rewritten(log, before, found)
-    _require_same_borders(log, (before.last_batch_offset, before.end_offset), found)
-    crc = found.crc[found.base_offset == before.last_batch_offset]
-    if len(crc) and int(crc[0]) != before.last_batch_crc and is_untouched(found, before):
+    _require_same_borders(log, (offset, before.end_offset), found)
+    if len(at_offset) and is_untouched(found, before):
         raise AnotherLog(
-            f"this is another log: the batch at offset {before.last_batch_offset} of {log.where} has checksum "
-            f"{int(crc[0])}, the lake has read one with {before.last_batch_crc}; use a new lake"
+            f"this is another log: the batch at offset {offset} of {log.where} has checksum "
+            f"{int(at_offset.crc[0])}, the lake has read one with {crc}; use a new lake"
         )
 
 
-def as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> PartitionProgress:
-    """The progress with the last batch's leader epoch from the log. The batch is known by its checksum, which covers
-    neither its offset nor its epoch. One of the two readings was damaged, and the log can be read again."""
-    if before.last_batch_offset is None or before.last_batch_crc is None:
-        return before
-    found = log.headers_at(before.last_batch_offset)
-    same = np.flatnonzero(found.crc == before.last_batch_crc)
-    if not len(same):
-        return before
-    row = int(same[-1])
-    offset, epoch = int(found.base_offset[row]), int(found.leader_epoch[row])
-    if offset != before.last_batch_offset or epoch < 0:
-        return before
-    return replace(before, last_leader_epoch=epoch)
+def _require_right_offset(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
+    """Raises MaybeCutBack if an older version of this package read the last batch under an offset beyond its own,
+    because its header was damaged at that time."""
+    offset = before.last_batch_offset or 0
+    if (found.base_offset == offset).any():
+        return
+    span = before.end_offset - offset
+    is_it = (found.crc == before.last_batch_crc) & (found.last_offset - found.base_offset + 1 == span)
+    if (is_it & (found.base_offset < offset)).any():
+        true = int(found.base_offset[is_it][-1])
+        raise MaybeCutBack(
+            f"the lake has a batch under offset {offset} that stands at offset {true} of {log.where}: its header was "
+            "damaged when it was read, so the lake's rows from there on are wrong"
+        )
 
 
 def _require_same_borders(log: PartitionLog, borders: Sequence[int], found: BatchColumns) -> None:
     """Raises MaybeCutBack if a batch lies across the start or the end of the last one that was read. The cleaner keeps
     a batch's first and last offset; old messages that became a batch have no leader epoch."""
     for border in borders:
-        is_across = (found.base_offset < border) & (found.last_offset >= border) & (found.leader_epoch >= 0)
+        is_across = (found.base_offset < border) & (found.last_offset >= border) & (found.leader_epoch != NO_EPOCH)
         across = found[np.flatnonzero(is_across)[:1]]
         if len(across):
             raise MaybeCutBack(
                 f"this is another log, or one that was cut back and written again: {log.where} has a batch from "
                 f"offset {int(across.base_offset[0])} to {int(across.last_offset[0])}, where one that the lake has "
-                f"read ends before offset {border}; use a new lake"
+                f"read ends before offset {border}"
             )
 
 
@@ -104,5 +119,5 @@ def _require_not_rewritten(log: PartitionLog, before: PartitionProgress, found: 
         raise MaybeCutBack(
             f"this is another log, or one that was cut back and written again: {log.where} has a batch of leader epoch "
             f"{int(found.leader_epoch[later[0]])} at offset {int(found.base_offset[later[0]])}, the lake has read it "
-            f"up to {before.end_offset} in epoch {before.last_leader_epoch}; use a new lake"
+            f"up to {before.end_offset} in epoch {before.last_leader_epoch}"
         )

@@ -50,8 +50,9 @@ def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> 
     """Which batches stay if offsets have to increase, and the first one has to be above `before`.
 
     If two batches are in the wrong order, the odd one is dropped: the later one if the batch after them fits after the
-    earlier one, otherwise the earlier one. If only the removal of the earlier one leaves a gap that the removed offsets
-    fit into, the earlier one is dropped in any case: in a log without gaps that is the damaged one.
+    earlier one, or if there is none; otherwise the earlier one. If only the removal of the earlier one leaves a gap
+    that the removed offsets fit into, the earlier one is dropped in any case: in a log without gaps that is the damaged
+    one.
     """
     stays = np.ones(len(first), np.bool_)
     if not len(first) or (first[0] > before and (first[1:] > last[:-1]).all() and (last >= first).all()):
@@ -71,10 +72,11 @@ def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> 
         if firsts[i] > floor:
             kept.append(i)
         elif kept and firsts[i] > floor_without_last:
-            follows = i + 1 < len(firsts) and firsts[i + 1] > floor
+            has_next = i + 1 < len(firsts)
+            follows = has_next and firsts[i + 1] > floor
             later_has_room = follows and firsts[i + 1] - floor > span(i)
             earlier_has_room = firsts[i] - floor_without_last > span(kept[-1])
-            if not follows or (earlier_has_room and not later_has_room):
+            if (has_next and not follows) or (earlier_has_room and not later_has_room):
                 kept[-1] = i
     stays[:] = False
     stays[kept] = True

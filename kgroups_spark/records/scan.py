@@ -8,15 +8,17 @@ batch starts there, else at the first position where one does. It always ends, a
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kgroups_spark.records.batches import BadBatches
 from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.checksums import Checksums
-from kgroups_spark.records.columns import BatchColumns, CorruptBatch
+from kgroups_spark.records.columns import CODEC_MASK, BatchColumns, CorruptBatch
 from kgroups_spark.records.damage import diagnose, find_batch, find_batches, in_order, read_claim
 from kgroups_spark.records.headers import (
     HEADER_BYTES,
@@ -28,6 +30,7 @@ from kgroups_spark.records.headers import (
     read_headers,
     walk,
 )
+from kgroups_spark.records.legacy import decode_legacy
 from kgroups_spark.records.slices import unaligned
 from kgroups_spark.records.window import BinaryFile, Window
 
@@ -35,7 +38,8 @@ SMALLEST_CHUNK = 1 << 8
 RAW_BYTES = 1 << 20  # of a corrupt batch are kept at most
 # As many damaged batches in a row, or fewer, are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
-LOOK_AHEAD = 2  # batches held back, because the next ones show whether their offsets are in order
+LOOK_AHEAD = 2  # batches that wait, because the next ones show whether their offsets are in order
+TORN_BYTES = 16  # zeros at the end of a batch, and up to the file's end, that show that its end was never written
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,15 @@ class Run:
         return len(self.batches)
 
 
+def _first_offset(run: Run, i: int) -> int:
+    """The offset of a batch's first record. The header of a compressed message of magic 0 or 1 has the last one's."""
+    if run.batches.magic[i] < 2 and run.batches.attributes[i] & CODEC_MASK:
+        with suppress(BadBatches):
+            one = run[i : i + 1]
+            return int(decode_legacy(one.data, one.edges, one.batches)[0].offset[0])
+    return int(run.batches.base_offset[i])
+
+
 def _before_long_damage(is_good: NDArray[np.bool_], take: int) -> int:
     """How many of the first `take` batches come before more than MOST_UNLINKED damaged ones in a row that end at a
     sound one: lengths alone do not show batches."""
@@ -71,6 +84,7 @@ class SegmentScan:
     def __init__(self, file: BinaryFile, position: int, end: int | None, bounds: Bounds, chunk_bytes: int) -> None:
         self.stopped: str | None = None  # "end", "partial batch", "zeros" or "unconfirmed"; None while reading
         self.why_unconfirmed: str | None = None  # the reason why the last batch is held back
+        self.held_back = BatchColumns.empty()  # the last batch, and before it one that it contradicts, if held back
         self._bounds = bounds
         self._last_offset = bounds.floor - 1
         self._raw = b""  # the first bytes of the damage through which the search goes
@@ -90,19 +104,24 @@ class SegmentScan:
         while self.stopped is None:
             edges, may_go_on = walk(window.view, window.filled)
             run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
-            is_good = self._judge(run)
-            take = _before_long_damage(is_good, self._settled(run, is_good, may_go_on))
-            if take and window.at_end and self._bounds.ends_log:
-                take = self._confirmed(run, is_good, take)
-                if not take:
-                    self.stopped = "unconfirmed"
+            is_sound, is_good = self._judge(run)
+            take = _before_long_damage(is_good, self._settled(run, is_sound, is_good, may_go_on))
+            if window.at_end and self._bounds.ends_log:
+                take = self._confirmed(run, is_sound, is_good, take)
+                if not take and self.why_unconfirmed is not None:
+                    self.stopped, self.held_back = "unconfirmed", run.batches[np.flatnonzero(is_sound)]
                     break
             if take:
                 self._links_before = 0
                 yield from self._dealt_with(run, is_good, take)
             elif window.filled == 0 and window.at_end:
                 self.stopped = "end"
-            elif is_good.all() and not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])):
+            elif (
+                (is_good.all() or (is_sound[0] and len(run) <= LOOK_AHEAD))
+                and not window.at_end
+                and may_go_on
+                and self._may_go_on_at(int(edges[-1]))
+            ):
                 window.grow()
             else:
                 yield from self._damage(run, is_good, may_go_on)
@@ -146,52 +165,61 @@ class SegmentScan:
             ends.append(above)
         return ends
 
-    def _judge(self, run: Run) -> NDArray[np.bool_]:
-        """For each batch, whether it has a known magic, the right CRC and an offset in order."""
+    def _judge(self, run: Run) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """For each batch, whether it has a known magic, the right CRC and a possible offset; and whether it has all
+        that, and its offset is in order."""
         batches = run.batches
-        is_good = self._sums.match(run.edges, batches)
+        is_sound = self._sums.match(run.edges, batches)
         if self._bounds.below is not None:
-            is_good &= batches.last_offset < self._bounds.below
-        good = np.flatnonzero(is_good)
-        is_good[good] = in_order(batches.base_offset[good], batches.last_offset[good], self._last_offset)
-        return is_good
+            is_sound &= batches.last_offset < self._bounds.below
+        sound, is_good = np.flatnonzero(is_sound), is_sound.copy()
+        is_good[sound] = in_order(batches.base_offset[sound], batches.last_offset[sound], self._last_offset)
+        return is_sound, is_good
 
-    def _settled(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> int:
+    def _settled(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], may_go_on: bool) -> int:
         """The number of batches that can be finished now: their end is certain, because a sound batch or the file's end
         follows."""
         window, count, end = self._window, len(run), int(run.edges[-1])
         if window.at_end and end == window.filled:
-            return count
+            return count - (count > 0 and not is_sound[-1] and self._is_torn(int(run.edges[-2]), end))
         good = np.flatnonzero(is_good)
         certain = int(good[-1]) + 1 if good.size else 0
-        if certain < count or window.at_end or not may_go_on or not self._may_go_on_at(end):
+        if window.at_end or not may_go_on or not self._may_go_on_at(end):
             return certain
-        held_back = good[good >= count - LOOK_AHEAD]
-        return int(held_back[0]) if held_back.size else count
+        waiting = np.flatnonzero(is_sound[max(count - LOOK_AHEAD, 0) :])
+        return min(certain, max(count - LOOK_AHEAD, 0) + int(waiting[0])) if waiting.size else certain
 
-    def _confirmed(self, run: Run, is_good: NDArray[np.bool_], take: int) -> int:
-        """The number of the first `take` batches of the run that can be believed; they include the file's last sound
-        one. It is less than `take` if that one is odd, down to 0. If a sound batch follows after damage, it confirms or
-        refutes the odd one.
+    def _confirmed(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], take: int) -> int:
+        """The number of the first batches of the run that can be believed, `take` if nothing else is said: the log's
+        last batch is held back if its offset is not in order or not confirmed (`Bounds`), down to 0 batches.
+
+        With it goes a batch right before it that is not in order with it. If a sound batch follows after damage, it
+        confirms or refutes the last one.
         """
-        good = np.flatnonzero(is_good[:take])
-        if not good.size or is_good[take:].any():
+        sound, good = np.flatnonzero(is_sound), np.flatnonzero(is_good)
+        if not sound.size or is_good[take:].any():
             return take
-        last = int(good[-1])
-        before = self._bounds.after(run.batches[good[:-1]])
-        if not is_good[:last].all():
-            before = before.after_damage()
-        why = before.odd(run.batches[last : last + 1])
-        if why is None:
+        last, first_offset = int(sound[-1]), _first_offset(run, int(sound[-1]))
+        last_offset = int(run.batches.last_offset[last])
+        before = self._bounds.after(run.batches[good[good < last]])
+        damaged_to = int(run.batches.last_offset[last - 1]) + 1 if last else None
+        why = before.unconfirmed(first_offset, last_offset, damaged_to)
+        if is_good[last] and why is None:
             return take
-        window, above = self._window, before.floor - 1
-        after = int(run.edges[last + 1])
-        found = find_batch(window.data, after, window.filled, above, at_end=True, sums=self._sums)
+        window, after = self._window, int(run.edges[last + 1])
+        found = find_batch(window.data, after, window.filled, before.floor - 1, at_end=True, sums=self._sums)
         if found is not None:
-            is_good[last] = int(unaligned(window.data, ">i8")[found.position]) > int(run.batches.last_offset[last])
+            is_good[last] &= int(unaligned(window.data, ">i8")[found.position]) > last_offset
             return take
-        self.why_unconfirmed = why
+        self.why_unconfirmed = why or f"it says offset {first_offset}, which is not after the batch before it"
+        while last and is_sound[last - 1] and not is_good[last - 1]:
+            last -= 1
         return last
+
+    def _is_torn(self, start: int, end: int) -> bool:
+        """Whether there are zeros from the inside of the batch start .. end to the file's end: it is half-written."""
+        window, zeros = self._window, max(start + HEADER_BYTES, end - TORN_BYTES)
+        return window.at_end and zeros < end and not window.data[zeros : window.filled].any()
 
     def _may_go_on_at(self, pos: int) -> bool:
         """Whether a batch that the window does not show completely can start at `pos`, by its length and magic alone:
@@ -211,7 +239,6 @@ class SegmentScan:
                 self._last_offset = int(part.batches.last_offset[-1])
                 self._bounds = self._bounds.after(part.batches)
                 continue
-            self._bounds = self._bounds.after_damage()
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
             edges = part.edges.tolist()
             leads_to_edge = dict.fromkeys(edges[1:], True)
@@ -250,7 +277,6 @@ class SegmentScan:
 
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
-        self._bounds = self._bounds.after_damage()
         window, begin, start = self._window, self._window.position, 1
         self._show_claim()
         first = self._corrupt(0, window.filled, keeps_raw=False)
@@ -307,11 +333,15 @@ class SegmentScan:
     def _tail(self) -> Iterator[CorruptBatch]:
         """The window holds the rest of the file, without a sound batch."""
         window = self._window
-        edges, _ = walk(window.view, window.filled)
-        for pos, end in pairwise(edges.tolist()):
+        edges = walk(window.view, window.filled)[0].tolist()
+        is_torn = len(edges) > 1 and self._is_torn(*edges[-2:])
+        edges = edges[:-1] if is_torn else edges
+        for pos, end in pairwise(edges):
             yield self._corrupt(pos, end)
-        window.drop(int(edges[-1]))
-        if not window.data[: window.filled].any():
+        window.drop(edges[-1])
+        if is_torn:
+            self.stopped = "partial batch"
+        elif not window.data[: window.filled].any():
             self.stopped = "zeros" if window.filled else "end"
         elif window.filled < HEADER_BYTES or read_claim(window.view, 0, window.filled, self._last_offset):
             self.stopped = "partial batch"

@@ -61,8 +61,21 @@ def scan_batches(
 ) -> BatchColumns:
     """Headers of all sound batches, without their records. Compressed messages of magic 0 and 1 are not decompressed:
     their base offset and count are those of their last message."""
+    return scan_headers(file, position=position, end=end, bounds=bounds, chunk_bytes=chunk_bytes)[0]
+
+
+def scan_headers(
+    file: BinaryFile,
+    *,
+    position: int = 0,
+    end: int | None = None,
+    bounds: Bounds = ANYWHERE,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> tuple[BatchColumns, BatchColumns]:
+    """The same, and the headers of batches that are held back at the log's end."""
     scan = SegmentScan(file, position, end, bounds, chunk_bytes)
-    return BatchColumns.concat([run.batches for run in scan.runs() if isinstance(run, Run)])
+    found = [run.batches for run in scan.runs() if isinstance(run, Run)]
+    return BatchColumns.concat(found), scan.held_back
 
 
 class SegmentReader(Iterator[RecordColumns | CorruptBatch]):

@@ -6,18 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
 from kgroups_spark.sources.segment_file import SegmentFile
-
-
-class NotReadable(KgroupsError):
-    """A live partition cannot be read to its end now. It is left to a later attempt; other partitions are not
-    affected."""
 
 
 class LeaderLost(NotReadable):
@@ -104,12 +99,8 @@ FETCHERS_PER_BROKER = 2
 
 
 class PartitionLog(ABC):
-    """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order.
-
-    `lots_in_passing`: the number of lots of headers_back_from that a search with little hope may read.
-    """
-
-    lots_in_passing: ClassVar[int] = 1
+    """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order, without a last
+    batch that is held back (`records/bounds.py`). A last leader epoch that nothing confirms is UNCONFIRMED_EPOCH."""
 
     @property
     @abstractmethod
@@ -131,6 +122,11 @@ class PartitionLog(ABC):
     @property
     @abstractmethod
     def cluster_id(self) -> str | None: ...
+
+    @property
+    def held_back(self) -> BatchColumns:
+        """The log's last batch, if its offset is not confirmed, after one that it contradicts; else empty."""
+        return BatchColumns.empty()
 
     def epoch_by_checkpoint(self, offset: int) -> int | None:
         """The leader epoch of that offset as the broker's leader-epoch-checkpoint has it; None: not known."""
@@ -162,7 +158,7 @@ class PartitionLog(ABC):
 
     @abstractmethod
     def leader_epoch_after(self, offset: int) -> int:
-        """The leader epoch of the last batch, if it begins at or after `offset`; -1: unknown."""
+        """The leader epoch of the last batch, if it begins at or after `offset`; negative: unknown."""
 
     @property
     def newest_timestamp(self) -> int | None:

@@ -7,16 +7,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.errors import KgroupsError, NotReadable
 from kgroups_spark.records.bounds import LARGEST_SPAN, Bounds
 from kgroups_spark.records.columns import BatchColumns
-from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.records.segment import scan_headers
 from kgroups_spark.storage.files import FileVersion, OpenFile, open_file
 
 LARGEST_OFFSET = (1 << 63) - 1  # that Kafka can have
 
 
-class UnreadableSegment(KgroupsError):
+class UnreadableSegment(NotReadable):
     """A segment file that the file system cannot read."""
 
 
@@ -35,6 +35,8 @@ class SegmentFile:
     version: FileVersion | None = None  # None: any file at the path
     is_last: bool = False
     next_base_offset: int | None = None  # from the next file's name
+    ends_log: bool = False  # no batch is in a later segment
+    committed_to: int | None = None  # the partition's high watermark
 
     @property
     def bounds(self) -> Bounds:
@@ -42,7 +44,7 @@ class SegmentFile:
         below = min(self.base_offset + LARGEST_SPAN, LARGEST_OFFSET)
         if self.next_base_offset is not None:
             below = min(below, self.next_base_offset)
-        return Bounds(self.base_offset, below, self.base_offset, ends_log=self.is_last)
+        return Bounds(self.base_offset, below, self.ends_log, self.committed_to)
 
 
 class CheckedFile:
@@ -93,10 +95,11 @@ def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_fi
         yield CheckedFile(file, segment)
 
 
-def scan_segment(segment: SegmentFile) -> BatchColumns:
-    """The headers of a segment's sound batches. Raises UnreadableSegment, SegmentChanged."""
+def scan_segment(segment: SegmentFile) -> tuple[BatchColumns, BatchColumns]:
+    """The headers of a segment's sound batches, and of those that are held back at the log's end. Raises
+    UnreadableSegment, SegmentChanged."""
     try:
         with open_segment(segment) as file:
-            return scan_batches(file, end=segment.size, bounds=segment.bounds)
+            return scan_headers(file, end=segment.size, bounds=segment.bounds)
     except OSError as err:
         raise UnreadableSegment(f"{segment.path} cannot be read: {err}") from err

@@ -8,14 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-from kgroups_spark.records.bounds import Bounds
+from kgroups_spark.errors import NotReadable
+from kgroups_spark.records.bounds import NO_EPOCH, UNCONFIRMED_EPOCH, Bounds, confirmed_epoch
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.headers import BatchMark
-from kgroups_spark.sources.copies import last_batch
 from kgroups_spark.sources.leader_epochs import epoch_by_checkpoint
 from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
 from kgroups_spark.sources.segment_file import SegmentFile, scan_segment
 from kgroups_spark.sources.segments import PartitionCopy, list_partition, settled
+
+NO_SEGMENTS = "no segment file (*.log)"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,6 @@ class SegmentLog(PartitionLog):
     They raise UnreadableSegment, and SegmentChanged if a segment is now another file: `asked` then lists it again.
     """
 
-    lots_in_passing = 64
     copy: PartitionCopy
 
     @property
@@ -37,6 +38,9 @@ class SegmentLog(PartitionLog):
         return SegmentLog(list_partition(copy.folder, copy.topic, copy.partition, copy.cluster_id))
 
     def asked(self, ask: Callable[[PartitionLog], Answer]) -> Answer:
+        """See PartitionLog. Raises NotReadable, also for a folder without a segment: a broker's always has one."""
+        if self.copy.unreadable is not None or not self.copy.segments:
+            raise NotReadable(self.copy.unreadable or NO_SEGMENTS)
         return settled(self.copy, lambda copy: ask(self if copy is self.copy else SegmentLog(copy)))[1]
 
     @property
@@ -55,12 +59,8 @@ class SegmentLog(PartitionLog):
         return f"partition {self.copy.partition} in {self.copy.folder}"
 
     @property
-    def is_there(self) -> bool:
-        return bool(self.copy.segments)
-
-    @property
     def log_start_offset(self) -> int:
-        return self.copy.segments[0].base_offset if self.copy.segments else 0
+        return self.copy.segments[0].base_offset
 
     @property
     def end_offset(self) -> int:
@@ -73,21 +73,37 @@ class SegmentLog(PartitionLog):
     def readable_to(self) -> int | None:
         return self.copy.committed_to
 
+    @property
+    def held_back(self) -> BatchColumns:
+        return self._tail[1]
+
+    @property
+    def last_batch(self) -> BatchColumns:
+        """The header of the last batch that is not held back; empty if there is none."""
+        return self._last
+
+    @property
+    def newest_epoch(self) -> int:
+        """The newest confirmed leader epoch at the log's end; -1: none is."""
+        epochs = self._tail[0].leader_epoch
+        confirmed = epochs[1:][epochs[1:] == epochs[:-1]]
+        return max(int(confirmed[-1]) if len(confirmed) else NO_EPOCH, self.leader_epoch_after(0), NO_EPOCH)
+
     def leader_epoch_after(self, offset: int) -> int:
         at_the_end = len(self._last) and int(self._last.base_offset[0]) >= offset
-        return int(self._last.leader_epoch[0]) if at_the_end else -1
+        return int(self._last.leader_epoch[0]) if at_the_end else NO_EPOCH
 
     @property
     def newest_timestamp(self) -> int | None:
         return int(self._last.max_timestamp[0]) if len(self._last) else None
 
     def headers_at(self, base_offset: int) -> BatchColumns:
-        return self._scan(self.copy.segments_from(base_offset)[0])
+        return self._with_last_epoch(self.copy.segments_from(base_offset)[0])
 
     def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
         for segment in reversed(self.copy.segments):
             if segment.base_offset < end:
-                headers = self._scan(segment)
+                headers = self._with_last_epoch(segment)
                 yield headers[headers.base_offset < end]
 
     def missing_from(self, offset: int) -> int:
@@ -155,14 +171,44 @@ class SegmentLog(PartitionLog):
         return segment.bounds.after(headers[headers.position < position])
 
     @cached_property
+    def _tail(self) -> tuple[BatchColumns, BatchColumns]:
+        """The headers of the last segment that has batches, and of those that are held back."""
+        for segment in reversed(self.copy.segments):
+            batches = self._scan(segment)
+            held_back = self._held_back[segment.path]
+            if len(batches) or len(held_back):
+                return self._with_last_epoch(segment), held_back
+        return BatchColumns.empty(), BatchColumns.empty()
+
+    @cached_property
     def _last(self) -> BatchColumns:
-        return last_batch(self.copy, self._scan)
+        for segment in reversed(self.copy.segments):
+            if len(self._scan(segment)):
+                return self._with_last_epoch(segment)[-1:]
+        return BatchColumns.empty()
 
     @cached_property
     def _scanned(self) -> dict[str, BatchColumns]:
         return {}
 
+    @cached_property
+    def _held_back(self) -> dict[str, BatchColumns]:
+        return {}
+
     def _scan(self, segment: SegmentFile) -> BatchColumns:
         if segment.path not in self._scanned:
-            self._scanned[segment.path] = scan_segment(segment)
+            self._scanned[segment.path], self._held_back[segment.path] = scan_segment(segment)
         return self._scanned[segment.path]
+
+    def _with_last_epoch(self, segment: SegmentFile) -> BatchColumns:
+        """The headers of a segment, without the epoch of the log's last batch if nothing confirms it."""
+        batches = self._scan(segment)
+        if not len(batches) or not segment.ends_log:
+            return batches
+        before = int(batches.leader_epoch[-2]) if len(batches) > 1 else None
+        epoch, offset = int(batches.leader_epoch[-1]), int(batches.base_offset[-1])
+        if epoch == NO_EPOCH or confirmed_epoch(epoch, before, None) is not None:
+            return batches
+        if confirmed_epoch(epoch, self.epoch_by_checkpoint(offset), None) is not None:
+            return batches
+        return replace(batches, leader_epoch=np.append(batches.leader_epoch[:-1], np.int32(UNCONFIRMED_EPOCH)))

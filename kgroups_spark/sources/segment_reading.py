@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kgroups_spark.records.bounds import NO_EPOCH, Bounds
+from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.headers import MARK_BYTES, BatchMark
 from kgroups_spark.records.scan import RAW_BYTES
 from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, read_segment
 from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.sources.segment_file import CheckedFile, SegmentChanged, SegmentFile, open_segment
+from kgroups_spark.sources.segment_file import CheckedFile, SegmentChanged, SegmentFile, UnreadableSegment, open_segment
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import keeps_changing, list_partition, settled
 from kgroups_spark.storage.files import folder_of, open_file
@@ -79,12 +79,11 @@ class SegmentReading:
         self._chunk_bytes = chunk_bytes
         self._wanted = span.start_offset
         self._end_offset = span.end_offset
-        self._leader_epoch = NO_EPOCH
         self.is_cut_short = False
         self._pieces = list(span.pieces)
 
     def items(self) -> Iterator[tuple[str, RecordColumns | CorruptBatch]]:
-        """Records and corrupt batches with the path of their file, in log order. Raises OSError, UnreadableSegment,
+        """Records and corrupt batches with the path of their file, in log order. Raises UnreadableSegment,
         KeepsChanging, and FolderNotFound if the whole partition is gone."""
         plans = 0
         while self._pieces:
@@ -96,6 +95,8 @@ class SegmentReading:
                 if plans > MOST_PLANS:
                     raise keeps_changing(folder_of(piece.path)) from None
                 self._plan_again(folder_of(piece.path))
+            except OSError as err:
+                raise UnreadableSegment(f"{piece.path} cannot be read: {err}") from err
 
     def _plan_again(self, folder: str) -> None:
         span, self._wanted = self._span, self.next_offset
@@ -127,7 +128,6 @@ class SegmentReading:
             for item in reader:
                 if isinstance(item, RecordColumns):
                     if len(item.batches):
-                        self._leader_epoch = int(item.batches.leader_epoch[-1])
                         self.next_offset = max(self.next_offset, int(item.batches.last_offset[-1]) + 1)
                     yield piece.path, item
                 elif self._is_new(item, piece):
@@ -149,8 +149,7 @@ class SegmentReading:
                     yield piece.path, cut_off
 
     def _bounds(self, piece: SegmentPiece) -> Bounds:
-        bounds = piece.bounds or (piece.file.bounds if piece.file is not None else ANYWHERE)
-        return bounds if bounds.leader_epoch >= 0 else replace(bounds, leader_epoch=self._leader_epoch)
+        return piece.bounds or (piece.file.bounds if piece.file is not None else ANYWHERE)
 
     def _is_new(self, batch: CorruptBatch, piece: SegmentPiece) -> bool:
         place = (piece.path.rsplit("/", 1)[-1], batch.position)

@@ -32,7 +32,7 @@ from typing import TypeVar
 
 from kgroups_spark.client.properties_file import parse_properties
 from kgroups_spark.counts import first_of
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.sources.high_watermarks import committed_offsets
 from kgroups_spark.sources.segment_file import (
     LARGEST_OFFSET,
@@ -58,7 +58,7 @@ class MixedClusters(UsageError):
     """Folders from different clusters, or of a topic that was deleted and created again."""
 
 
-class KeepsChanging(KgroupsError):
+class KeepsChanging(NotReadable):
     """Segments that changed at every listing."""
 
 
@@ -71,7 +71,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class PartitionCopy:
-    """One copy of a partition's log; segments in log order, possibly none."""
+    """One copy of a partition's log; segments in log order, possibly none. `unreadable`: why its files could not be
+    listed; None: they are listed."""
 
     topic: str
     partition: int
@@ -81,6 +82,7 @@ class PartitionCopy:
     cluster_id: str | None = None
     committed_to: int | None = None  # records at or above this offset may be lost; None: unknown
     has_checkpoint: bool = False  # whether the log directory has checkpoints of high watermarks
+    unreadable: str | None = None
 
     @property
     def size(self) -> int:
@@ -96,7 +98,7 @@ def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
     A folder contains folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
-    UnreadableFolder, UnreadableSegment, KeepsChanging, BadCheckpoint.
+    UnreadableFolder, BadCheckpoint.
     """
     return _of_one_cluster([copy for folder in folders for copy in _partitions_in(folder, topic)])
 
@@ -111,16 +113,17 @@ def find_any_partitions(folders: Sequence[str], topic: str) -> list[PartitionCop
 
 
 def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
-    name = re.compile(re.escape(topic) + r"-(\d+)")
+    name = re.compile(re.escape(topic) + r"-(0|[1-9]\d*)")  # no broker writes -002
     entries = list_folder(folder)
     if itself := name.fullmatch(name_of(folder)):
-        return [list_partition(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)]
+        copy = _listed(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)
+        return _with_committed([copy], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id")
     copies = [
-        _list_partition(entry.path, topic, _number(entry.path, match[1], LARGEST_PARTITION), cluster_id)
+        _listed(entry.path, topic, _number(entry.path, match[1], LARGEST_PARTITION), cluster_id)
         for entry, match in matches
     ]
     return _with_committed(copies, folder)
@@ -140,9 +143,27 @@ def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[Parti
     committed = committed_offsets(log_dir)
     if committed is None:
         return list(copies)
-    return [
-        replace(copy, committed_to=committed.get((copy.topic, copy.partition)), has_checkpoint=True) for copy in copies
-    ]
+    return [_committed(copy, committed.get((copy.topic, copy.partition))) for copy in copies]
+
+
+def _committed(copy: PartitionCopy, committed_to: int | None) -> PartitionCopy:
+    segments = tuple(replace(segment, committed_to=committed_to) for segment in copy.segments)
+    return replace(copy, segments=segments, committed_to=committed_to, has_checkpoint=True)
+
+
+def _listed(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
+    """The partition in a folder, or the reason why its files cannot be listed: the others can be read."""
+    try:
+        return _list_partition(folder, topic, partition, cluster_id)
+    except NotReadable as error:
+        return PartitionCopy(topic, partition, folder, (), cluster_id=cluster_id, unreadable=str(error))
+
+
+def require_listed(copies: Iterable[PartitionCopy]) -> None:
+    """Raises UnreadableSegment if the files of a copy could not be listed."""
+    for copy in copies:
+        if copy.unreadable is not None:
+            raise UnreadableSegment(copy.unreadable)
 
 
 def list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
@@ -228,7 +249,12 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
     _require_not_compressed(entries)
     bases = sorted(segments)
     return tuple(
-        replace(segments[base], is_last=following is None, next_base_offset=following)
+        replace(
+            segments[base],
+            is_last=following is None,
+            next_base_offset=following,
+            ends_log=not any(segments[later].size for later in bases if later > base),
+        )
         for base, following in zip(bases, [*bases[1:], None], strict=False)
     )
 
@@ -245,7 +271,7 @@ def _require_not_compressed(entries: Sequence[Entry]) -> None:
 
 
 def _next_offset(segment: SegmentFile) -> int:
-    batches = scan_segment(segment)
+    batches, _ = scan_segment(segment)
     return int(batches.last_offset[-1]) + 1 if len(batches) else segment.base_offset
 
 

@@ -15,7 +15,6 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import readings_backwards
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan, plan_audit
-from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.plan.delete_retention import DeleteRetention
 from kgroups_spark.plan.known_corrupt import IN_A_FILE, KnownCorrupt, places
 from kgroups_spark.plan.read_to import not_read_now, read_now
@@ -77,7 +76,7 @@ class StatePlan:
         notes = []
         for topic, plan in self.plans.items():
             losses = [] if _is_deleted_from(topic) else plan.losses
-            notes += [f"{topic}: {note}" for note in (*losses, *plan.notes)]
+            notes += [f"{topic}: {note}" for note in (*losses, *plan.notes, *plan.left_notes)]
         for read in reads:
             notes += [f"{read.topic}: {note}" for note in not_corrected_notes(read.progress)]
             lost = [each for each in read.progress if each.given_up]
@@ -98,24 +97,22 @@ def plan_state_logs(
     lake: Lake | None = None,
     full: bool = False,
     delete_retention_ms: int | None = None,
+    accept: bool = False,
 ) -> StatePlan:
-    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is not the lake's.
+    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster.
 
     `lake`: given once the claim is taken; it has the known damage in quarantine.
     """
     plans = {}
     for topic, given in logs.items():
         last = before.of_state_log(topic) if before else None
-        try:
-            plans[topic] = plan_audit(
-                given,
-                last,
-                full=full,
-                known_corrupt=_known_corrupt(lake, topic) if lake else None,
-                delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
-            )
-        except AnotherLog as refused:
-            raise AnotherLog(f"{refused}, or leave {topic} out (--include names the other logs to read)") from None
+        plans[topic] = plan_audit(
+            given,
+            last,
+            full=full,
+            known_corrupt=_known_corrupt(lake, topic) if lake else None,
+            delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
+        )
     return StatePlan(plans, before)
 
 

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.range_progress import ReadContext
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.replay.stored_tables import StoredTable, TaskShards
 from kgroups_spark.runner import numbers_in
-from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved, NotReadable
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord

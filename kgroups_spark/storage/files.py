@@ -14,16 +14,16 @@ from typing import Protocol, Self
 
 from pyarrow import fs
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.storage.carried import stand_in_path
 from kgroups_spark.storage.s3 import is_s3, s3_file_system
 
 
-class FolderNotFound(UsageError):
+class FolderNotFound(UsageError, NotReadable):
     """A folder that does not exist, or is none."""
 
 
-class UnreadableFolder(KgroupsError):
+class UnreadableFolder(NotReadable):
     """A folder that the file system does not let us list, or that no file system can open."""
 
 

@@ -17,8 +17,9 @@ from kgroups_spark.decoding.partition_reading import readings
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.errors import NotReadable
 from kgroups_spark.runner import numbers, numbers_in
-from kgroups_spark.sources.partition_log import LeaderLost, NotReadable
+from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.sinks import Given, Sink

@@ -15,7 +15,7 @@ from kgroups_spark.decoding.ranges import LogRange, cut
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.plan.audit_plan import plan_audit
+from kgroups_spark.plan.audit_plan import plan_audit, require_readable
 from kgroups_spark.plan.cut_back import KnownReadings
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.plan.read_to import read_now
@@ -31,8 +31,8 @@ READ_BEFORE = 4  # offsets that the audit before has read
 PLANNED = 21  # offsets that the log has when the audit begins
 Steps = Iterator[None]
 DECODER = GroupRecordDecoder()
-# No earlier audits, and no records in history.
-READINGS = KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0, lambda *_: False)
+# No earlier audits.
+READINGS = KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0)
 
 
 def commit(number: int) -> bytes:
@@ -157,8 +157,8 @@ class Lake:
 
     def audit(self, *, full: bool = False, backwards: bool = False) -> None:
         already, damage = len(self.offsets) + len(self.again), len(self.damage)
-        readings = replace(READINGS, has_records=self.has_records)
-        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=readings)
+        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=READINGS)
+        require_readable([plan])
         for replaced in plan.replaced.values():
             self.offsets = [offset for offset in self.offsets if offset < replaced.from_offset]
             already = len(self.offsets) + len(self.again)
@@ -171,9 +171,6 @@ class Lake:
         self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
         assert sum(each.records for each in progress) == len(self.offsets) + len(self.again) + lost - already
         self.last = replace(self.last, partitions=(read_now(plan.partitions[0], progress),))
-
-    def has_records(self, _: int, first_offset: int, last_offset: int) -> bool:
-        return any(first_offset <= offset <= last_offset for offset in self.offsets)
 
     @property
     def next_offset(self) -> int:

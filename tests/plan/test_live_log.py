@@ -21,7 +21,7 @@ from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
+from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit, require_readable
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
 from tests.chosen import examples
 from tests.logs.planned_batches import commits, damaged, marker
@@ -43,7 +43,9 @@ def logs(cluster: FakeCluster) -> LiveLogs:
 
 
 def planned(cluster: FakeCluster, last: AuditRow | None = None, *, full: bool = False) -> AuditPlan:
-    return plan_audit(logs(cluster).logs, last, full=full)
+    plan = plan_audit(logs(cluster).logs, last, full=full)
+    require_readable([plan])
+    return plan
 
 
 def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict]], RangeProgress]:  # type: ignore[type-arg]
@@ -185,9 +187,13 @@ class TestRefused:
             planned(FakeCluster(LOG[:3]), audited(FakeCluster(LOG)))
 
     def test_an_older_leader_epoch(self) -> None:
-        newer = [*LOG, marker(14, epoch=6)]
+        newer, older = [*LOG, marker(14, epoch=6)], [*LOG, batch(14, commits(1), leader_epoch=5)]
         with pytest.raises(AnotherLog, match="ends in leader epoch 5, the lake has read epoch 6"):
-            planned(FakeCluster(newer), audited(FakeCluster(newer)))
+            planned(FakeCluster(older), audited(FakeCluster(newer)))
+
+    def test_a_leader_epoch_that_is_lower_than_that_of_a_batch_that_is_still_there_is_damaged(self) -> None:
+        newer = [*LOG, marker(14, epoch=6)]
+        assert planned(FakeCluster(newer), audited(FakeCluster(newer))).left == {}
 
     def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self) -> None:
         other = [*LOG[:1], batch(3, commits(12), leader_epoch=4)]

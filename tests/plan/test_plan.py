@@ -11,9 +11,10 @@ import pytest
 
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import ReadContext
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
+from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit, require_readable
 from kgroups_spark.storage.files import open_file
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
@@ -33,7 +34,9 @@ class Lake:
 
     def plan(self, *, full: bool = False) -> AuditPlan:
         known = {0: {(row["file"].rsplit("/", 1)[-1], row["file_position"]) for row in self.damage}}
-        return plan_audit(segment_logs([str(self.folder)]), self.last, full=full, known_corrupt=known)
+        plan = plan_audit(segment_logs([str(self.folder)]), self.last, full=full, known_corrupt=known)
+        require_readable([plan])
+        return plan
 
     def audit(self) -> AuditPlan:
         """Reads what is new, as an audit does."""
@@ -148,19 +151,23 @@ def test_an_empty_log_is_not_read_until_it_has_a_batch(log: Path) -> None:
     assert lake.records == 2
 
 
-def test_a_folder_that_has_lost_its_segments_is_refused(log: Path) -> None:
-    segment = write(log, 0, batch(0, commits(3)))
+def test_a_folder_without_segments_is_left_and_others_are_read(log: Path) -> None:
+    segment, first = write(log, 0, batch(0, commits(3))), batch(0, commits(3))
     lake = Lake(log.parent)
     lake.audit()
     segment.unlink()
-    with pytest.raises(AnotherLog, match="has no segments, the lake has read it up to 3: give its log again"):
+    for number in (1, 2, 4):
+        (log.parent / f"__consumer_offsets-{number}").mkdir()
+    write(log.parent / "__consumer_offsets-4", 0, first)
+    (log.parent / "replication-offset-checkpoint").write_text(
+        "0\n2\n__consumer_offsets 0 3\n__consumer_offsets 4 3\n"
+    )
+    plan = lake.plan()
+    assert [(p.offsets_partition, p.new is not None) for p in plan.partitions] == [(4, True)]
+    assert plan.left_notes == ["partitions 0-2 are left to the next audit: no segment file (*.log)"]
+    (log.parent / "__consumer_offsets-4" / f"{0:020}.log").unlink()
+    with pytest.raises(KgroupsError, match="partitions 0-2, 4 are left to the next audit: no segment file"):
         lake.plan()
-
-
-def test_a_folder_that_never_had_a_segment_is_not_refused(log: Path) -> None:
-    lake = Lake(log.parent)
-    lake.audit()
-    assert lake.plan().new_ranges == []
 
 
 def test_a_half_written_batch_is_read_once_it_is_complete(log: Path) -> None:
@@ -254,10 +261,17 @@ class TestRefused:
 
     def test_an_older_leader_epoch(self, log: Path) -> None:
         lake = self.after_an_audit(log)
+        other = batch(0, commits(3, committed_offset=6), leader_epoch=2)
         back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]  # one alone may be damaged
-        write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
+        write(log, 0, other, *back)
         with pytest.raises(AnotherLog, match="ends in leader epoch 2, the lake has read epoch 4"):
             lake.plan()
+
+    def test_a_lower_leader_epoch_than_that_of_a_batch_that_is_still_there_is_damaged(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]
+        write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
+        assert [part.start_offset for part in lake.plan().new_ranges] == [3]
 
     def test_another_batch_in_the_place_of_the_last_one(self, log: Path) -> None:
         lake = self.after_an_audit(log)
@@ -270,7 +284,7 @@ class TestRefused:
         write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
         lake = Lake(log.parent)
         lake.audit()
-        write(log, 0, batch(0, commits(5), leader_epoch=6))
+        write(log, 0, *(batch(at, commits(5), leader_epoch=6) for at in (0, 5)))
         with pytest.raises(AnotherLog, match=r"of leader epoch 6 at offset 0, the lake has read it up to 3 in epoch 4"):
             lake.plan()
 
@@ -284,7 +298,7 @@ class TestRefused:
         spans = pairwise((*starts, 8))
         write(log, 0, *(batch(start, commits(end - start), leader_epoch=4) for start, end in spans))
         with pytest.raises(
-            AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36];"
+            AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36]"
         ):
             lake.plan()
 

@@ -315,11 +315,8 @@ class TestLeaderLost:
     def test_that_partition_is_left_to_the_next_audit(self) -> None:
         plan = self.two_partitions()
         settled = plan.settled(self.lost(plan, 1))
-        assert ([p.offsets_partition for p in settled.partitions], settled.given_up) == ([0], (1,))
-        assert settled.notes == [
-            "left to the next audit, their leaders were lost while they were read: partition 1: t-1 has returned "
-            "nothing"
-        ]
+        assert ([p.offsets_partition for p in settled.partitions], [*settled.left]) == ([0], [1])
+        assert settled.left_notes == ["partition 1 is left to the next audit: t-1 has returned nothing"]
 
     def test_of_all_partitions_is_an_error(self) -> None:
         plan = self.two_partitions()

@@ -328,7 +328,7 @@ def test_reading_a_log_of_damaged_batches_alone_ends() -> None:
         ([0, 9, 2, 3], [True, False, True, True]),
         ([7, 1, 2, 3], [False, True, True, True]),
         ([4, 5, 1, 6], [True, True, False, True]),
-        ([4, 5, 6, 6], [True, True, False, True]),
+        ([4, 5, 6, 6], [True, True, True, False]),
         ([3, 5, 5, 6], [True, False, True, True]),
         ([3, 4, 4, 6], [True, True, False, True]),
     ],

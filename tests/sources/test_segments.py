@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.sources.copies import choose_copies, last_batch
+from kgroups_spark.sources.copies import choose_copies
 from kgroups_spark.sources.segment_file import UnreadableSegment
+from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
 from kgroups_spark.storage.files import FolderNotFound, UnreadableFolder
 from tests.records.build import batch
@@ -67,7 +68,7 @@ def test_a_batch_without_a_next_offset_is_no_sound_batch(tmp_path: Path) -> None
     largest = (1 << 63) - 1
     put(tmp_path / f"{TOPIC}-0" / log_name(largest - 5), segment(largest - 1) + segment(largest))
     (copy,) = find_partitions([str(tmp_path)])
-    assert last_batch(copy).last_offset.tolist() == [largest - 1]
+    assert SegmentLog(copy).last_batch.last_offset.tolist() == [largest - 1]
 
 
 def test_the_folder_of_a_partition_can_be_given(tmp_path: Path) -> None:
@@ -86,13 +87,13 @@ def test_a_uri_gives_uris(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
     (copy,) = find_partitions([tmp_path.as_uri()])
     assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
-    assert last_batch(copy).last_offset.tolist() == [4]
+    assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
 
 
 def test_a_uri_with_one_slash_is_as_one_with_three(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
     (copy,) = find_partitions([f"file:{tmp_path}"])
-    assert last_batch(copy).last_offset.tolist() == [4]
+    assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
 
 
 def test_another_topic(tmp_path: Path) -> None:
