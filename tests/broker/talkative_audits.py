@@ -5,8 +5,8 @@ level is set when it starts.
 
 FOLDER has plain.properties and scram.properties, of the user `auditor`, and an empty lake for each. In it come Spark's
 event log, what Spark and Python log at their most talkative, and what tasks leave on disks. The password is changed
-when the second audit's tasks are about to start: they are not let in. On stdout: every plan, what `kafka-raw` has read, then
-the exit codes.
+when the second audit's tasks are about to start: they are not let in. On stdout: every plan, what `kafka-raw` has read,
+then the exit codes.
 """
 
 from __future__ import annotations
