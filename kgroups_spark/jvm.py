@@ -105,7 +105,7 @@ def _cancel_jobs() -> None:
     while True:
         with SIGNALS.lock:
             context = SparkContext._active_spark_context
-            if context is None or _is_stopping.is_set() or not SIGNALS.is_unanswered:
+            if context is None or _is_stopping.is_set() or SIGNALS.received is None:
                 return
             with suppress(Exception):
                 context.cancelAllJobs()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -92,24 +91,6 @@ def test_a_second_signal_does_not_wait() -> None:
     assert (process.returncode, err) == (130, "")
 
 
-def test_a_signal_swallowed_by_a_finalizer_is_raised_again() -> None:
-    work = "\n    ".join(
-        [
-            "class Slow:",
-            "    def __del__(self):",
-            "        print('ready', flush=True)",
-            "        [time.sleep(0.1) for _ in range(6000)]",
-            "slow = Slow()",
-            "del slow",
-            "[time.sleep(0.1) for _ in range(6000)]",
-        ]
-    )
-    process = start(command(work))
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "kgroups: interrupted\n")
-
-
 @pytest.mark.parametrize(("number", "code", "said"), ENDS)
 @pytest.mark.parametrize("module", ["cli", "commands"])
 def test_a_signal_while_the_commands_are_loaded_is_one_line(
@@ -186,19 +167,6 @@ def test_a_query_in_c_is_interrupted() -> None:
     assert (process.returncode, err) == (130, "kgroups: interrupted\n")
 
 
-def test_uninterruptible_work_in_c_ends_at_the_second_signal() -> None:
-    """The thread waits for a lock that it has itself."""
-    work = "lock = ctypes.CDLL(None).pthread_mutex_lock; lock(mutex); print('ready', flush=True); lock(mutex)"
-    process = start(command(f"import ctypes; mutex = ctypes.create_string_buffer(64); {work}"))
-    time.sleep(0.5)  # until it is in C; before, one signal would do
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
-
-
 def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
     from kgroups_spark.interruption import interruptible, run_interruptibly
 
@@ -251,7 +219,7 @@ ARRIVES = """
         except RuntimeError as error:
             assert is_interruption(error)
             going_on(error)
-            assert not SIGNALS.is_unanswered
+            assert SIGNALS.received is None
             print("goes on", flush=True)
 """
 

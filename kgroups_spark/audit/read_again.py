@@ -20,7 +20,7 @@ IN_ORDER = ("group", "noted", "producer")
 
 def read_again(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, int]:
     """By offsets partition, the end of a log that was read again, if that is reliable: a part that is now damaged
-    proves nothing. Without a new record there is no place for versions, and another time corrects the partition."""
+    proves nothing. Without a new record there is no log offset for versions: another audit corrects the partition."""
     damaged = damaged_when_read_again(progress)
     starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
     ends = dict[int, int]()
@@ -32,9 +32,12 @@ def read_again(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, 
 
 
 def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
-    """The corrections of the audit, a sentence for each partition whose log differed when it was read again."""
+    """The corrections of the audit, a sentence for each partition whose log differed when it was read again, or that
+    could not be corrected."""
     if not plan.read_again:
         return []
+    in_vain = {each.offsets_partition for each in progress if each.is_reread} - damaged_when_read_again(progress).keys()
+    in_vain &= {each.offsets_partition for each in plan.read_again if each.new is None}
     ours = [Condition("audit_id", "==", audit_id), Condition("reason", "==", REREAD)]
     rows = lake.rows(CHECKPOINTS, columns=["offsets_partition", *Correction._fields], conditions=ours)
     groups: dict[tuple[int, int, bool], list[str | None]] = {}
@@ -47,7 +50,10 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         number, entry_type, stays = kind
         names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
         by_partition.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
-    return not_corrected_notes(progress) + [
+    return [
+        *not_corrected_notes(progress),
+        *(f"partition {each} was read again, but has no new record: not corrected" for each in sorted(in_vain)),
+    ] + [
         f"partition {number} was corrected: compaction removed records before we read them: {'; '.join(each)}"
         for number, each in by_partition.items()
     ]

@@ -1,8 +1,8 @@
 """References to values kept elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as in Kafka's clients.
 
 `config.providers` names the providers, `config.providers.<name>.class` is the class of each. Parameters that restrict
-what a provider may read are refused. Kafka's own three classes are implemented here in Python; no Java runs. The pattern
-is that of org.apache.kafka.common.config.ConfigTransformer (4.3).
+what a provider may read are refused. Kafka's own three classes are implemented here in Python; no Java runs. The
+pattern is that of org.apache.kafka.common.config.ConfigTransformer (4.3).
 
 Kafka leaves a reference that it cannot resolve as it is. Here it is an error, because it is hardly a password.
 """

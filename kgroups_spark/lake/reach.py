@@ -31,7 +31,10 @@ def make_writable(lake: Lake) -> str | None:
         if refusal is None and log.path != f"{lake.uri}/{name}":
             refusal = f"is not in {lake.uri} under its name"
         if refusal is not None:
-            raise UsageError(f"the lake at {lake.location}: table {name} {refusal}")
+            raise UsageError(
+                f"the lake at {lake.location}: table {name} {refusal}, but audits add plain Parquet files to tables in "
+                "one folder: undo that, or name another lake"
+            )
     hindrance = None if _tasks_are_here(lake) else probe(lake)
     if hindrance is None:
         return None

@@ -122,6 +122,16 @@ def test_damage_in_a_log_read_again_corrects_nothing_and_is_not_quarantined() ->
     assert [note for note in row.notes or () if "the log that was read again is damaged in 1 place" in note]
 
 
+def test_a_partition_without_a_new_record_is_not_corrected_and_a_note_says_so() -> None:
+    log, nights, said = GrowingLog(forgetful_log(1)), Nights(how_of()), []
+    for left, is_idle in ((3, False), (2, True), (2, False)):
+        if not is_idle:
+            forgetful_night(log, left)
+        row = nights.audit(log.files, full=left < 3)
+        said.append([note for note in row.notes or () if "not corrected" in note])
+    assert said == [[], ["partition 0 was read again, but has no new record: not corrected"], []]
+
+
 def test_records_before_the_logs_start_are_gone_when_it_is_read_again() -> None:
     """The first segments were deleted before they were read (`lost_from`): no record is before the new ones."""
     log, nights = GrowingLog(forgetful_log(3)), Nights(how_of())

@@ -1,4 +1,4 @@
-"""Whole audits with Spark and Delta: both writers, night after night, killed in between, logs that are not the
+"""Whole audits with Spark and Delta: night after night, killed in between, logs that are not the
 lake's."""
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.reader import to_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
-from tests.chosen import one_of
 from tests.nights.lakes import (
     HISTORY,
     assert_every_record_is_in_one_table,
@@ -80,43 +79,33 @@ def test_shards_decide_on_their_tables_by_the_moment_and_rules_in_the_ledger(spa
         assert lake.rows(name).sort_by(order).to_pylist() == decided.sort_by(order).to_pylist() != []
 
 
-# The writers of the nights of a lake. A night by Spark's takes ten times as long as one by parts.
-SPARKS_FIRST, SPARKS_SECOND = ("spark", "parts"), ("parts", "spark")
-
-
-@pytest.mark.parametrize(
-    "writers",
-    [*one_of(SPARKS_FIRST, SPARKS_SECOND), pytest.param(("spark", "spark"), marks=pytest.mark.soak)],
-    ids="-".join,
-)
-def test_both_writers_give_the_same_tables_night_after_night(local, spark, log, whole, tmp_path, monkeypatch, writers):
+def test_nights_in_spark_and_in_this_process_give_the_same_tables(local, spark, log, whole, tmp_path, monkeypatch):
     """Also where a partition is cut into ranges: then they hold records of the same groups and hours."""
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
     in_segments(log, tmp_path / "rolled", batches=6)
     # Each of the two has commits, records of groups and markers; more nights: test_many_nights.py.
-    for share, writer in zip((0.65, 1.0), writers, strict=True):
+    for share in (0.65, 1.0):
         copy_until(tmp_path / "rolled", tmp_path / "log", share)
-        audit(local, tmp_path / "lake-parts", tmp_path / "log")
-        by = {"parts": local, "spark": spark}[writer]
-        audit(by, tmp_path / "lake-spark", tmp_path / "log")
-        assert contents(tmp_path / "lake-parts") == contents(tmp_path / "lake-spark")
-    for name in ("lake-parts", "lake-spark"):
+        audit(local, tmp_path / "lake-here", tmp_path / "log")
+        audit(spark, tmp_path / "lake-spark", tmp_path / "log")
+        assert contents(tmp_path / "lake-here") == contents(tmp_path / "lake-spark")
+    for name in ("lake-here", "lake-spark"):
         assert_every_record_is_in_one_table(tmp_path / name)
         assert_keys(tmp_path / name)
-    by_parts = contents(tmp_path / "lake-parts")
-    by_parts_found, by_spark_found = (
+    made_here = contents(tmp_path / "lake-here")
+    found_here, by_spark_found = (
         sorted((row["audit_id"], row["finding"], row["group_id"], row["detail"]) for row in rows(lake, "findings"))
-        for lake in (tmp_path / "lake-parts", tmp_path / "lake-spark")
+        for lake in (tmp_path / "lake-here", tmp_path / "lake-spark")
     )
-    assert by_parts_found == by_spark_found != []
-    added = [rows_added(tmp_path / f"lake-{writer}") for writer in ("parts", "spark")]
+    assert found_here == by_spark_found != []
+    added = [rows_added(tmp_path / f"lake-{name}") for name in ("here", "spark")]
     assert added[0] == added[1]
     assert added[0][0]["group_traffic"] > 0
     # A single audit of the whole gives the same tables, except that each night counts traffic and settles outcomes.
     of_whole = contents(whole)
     for name in ("offset_commits", "group_traffic"):
-        assert len(by_parts.pop(name)) >= len(of_whole.pop(name))
-    assert by_parts == of_whole
+        assert len(made_here.pop(name)) >= len(of_whole.pop(name))
+    assert made_here == of_whole
 
 
 def rows_added(lake):

@@ -3,10 +3,10 @@ level is set when it starts.
 
     python -m tests.broker.talkative_audits FOLDER BOOTSTRAP ADMIN
 
-FOLDER has parts.properties and spark.properties, of the user `auditor` by PLAIN and SCRAM, and empty lakes for both
-writers. In it come Spark's event log, what Spark and Python log at their most talkative, and what tasks leave on
-disks. The password is changed when the second audit's tasks are about to start: they are not let in. On stdout: every
-plan, what `kafka-raw` has read, then the exit codes.
+FOLDER has plain.properties and scram.properties, of the user `auditor`, and an empty lake for each. In it come Spark's
+event log, what Spark and Python log at their most talkative, and what tasks leave on disks. The password is changed
+when the second audit's tasks are about to start: they are not let in. On stdout: every plan, what `kafka-raw` has read,
+then the exit codes.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ from kgroups_spark.audit import night
 from kgroups_spark.client.properties import client_properties, read_properties_file
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import Fetcher
-from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
 from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.runner import LINES, SparkRunner, numbers
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.storage.files import open_file
+from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tasks.read_stage import read_ranges, read_tasks
-from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards, shards_of
-from kgroups_spark.tasks.sinks import RowsSink
 from tests.small_lakes import FOR_SMALL_LAKES
 
 LOG4J = """
@@ -86,17 +84,15 @@ def java_made_of_plans(spark: SparkSession) -> Iterator[None]:
 
 
 def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
-    """All frames of both stages, in all modes."""
+    """The frame of the stage that reads, in all modes."""
     client = client_properties(bootstrap, read_properties_file(str(properties)))
     context = ReadContext(1, "4.3", open_file, Fetcher(client, FetchLimits()))
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
     tasks = [[LogRange(0, 0, 0, (piece,))]]
-    others = RowsSink.frame(spark.range(1), partial(read_tasks, tasks, context))
-    task = ShardTask(Night(1, "4.3", 4, Topics()), {0: 0})
-    replayed = RowsSink.frame(shards_of(spark, [[0]], [others]), partial(replay_shards, task))
-    for frame in (others, replayed):
-        for mode in ("simple", "extended", "codegen", "cost", "formatted"):
-            frame.explain(mode)
+    task: Any = partial(read_tasks, tasks, context)
+    frame = SparkRunner(spark).frame([numbers(1)[0]]).mapInArrow(with_storage(task), LINES)
+    for mode in ("simple", "extended", "codegen", "cost", "formatted"):
+        frame.explain(mode)
 
 
 def read_raw(spark: SparkSession, properties: Path, bootstrap: str) -> None:
@@ -133,21 +129,21 @@ def main(folder: Path, bootstrap: str, admin: str) -> None:
     logging.getLogger("py4j").setLevel(logging.INFO)
     spark = talkative_session(folder)
 
-    def audit(writer: str) -> int:
-        reach = ["--bootstrap-server", bootstrap, "--command-config", str(folder / f"{writer}.properties")]
-        return cli.main(["audit", "--lake", str(folder / f"lake-{writer}"), "--writer", writer, *reach])
+    def audit(name: str) -> int:
+        reach = ["--bootstrap-server", bootstrap, "--command-config", str(folder / f"{name}.properties")]
+        return cli.main(["audit", "--lake", str(folder / f"lake-{name}"), *reach])
 
-    codes = [audit("parts")]
+    codes = [audit("plain")]
     with java_made_of_plans(spark):
-        explain_all(spark, folder / "parts.properties", bootstrap)
-        read_raw(spark, folder / "parts.properties", bootstrap)
+        explain_all(spark, folder / "plain.properties", bootstrap)
+        read_raw(spark, folder / "plain.properties", bootstrap)
 
     def after_a_change(*arguments: Any, **more: Any) -> Any:
         change_password(admin)
         return read_ranges(*arguments, **more)
 
     night.read_ranges = after_a_change
-    codes.append(audit("spark"))
+    codes.append(audit("scram"))
     shutil.copytree(folder / "local", folder / "left-by-tasks")
     spark.stop()
     sys.stdout.write(f"\nexit codes {codes}\n")

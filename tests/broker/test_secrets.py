@@ -60,9 +60,9 @@ def folder(
 ) -> Path:
     """The files that the talkative audits have left, with their output as `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("talkative")
-    for writer, mechanism, module in (
-        ("parts", "PLAIN", "plain.PlainLoginModule"),
-        ("spark", "SCRAM-SHA-512", "scram.ScramLoginModule"),
+    for name, mechanism, module in (
+        ("plain", "PLAIN", "plain.PlainLoginModule"),
+        ("scram", "SCRAM-SHA-512", "scram.ScramLoginModule"),
     ):
         properties = {
             "security.protocol": "SASL_SSL",
@@ -74,9 +74,9 @@ def folder(
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f'{MODULES}.{module} required username="auditor" password="{PASSWORD}";',
         }
-        Lake.create(local, str(folder / f"lake-{writer}"))
-        file = folder / f"{writer}.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        Lake.create(local, str(folder / f"lake-{name}"))
+        file = folder / f"{name}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     run_program(folder, brokers)
     return folder
 
@@ -181,7 +181,7 @@ def test_no_secret_is_in_the_files_or_the_output_of_audits(folder: Path, certifi
 
 def test_no_secret_is_in_the_lakes_tables(folder: Path, certificate: trustme.LeafCert, tmp_path: Path) -> None:
     """Parquet files are compressed."""
-    for lake in ("lake-parts", "lake-spark"):
+    for lake in ("lake-plain", "lake-scram"):
         for table in TABLES_READ_BACK:
             (tmp_path / f"{lake}-{table}").write_text(repr(rows(folder / lake, table)))
     assert any(path.stat().st_size > 1000 for path in tmp_path.iterdir())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import re
+import time
 import traceback
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,9 +142,14 @@ def test_every_protocol_reads(secured: Brokers, protocol: str) -> None:
     assert what_is_seen(secured.addresses(protocol), properties_of(protocol, secured)) == ([TOPIC], True)
 
 
-def test_every_mechanism_reads(secured: Brokers) -> None:
-    unsecured = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="me";'}
-    for who in (password("PLAIN"), password("SCRAM-SHA-512"), unsecured):
+def test_every_mechanism_reads(secured: Brokers, tmp_path: Path) -> None:
+    """The brokers take unsecured tokens."""
+    parts = ({"alg": "none"}, {"sub": "me", "iat": time.time(), "exp": time.time() + 3600})
+    header, claims = (urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts)
+    (tmp_path / "token").write_text(f"{header}.{claims}.")
+    bearer = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH};"}
+    bearer["sasl.oauthbearer.token.endpoint.url"] = f"file:{tmp_path}/token"
+    for who in (password("PLAIN"), password("SCRAM-SHA-512"), bearer):
         assert what_is_seen(secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | who) == ([TOPIC], True)
 
 

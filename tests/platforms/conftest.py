@@ -80,30 +80,26 @@ def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(
     scope="session",
     params=[
-        *([("auto",)] if is_its_turn("a lake on S3") else []),
-        pytest.param(("auto", "spark"), marks=pytest.mark.soak),
+        *([pytest.param(False, id="some tables")] if is_its_turn("a lake on S3") else []),
+        pytest.param(True, id="all tables", marks=pytest.mark.soak),
     ],
-    ids="+".join,
 )
-def s3_lakes(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The lakes that s3_nights.py makes on S3."""
-    lakes: tuple[str, ...] = request.param
-    return lakes
+def every(request: pytest.FixtureRequest) -> bool:
+    """Whether all tables are made on S3 and maintained there, or some."""
+    return bool(request.param)
 
 
 @pytest.fixture(scope="session")
 def process(
-    log: Path, store: ObjectStore, local_lake: Path, s3_lakes: tuple[str, ...], begun: Begun
+    log: Path, store: ObjectStore, local_lake: Path, every: bool, begun: Begun
 ) -> subprocess.CompletedProcess[str]:
     """The process of s3_nights.py when it has ended; the key of bucket `locked` is wrong."""
     spark_jars()
-    # All tables are made and maintained with the lake by Spark's writer, which is a soak's.
-    every = "spark" in s3_lakes
-    begun("auto", every=every)
+    begun("ours", every=every)
     maintained = Chosen("maintained", every).some(TABLES, 3, always=("offset_commits",))
     (local_lake.parent / "logs").symlink_to(log)
     answer = local_lake.parent / "answer.json"
-    arguments = [*map(str, (log, store.folder, local_lake, answer)), *s3_lakes]
+    arguments = [*map(str, (log, store.folder, local_lake, answer))]
     process = subprocess.run(
         [sys.executable, "-m", "tests.platforms.s3_nights", *arguments],
         input=json.dumps(

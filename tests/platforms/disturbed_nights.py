@@ -1,6 +1,6 @@
-"""A job for spark-submit: nights in which tasks and executors fail, by both writers, and lakes that tasks do not reach.
+"""A job for spark-submit: nights in which tasks and executors fail, and lakes that tasks do not reach.
 
-Arguments: a folder that all nodes share, with the log of each night, where the answer goes, and the writers. Tasks do
+Arguments: a folder that all nodes share, with the log of each night, and where the answer goes. Tasks do
 what they do in production, and once they fail after they have written.
 """
 
@@ -19,9 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from kgroups_spark.lake.writer_choice import choose_writer
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
 
 from kgroups_spark.audit import work
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -29,6 +27,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history import stored
 from kgroups_spark.lake import reach
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.session import PER_SESSION, spark_session
 from kgroups_spark.storage.files import file_system
 from kgroups_spark.storage.s3 import Task
@@ -36,46 +35,39 @@ from kgroups_spark.tasks import sinks
 
 # Each night: how the tasks of the first action are disturbed, and those of the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}
-run, frame = sinks.Sink.run, sinks.RowsSink.frame
+run = sinks.Sink.run
 
 
-def main(shared: Path, writers: list[str]) -> dict[str, Any]:
+def main(shared: Path) -> dict[str, Any]:
     """Runs the nights; the facts that the tests check, by name."""
     spark = spark_session("disturbed nights")
     # Several tasks for a small log, too.
     work.SMALLEST_TASK_BYTES = stored.RECORDS_OF_A_TASK = 1
-    facts: dict[str, Any] = {"writers": {}, "settings": {name: spark.conf.get(name) for name in PER_SESSION}}
-    for writer in writers:
-        for share, ways in NIGHTS.items():
-            disturb(iter(ways), shared / "marks", writer)
-            options = {"lake": f"{shared}/lake-{writer}", "segments": [f"{shared}/log-{share}"]}
-            facts["writers"][f"{writer} {share}"] = run_audit(spark, AuditOptions(**options)).writer
-    facts["choices"] = choices(Lake.open(spark, f"{shared}/lake-parts"), shared)
+    facts: dict[str, Any] = {"settings": {name: spark.conf.get(name) for name in PER_SESSION}}
+    for share, ways in NIGHTS.items():
+        disturb(iter(ways), shared / "marks")
+        run_audit(spark, AuditOptions(lake=f"{shared}/lake", segments=[f"{shared}/log-{share}"]))
+    facts["reached"] = reached(Lake.open(spark, f"{shared}/lake"), shared)
     spark.stop()
     return facts
 
 
-def disturb(ways: Iterator[str], marks: Path, writer: str) -> None:
+def disturb(ways: Iterator[str], marks: Path) -> None:
     """From now on the tasks of actions are disturbed, those of each in the next of these ways."""
 
     def disturbed(task: Task) -> Task:
         how = next(ways, "")
         if not how:
             return task
-        folder = marks / f"{writer}-{how}"
+        folder = marks / how
         folder.mkdir(parents=True)
         return partial(disturbed_once, task, how, folder)
 
-    def of_parts(self: sinks.Sink, given: sinks.Given, work: sinks.Work) -> sinks.Made:
-        runner: Any = SimpleNamespace(map=lambda task, given: self.runner.map(disturbed(task), given))
+    def disturbed_run(self: sinks.Sink, given: sinks.Given, work: sinks.Work) -> sinks.Made:
+        runner: Any = SimpleNamespace(map=lambda task, *given: self.runner.map(disturbed(task), *given))
         return run(replace(self, runner=runner), given, work)
 
-    def of_rows(given: DataFrame, work: sinks.Work) -> DataFrame:
-        rows: Any = SimpleNamespace(mapInArrow=lambda task, schema: given.mapInArrow(disturbed(task), schema))
-        return frame(rows, work)
-
-    sinks.Sink.run = of_parts  # type: ignore[method-assign]
-    sinks.RowsSink.frame = staticmethod(of_rows)  # type: ignore[method-assign,assignment]
+    sinks.Sink.run = disturbed_run  # type: ignore[method-assign]
 
 
 def disturbed_once(task: Task, how: str, marks: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,24 +104,23 @@ def fail(how: str) -> None:
     time.sleep(120)
 
 
-def choices(lake: Lake, shared: Path) -> dict[str, Any]:
-    """The answers of choose_writer for the lake as it is, for one that pyarrow cannot reach, and for one that nodes do
+def reached(lake: Lake, shared: Path) -> dict[str, Any]:
+    """The answers of make_writable for the lake as it is, for one that pyarrow cannot reach, and for one that nodes do
     not share."""
-    by_hadoop_only = Lake.open(lake.spark, "viewfs://shared/lake-parts")
-    said: dict[str, Any] = {"shared": choose_writer(lake, "auto"), "viewfs": choose_writer(by_hadoop_only, "auto")}
+    by_hadoop_only = Lake.open(lake.spark, "viewfs://shared/lake")
+    said: dict[str, Any] = {"shared": make_writable(lake), "viewfs": make_writable(by_hadoop_only)}
 
     def elsewhere(uri: str) -> tuple[pa.fs.FileSystem, str]:
         storage, _ = file_system(uri)
         return storage, f"{shared}/disk-of-one-node"
 
     reach.file_system = elsewhere
-    for writer in ("auto", "parts", "spark"):
-        try:
-            said[f"not shared, {writer}"] = choose_writer(lake, writer)
-        except KgroupsError as error:
-            said[f"not shared, {writer}"] = str(error)
+    try:
+        said["not shared"] = make_writable(lake)
+    except KgroupsError as error:
+        said["not shared"] = str(error)
     return said
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(json.dumps(main(Path(sys.argv[1]), sys.argv[3:])))
+    Path(sys.argv[2]).write_text(json.dumps(main(Path(sys.argv[1]))))

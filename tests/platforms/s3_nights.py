@@ -1,9 +1,8 @@
 """The nights and commands that test_object_storage.py checks, in one session on this machine: a process of its own,
 which writes its answer as JSON.
 
-Arguments: the log's folder, the folder of the store's buckets, a folder for the local lake, where the answer goes, and
-which lakes there are on S3: `auto`, of two nights, or this one and `spark`, of one night by Spark's writer. Settings of
-the session, and which tables are maintained, come on stdin.
+Arguments: the log's folder, the folder of the store's buckets, a folder for the local lake, and where the answer goes.
+Settings of the session, and which tables are maintained, come on stdin.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ NIGHTS = {0.4: "s3a", 1.0: "s3"}
 START = time.monotonic()
 
 
-def main(
-    log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict[str, str], maintained: list[str]
-) -> dict[str, Any]:
+def main(log: Path, buckets: Path, local: Path, settings: dict[str, str], maintained: list[str]) -> dict[str, Any]:
     """Runs the nights and commands; the facts that the tests check, by name."""
     settings = {**FOR_SMALL_LAKES, **settings, "spark.master": "local[2]", "spark.driver.memory": "768m"}
     spark = spark_session("s3_nights", settings, s3=True)
@@ -45,16 +42,14 @@ def main(
     for share, scheme in NIGHTS.items():
         copy_until(log, buckets / "logs" / "log", share)
         audit = ["audit", "--segments", f"{scheme}://logs/log", "--lake"]
-        facts["nights"][f"auto {share}"] = said([*audit, f"{scheme}://lakes/auto"])
+        facts["nights"][f"{share}"] = said([*audit, f"{scheme}://lakes/ours"])
         with without_a_jvm():
             run_audit(LocalSpark(), AuditOptions(str(local), [f"{buckets}/logs/log"]))
-    if "spark" in lakes:
-        facts["nights"]["spark"] = said([*audit, "s3a://lakes/spark", "--writer", "spark"])
-    facts["files"] = {lake: sorted(data_files(buckets / "lakes" / lake, "offset_commits")) for lake in lakes}
+    facts["files"] = sorted(data_files(buckets / "lakes" / "ours", "offset_commits"))
     groups = ["groups", "--format", "csv", "--lake"]
-    facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/auto", f"s3://lakes/{lakes[-1]}", f"{local}")]
+    facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/ours", "s3://lakes/ours", f"{local}")]
     maintain.TABLES = {name: TABLES[name] for name in maintained}
-    facts["maintain"] = said(["maintain", "--lake", f"s3://lakes/{lakes[-1]}"])
+    facts["maintain"] = said(["maintain", "--lake", "s3://lakes/ours"])
     facts["refused"] = refusals(local)
     spark.stop()
     shutil.rmtree("spark-warehouse", ignore_errors=True)
@@ -81,6 +76,6 @@ def refusals(local: Path) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    found = main(*map(Path, sys.argv[1:4]), sys.argv[5:], **json.loads(sys.stdin.read()))
+    found = main(*map(Path, sys.argv[1:4]), **json.loads(sys.stdin.read()))
     Path(sys.argv[4]).write_text(json.dumps(found))
     pyarrow.fs.finalize_s3()

@@ -1,4 +1,4 @@
-"""A lake and segments on S3: a real server of the protocol, Hadoop's s3a and pyarrow, both writers."""
+"""A lake and segments on S3: a real server of the protocol, Hadoop's s3a and pyarrow."""
 
 from __future__ import annotations
 
@@ -16,27 +16,19 @@ from tests.nights.lakes import contents, rows
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_lake_on_s3_equals_a_local_one(facts, store, local_lake, s3_lakes):
+def test_a_lake_on_s3_equals_a_local_one(facts, store, local_lake):
     for night, (code, _, err) in facts["nights"].items():
         assert code == 0, (night, err)
-    for lake in s3_lakes:
-        of_local = contents(local_lake)
-        assert of_local["offset_commits"] and of_local["group_versions"]
-        of_s3 = contents(store.folder / "lakes" / lake)
-        if lake == "spark":  # in one night: what is counted and settled by night differs
-            for name in ("offset_commits", "group_traffic"):
-                assert 0 < len(of_s3.pop(name)) <= len(of_local.pop(name))
-        assert of_s3 == of_local, lake
+    of_local = contents(local_lake)
+    assert of_local["offset_commits"] and of_local["group_versions"]
+    assert contents(store.folder / "lakes" / "ours") == of_local
 
 
-def test_auto_took_parts_in_both_nights_and_sparks_writer_wrote_its_lake(facts, store):
-    """Parts are named by their audit, files of Spark by their task."""
-    files = dict(facts["files"])
-    names = {path.partition("-")[2].partition("-")[0] for path in files.pop("auto")}
-    assert names == {"00000001", "00000002"}
-    assert all({len(path.split("-")[1]) for path in of_lake} == {5} for of_lake in files.values())
-    notes = [note for row in rows(store.folder / "lakes" / "auto", "audits") for note in row["notes"] or ()]
-    assert not any("writer" in note for note in notes)
+def test_tasks_wrote_the_files_of_both_nights_themselves(facts, store):
+    """Parts are named by their audit."""
+    assert {path.partition("-")[2].partition("-")[0] for path in facts["files"]} == {"00000001", "00000002"}
+    notes = [note for row in rows(store.folder / "lakes" / "ours", "audits") for note in row["notes"] or ()]
+    assert not any("carry" in note for note in notes)
 
 
 def test_readers_agree_by_either_name_of_s3(facts):

@@ -51,11 +51,10 @@ class Job:
 
     share: float
     scheme: str
-    writer: str
 
 
-ONE_JOB = (Job(1.0, "s3a", "auto"),)
-TWO_JOBS = (Job(0.4, "s3a", "auto"), Job(1.0, "s3", "spark"))
+ONE_JOB = (Job(1.0, "s3a"),)
+TWO_JOBS = (Job(0.4, "s3a"), Job(1.0, "s3"))
 
 
 def in_its_turn(what, *params):
@@ -67,8 +66,8 @@ def in_its_turn(what, *params):
 @pytest.fixture(
     scope="session",
     params=[
-        *in_its_turn("a job on a cluster", pytest.param(ONE_JOB, id="auto")),
-        pytest.param(TWO_JOBS, id="auto, then spark", marks=pytest.mark.soak),
+        *in_its_turn("a job on a cluster", pytest.param(ONE_JOB, id="one")),
+        pytest.param(TWO_JOBS, id="two", marks=pytest.mark.soak),
     ],
 )
 def jobs(request):
@@ -93,34 +92,22 @@ def nights(cluster, store, shared, jobs, begun):
     for job in jobs:
         copy_until(shared / "log-1.0", log, job.share)
         places = ["--lake", f"{job.scheme}://lakes/nightly", "--segments", f"{job.scheme}://logs/nightly"]
-        done.append(cluster.submit(program, *places, "--writer", job.writer, settings=settings))
+        done.append(cluster.submit(program, *places, settings=settings))
         assert done[-1].returncode == 0, done[-1].stderr[-3000:]
     return done
 
 
 @pytest.fixture(
     scope="session",
-    params=[
-        *in_its_turn("nights that fail on a cluster", ("parts",)),
-        pytest.param(("parts", "spark"), marks=pytest.mark.soak),
-    ],
-    ids="+".join,
+    params=[*in_its_turn("nights that fail on a cluster", "once"), pytest.param("soak", marks=pytest.mark.soak)],
 )
-def writers(request):
-    """The writers of the disturbed nights."""
-    return request.param
-
-
-@pytest.fixture(scope="session")
-def disturbed(cluster, shared, writers, local):
-    """The answer of disturbed_nights.py. Its lakes are there before it runs, and empty."""
-    for writer in writers:
-        Lake.create(local, str(shared / f"lake-{writer}"))
+def disturbed(request, cluster, shared, local):
+    """The answer of disturbed_nights.py. Its lake is there before it runs, and empty."""
+    Lake.create(local, str(shared / "lake"))
     answer = shared / "answer.json"
     done = cluster.submit(
         ROOT / "tests" / "platforms" / "disturbed_nights.py",
         *map(str, (shared, answer)),
-        *writers,
         settings={
             "spark.speculation": "true",
             "spark.speculation.interval": "100ms",
@@ -139,13 +126,10 @@ def test_nights_on_the_cluster_make_the_tables_of_nights_here(nights, jobs, stor
     assert contents(store.folder / "lakes" / "nightly") == made_here(*(job.share for job in jobs))
 
 
-def test_auto_took_parts_and_all_writers_wrote(nights, jobs, store):
-    files = data_files(store.folder / "lakes" / "nightly", "offset_commits")
-    assert "00000001" in {path.split("-")[1] for path in files}
-    assert {len(path.split("-")[1]) for path in files} == {5 if job.writer == "spark" else 8 for job in jobs}
-    assert not any(
-        "writer" in note for row in rows(store.folder / "lakes" / "nightly", "audits") for note in row["notes"] or ()
-    )
+def test_tasks_wrote_the_lakes_files_themselves(nights, jobs, store):
+    lake = store.folder / "lakes" / "nightly"
+    assert "00000001" in {path.split("-")[1] for path in data_files(lake, "offset_commits")}
+    assert not any("carry" in note for row in rows(lake, "audits") for note in row["notes"] or ())
 
 
 def test_the_work_was_done_on_both_nodes_by_the_package_that_was_shipped(nights, cluster):
@@ -170,40 +154,35 @@ def test_no_secret_is_in_logs_events_or_the_lake(nights, cluster, store):
             assert secret not in path.read_bytes(), path
 
 
-def test_nights_with_failing_tasks_and_executors_make_the_same_tables(disturbed, shared, writers, made_here):
-    for writer in writers:
-        assert [disturbed["writers"][f"{writer} {share}"] for share in NIGHTS] == [writer] * 2
-        assert contents(shared / f"lake-{writer}") == made_here(*NIGHTS)
+def test_nights_with_failing_tasks_and_executors_make_the_same_tables(disturbed, shared, made_here):
+    assert contents(shared / "lake") == made_here(*NIGHTS)
 
 
 @pytest.mark.parametrize("how", ["fails", "executor dies", "is slow"])
-def test_the_nights_were_disturbed(disturbed, shared, writers, how):
-    for writer in writers:
-        marks = [path.name for path in (shared / "marks" / f"{writer}-{how}").iterdir()]
-        assert how in marks
-        attempts, executors = defaultdict(set), defaultdict(set)
-        for name in marks:
-            if name.startswith("attempt-"):
-                _, stage, partition, attempt, executor = name.split("-")
-                attempts[stage, partition].add(attempt)
-                executors[stage, partition].add(executor)
-        again = [task for task, numbers in attempts.items() if len(numbers) > 1]
-        assert again
-        if how != "fails":
-            assert any(len(executors[task]) > 1 for task in again)
+def test_the_nights_were_disturbed(disturbed, shared, how):
+    marks = [path.name for path in (shared / "marks" / how).iterdir()]
+    assert how in marks
+    attempts, executors = defaultdict(set), defaultdict(set)
+    for name in marks:
+        if name.startswith("attempt-"):
+            _, stage, partition, attempt, executor = name.split("-")
+            attempts[stage, partition].add(attempt)
+            executors[stage, partition].add(executor)
+    again = [task for task, numbers in attempts.items() if len(numbers) > 1]
+    assert again
+    if how != "fails":
+        assert any(len(executors[task]) > 1 for task in again)
 
 
-def test_the_writer_depends_on_the_storage_that_tasks_reach(disturbed):
-    said = disturbed["choices"]
-    assert said["shared"] == ["parts", None]
-    writer, why = said["viewfs"]
-    assert writer == "spark"
-    assert re.match(r"writing by Spark's own writer: a task cannot write to viewfs://\S+ with pyarrow \([^\n]+\)$", why)
+def test_files_are_carried_where_tasks_do_not_reach_the_storage(disturbed):
+    said = disturbed["reached"]
+    assert said["shared"] is None
+    why = r"Spark and Hadoop carry the lake's files: a task cannot write to viewfs://\S+ with pyarrow \([^\n]+\)$"
+    assert re.match(why, said["viewfs"])
 
 
-@pytest.mark.parametrize("writer", ["auto", "parts", "spark"])
-def test_a_lake_in_a_folder_that_nodes_do_not_share_is_refused(disturbed, writer):
-    said = disturbed["choices"][f"not shared, {writer}"]
+def test_a_lake_in_a_folder_that_nodes_do_not_share_is_refused(disturbed):
+    said = disturbed["reached"]["not shared"]
     assert re.fullmatch(
         r"the lake at \S+ is not a folder that the workers share: a file [^\n]+ is not seen by the driver", said
     )
