@@ -26,9 +26,12 @@ def printable(text: str) -> str:
 def cell_text(text: str) -> str:
     r"""The text for a table's cell: two different texts never look alike.
 
-    As `printable`; also, blanks at an end, and those after a blank, become `\x20`. If one of these forms is in the
-    result, backslashes of the text itself are doubled. A name of ordinary characters stays unchanged.
+    As `printable`; also, blanks at an end, and those after a blank, become `\x20`, and an empty text becomes `""`. If
+    one of these forms is in the result, backslashes of the text itself are doubled. A name of ordinary characters stays
+    unchanged.
     """
+    if text in ("", '""'):
+        return text.replace('"', r"\x22") or '""'
     if text.isprintable() and not _HIDDEN_BLANK.search(text) and not _LOOKS_ESCAPED.search(text):
         return text
     return printable(_HIDDEN_BLANK.sub(r"\\x20", text.replace("\\", "\\\\")))

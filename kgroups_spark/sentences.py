@@ -23,11 +23,11 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "time": format_utc,
     "duration": format_duration,
     "size": sized,
-    "some": lambda names: first_of(sorted(set(map(str, names))), 3),
+    "some": lambda names: first_of(sorted({str(name) or '""' for name in names}), 3),
     "word": shell_word,
     "option": lambda value: shell_option("--group", value),
     "number": "{:,}".format,
-    "": str,
+    "": lambda value: str(value) or '""',
 }
 
 

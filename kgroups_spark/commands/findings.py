@@ -25,7 +25,7 @@ from kgroups_spark.commands.audits import removal_lines
 from kgroups_spark.commands.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import printable
+from kgroups_spark.escapes import cell_text, printable
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
 from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
@@ -158,8 +158,8 @@ def _about(row: Row) -> str:
     """` of group billing, topic orders-3`: the things that the row names."""
     partition = "" if row["partition"] is None else f"-{row['partition']}"
     named = {
-        "group_id": f"group {row['group_id']}",
-        "topic": f"topic {row['topic']}{partition}",
+        "group_id": f"group {cell_text(row['group_id'] or '')}",
+        "topic": f"topic {cell_text(row['topic'] or '')}{partition}",
         "member_id": f"member {row['member_id']}",
         "producer_id": f"producer {row['producer_id']}",
         "offsets_partition": f"__consumer_offsets-{row['offsets_partition']}",

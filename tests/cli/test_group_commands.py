@@ -363,6 +363,19 @@ def test_history_commits_lists_every_commit_with_its_outcome(rows: Any, kgroups:
     assert out.splitlines()[1].split()[2:8] == ["price-changes", "1", "-", "1078921", "pending", "-"]
 
 
+def test_a_long_metadata_is_whole_in_json_and_its_length_in_a_table(kgroups: Any, rows: Any) -> None:
+    texts = ["", "x" * 100, "y" * 4000]
+    commits = [
+        committed(3, 5, second(1), partition=n, metadata=text, log_offset=n, record_type=1, value_version=3) | PLACE
+        for n, text in enumerate(texts)
+    ]
+    reader = reader_of(offset_commits=commits, group_traffic=[{"group_id": "g", "offsets_partition": 3}])
+    code, out, err = kgroups("history --group g --commits", reader)
+    assert code == 0, err
+    assert [line.split("  ")[-1].strip() for line in out.splitlines()[1:]] == ["-", texts[1], "(4,000 characters)"]
+    assert [row["metadata"] for row in rows("history --group g --commits", reader)] == texts
+
+
 def split_group() -> ArrowReader:
     """`g` hashes to partition 3 of 50; the other groups show that there are 50."""
     count = [group(21, group_id="y", is_misplaced=False), group(48, group_id=chr(0x130), is_misplaced=False)]

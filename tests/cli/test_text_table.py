@@ -41,11 +41,11 @@ def test_empty_columns_are_dropped_first():
     ]
 
 
-def test_a_column_of_empty_texts_is_empty():
-    """Metadata that no commit has is an empty text, not null."""
-    made = table(["OFFSET", "METADATA", "HOST"], [10, "", "/10.11.37.167"], [11, "", "/10.11.37.167"])
-    assert made.lines(24)[0].split() == ["OFFSET", "HOST"]
-    assert "METADATA" in made.lines()[0]
+def test_a_column_of_empty_names_stays():
+    assert table(["GROUP", "N"], ["", NULL]).lines(5) == ["GROUP", '""']
+    made = table(["OFFSET", "TYPE", "HOST"], [10, NULL, "/10.11.37.167"], [11, NULL, "/10.11.37.167"])
+    assert made.lines(23)[0].split() == ["OFFSET", "HOST"]
+    assert "TYPE" in made.lines()[0]
 
 
 def test_a_column_of_a_group_called_dash_stays():
@@ -132,6 +132,8 @@ def test_wide_and_combining_characters_keep_the_alignment():
         ("a ", "a\\x20"),
         (" a  b", "\\x20a \\x20b"),
         ("\U000e0041", "\\U000e0041"),
+        ("", '""'),
+        ('""', "\\x22\\x22"),
     ],
 )
 def test_a_cell_escapes_invisible_characters(text, shown):
