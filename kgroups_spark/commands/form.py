@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from kgroups_spark.terminal.options import ENGINES, name_value, text_value, time_value
+from kgroups_spark.terminal.options import ENGINES, group_value, name_value, time_value
 from kgroups_spark.terminal.output import FORMATS, Column, Row, until_closed, write_rows
 
 
@@ -65,7 +65,7 @@ ROWS = (
     ),
 )
 GROUPS = (
-    Option("--group G ...", "the group; may be repeated", text_value, []),
+    Option("--group G ...", "the group; may be repeated", group_value, []),
     Option("--all-groups", "every group that exists"),
 )
 

@@ -311,6 +311,7 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
         "before": _known(row["previous_committed_offset"]),
         "after": "removed" if is_tombstone else _known(row["committed_offset"]),
         "outcome": None if is_tombstone or row["producer_id"] is None else row["outcome"],
+        "metadata": row["metadata"] or None,
         "effect": row["effective_timestamp"] if row["took_effect"] else None,
     }
 
