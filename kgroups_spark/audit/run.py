@@ -172,16 +172,16 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
         return []
     # Imported here, like all code for a cluster, because kafka-python is slow to import.
     from kgroups_spark.audit.topic_offsets import (
-        committed_partitions,
+        asked_partitions,
         topic_offsets,
         topic_offsets_notes,
         topic_offsets_table,
     )
 
-    committed = committed_partitions(work.lake)
-    work.progress(f"asking for the ends of {counted(len({topic for topic, _ in committed}), 'topic')}")
+    asked = asked_partitions(work.lake, work.audit_id)
+    work.progress(f"asking for the ends of {counted(len({topic for topic, _ in asked}), 'topic')}")
     try:
-        rows = topic_offsets_table(topic_offsets(cluster, committed), work.audit_id, datetime.now(UTC))
+        rows = topic_offsets_table(topic_offsets(cluster, asked), work.audit_id, datetime.now(UTC))
     except KgroupsError as error:
         return [f"could not fetch log start and end of topics with committed offsets: {error}"]
     work.writer.append_table("topic_offsets", rows)

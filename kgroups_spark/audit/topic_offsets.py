@@ -50,14 +50,21 @@ class TopicOffset(NamedTuple):
     status: Status
 
 
-def committed_partitions(lake: Lake) -> list[Partition]:
+def asked_partitions(lake: Lake, audit_id: int) -> list[Partition]:
     """The (topic, partition)s with committed offsets, or offsets of share groups, from the lake's present current
-    tables."""
-    columns = ["topic", "partition"]
-    distinct = lake.rows("committed_offsets", columns=columns).group_by(columns).aggregate([])
-    found = set(zip(distinct["topic"].to_pylist(), distinct["partition"].to_pylist(), strict=True))
-    shared = lake.rows("share_partitions", columns=columns, conditions=[Condition("topic", "is not null")])
-    return sorted(found | set(zip(shared["topic"].to_pylist(), shared["partition"].to_pylist(), strict=True)))
+    tables, and those whose offsets were removed in this audit's records for an unknown cause: their topic may be
+    gone."""
+    found = set[Partition]()
+    removed = [Condition("audit_id", "==", audit_id), Condition("event", "==", "offset_removed")]
+    for table, conditions in (
+        ("committed_offsets", []),
+        ("share_partitions", [Condition("topic", "is not null")]),
+        ("group_events", [*removed, Condition("cause", "==", "unknown")]),
+    ):
+        rows = lake.rows(table, columns=["topic", "partition"], conditions=conditions)
+        distinct = rows.group_by(["topic", "partition"]).aggregate([])
+        found.update(zip(distinct["topic"].to_pylist(), distinct["partition"].to_pylist(), strict=True))
+    return sorted(found)
 
 
 def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[TopicOffset]:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kgroups_spark.counts import counted, group_count
-from kgroups_spark.terminal.options import ENGINES, name_value, text_value, time_value
+from kgroups_spark.terminal.options import ENGINES, group_value, name_value, time_value
 from kgroups_spark.terminal.output import FORMATS, Column, Row, say, until_closed, write_rows
 from kgroups_spark.throwaway import throwaway_groups
 
@@ -67,7 +67,7 @@ ROWS = (
     ),
 )
 GROUPS = (
-    Option("--group G ...", "the group; may be repeated", text_value, []),
+    Option("--group G ...", "the group; may be repeated", group_value, []),
     Option("--all-groups", "every group that exists"),
 )
 

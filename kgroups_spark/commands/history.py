@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from kgroups_spark.commands.describe import REMOVAL_CAUSES, assignment_text, tasks_text
 from kgroups_spark.commands.moments import reduced_history, times_as_of
-from kgroups_spark.counts import counted
+from kgroups_spark.counts import counted, first_of
 from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.group_options import (
     SqlCondition,
@@ -26,8 +27,11 @@ from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import (
     add_engine_option,
+    add_fail_if_any_option,
     add_format_option,
     add_lake_option,
+    fail_if_any,
+    names_value,
     positive_count_value,
     time_value,
 )
@@ -39,13 +43,16 @@ SUMMARY = "what happened to a group, and why"
 DESCRIPTION = """\
 Prints what happened to the groups, the newest last: members, states, offsets that were rewound, skipped or removed,
 share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
-each with its cause as far as the log shows it. Ordinary commits are left out; --commits prints every commit instead,
-with its outcome and the owner of the partition (the log does not record who committed)."""
+each with its cause as far as the log shows it. A table shows a rebalance in one line: who joined, who left, the new
+state and generation; --verbose prints a line for each event, as JSON and CSV do. Ordinary commits are left out;
+--commits prints every commit instead, with its outcome and the owner of the partition (the log does not record who
+committed)."""
 EXAMPLES = """\
 examples:
   kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
                                                               what happened last night?
   kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
+  kgroups history --lake ./lake --all-groups --event offset_rewound,offset_skipped --since 2026-11-15 --fail-if-any
   kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
 
 DEFAULT_LIMIT = 100
@@ -82,6 +89,7 @@ EVENTS = {
     "generation_changed": "generation",
     "member_joined": "member joined",
     "member_left": "member left",
+    "member_replaced": "static member replaced",
     "assignment_changed": "assignment",
     "group_type_changed": "group type",
     "group_removed": "group removed",
@@ -89,6 +97,7 @@ EVENTS = {
     "offset_skipped": "offset skipped ahead",
     "offset_removed": "offset removed",
     "offset_restarted": "offset committed after its removal",
+    "offset_unset": "offset set to none",
     "topic_recreated": "topic deleted and created again",
     "share_partition_initialized": "share partition initialized",
     "share_offset_reset": "share partition reset",
@@ -96,9 +105,13 @@ EVENTS = {
     "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
     "producer_fenced": "transaction aborted: its producer was fenced",
 }
+# The events that a table shows in one line if they are of one record with a rebalance.
+REBALANCE = ("state_changed", "generation_changed", "member_joined", "member_left", "assignment_changed")
+_NAMED_MEMBERS = 3
 # Causes of moves; those of removals are in REMOVAL_CAUSES. If the group has members, the move is due to a member.
 MOVE_CAUSES = {
     "no_members": "the group had no members: an admin reset, most likely",
+    "self_assigned": "a restart of consumers that assign themselves, or a reset: the log cannot tell",
     "with_members": "while the group had members",
     "transaction": "by a transaction",
     "topic_recreated": "the topic was deleted and created again",
@@ -119,7 +132,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"the newest N at most (default: {DEFAULT_LIMIT})",
     )
+    parser.add_argument("--event", type=names_value(tuple(EVENTS)), metavar="NAME,...", help="only these events")
+    parser.add_argument("--verbose", action="store_true", help="a line for each event, also of a rebalance")
     parser.add_argument("--commits", action="store_true", help="every committed value, instead of events")
+    add_fail_if_any_option(parser)
     add_format_option(parser)
     add_engine_option(parser)
 
@@ -128,6 +144,8 @@ def run(arguments: argparse.Namespace) -> int:
     groups = asked_groups(arguments)
     if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
         raise UsageError("--since is later than --until")
+    if arguments.commits and arguments.event:
+        raise UsageError("--event chooses among events: leave out --commits")
     reader = open_lake(arguments)
     reader.require_audit()
     if arguments.until is not None:
@@ -139,16 +157,20 @@ def run(arguments: argparse.Namespace) -> int:
     found = newest(reader, source, time, chosen, arguments.limit)
     names = {} if arguments.commits else _topic_names(reader, found)
     rows = [_commit(row) if arguments.commits else _event(row, names) for row in found]
+    all_of_them = _count(reader, source, chosen, time)
+    closing = _closing_line(reader, arguments, chosen, len(rows), all_of_them)
+    if arguments.format == "table" and not (arguments.commits or arguments.verbose or arguments.event):
+        rows = list(_in_lines(rows, is_cut=all_of_them > len(rows)))
     columns: Sequence[Column] = COMMIT_COLUMNS if arguments.commits else EVENT_COLUMNS
     if arguments.format != "table":
         columns = [Column(name) for name in column_names(arguments.commits)]
     elif groups is not None and len(groups) == 1:
         columns = [column for column in columns if column.name != "group_id"]
     write_rows(rows, columns, arguments.format)
-    say(_closing_line(reader, arguments, chosen, len(rows), _count(reader, source, chosen, time)))
+    say(closing)
     since = None if arguments.since is None else to_datetime(arguments.since)
     say_lines(reduced_history(reader, of_groups(groups), since))
-    return 0
+    return fail_if_any(arguments, found)
 
 
 def column_names(commits: bool) -> list[str]:
@@ -186,6 +208,9 @@ def newest(reader: LakeReader, source: str, time: str, chosen: SqlCondition, lim
 def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> SqlCondition:
     """The conditions of the options; {time} is the placeholder for the column of times."""
     parts = [of_groups(groups), of_topics(arguments.topic)]
+    if arguments.event:
+        names = ", ".join(f"'{name}'" for name in arguments.event)
+        parts.append(SqlCondition(f"event IN ({names})", {}))
     for name, comparison in (("since", ">="), ("until", "<=")):
         moment = getattr(arguments, name)
         if moment is not None:
@@ -207,8 +232,10 @@ def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     if row["event"] == "assignment_changed":
         before, after = _assignment(before, names), _assignment(after, names)
     if row["offset_before"] is not None or row["offset_after"] is not None:
-        before, after = row["offset_before"], row["offset_after"]
-    subject = row["member_id"] or row["transactional_id"]
+        before, after = _known(row["offset_before"]), _known(row["offset_after"])
+    subject = row["transactional_id"] if row["member_id"] is None else _member(row)
+    if row["event"] == "member_replaced":
+        subject, after = row["group_instance_id"], f"{after} ({row['client_host']})"
     if row["topic"] is not None:
         subject = row["topic"] if row["partition"] is None else f"{row['topic']}-{row['partition']}"
     return row | {
@@ -218,6 +245,49 @@ def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         "before": before,
         "after": after,
         "why": _why(row["event"], row["cause"]),
+    }
+
+
+def _known(offset: int | None) -> int | None:
+    """The offset as Kafka's tools show it: a negative one is none."""
+    return None if offset is None or offset < 0 else offset
+
+
+def _member(row: Mapping[str, Any]) -> str:
+    """`gw (gw-bb0440c8)` for a static member, its member id for another."""
+    instance = row["group_instance_id"]
+    return str(row["member_id"]) if instance is None else f"{instance} ({row['member_id']})"
+
+
+def _in_lines(rows: Rows, *, is_cut: bool) -> Iterator[dict[str, Any]]:
+    """The rows, with the events of each rebalance in one of them. `is_cut`: rows of the first record may be missing."""
+    records = groupby(rows, lambda row: (row["log"], row["offsets_partition"], row["log_offset"]))
+    for number, (_, of_record) in enumerate(records):
+        for (_, is_part), some in groupby(of_record, lambda row: (row["group_id"], row["event"] in REBALANCE)):
+            events = list(some)
+            is_whole = number > 0 or not is_cut
+            names = {row["event"] for row in events}
+            if is_part and is_whole and len(events) > 1 and names - {"state_changed", "assignment_changed"}:
+                yield _rebalance(events)
+            else:
+                yield from events
+
+
+def _rebalance(events: Rows) -> dict[str, Any]:
+    by_event: dict[str, Rows] = {}
+    for event in events:
+        by_event.setdefault(event["event"], []).append(event)
+    changes = [*by_event.get("state_changed", ()), *by_event.get("generation_changed", ())]
+    who = [
+        f"{word}: {first_of([_member(row) for row in by_event[name]], _NAMED_MEMBERS)}"
+        for name, word in (("member_joined", "joined"), ("member_left", "left"))
+        if name in by_event
+    ]
+    return events[0] | {
+        "what": "rebalance",
+        "subject": words("; ".join(who)) if who else None,
+        "before": ", ".join(row["value_before"] for row in changes) or None,
+        "after": ", ".join(row["value_after"] for row in changes) or None,
     }
 
 
@@ -239,8 +309,8 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
     is_tombstone = row["committed_offset"] is None
     return row | {
         "time": row["log_timestamp"],
-        "before": row["previous_committed_offset"],
-        "after": "removed" if is_tombstone else row["committed_offset"],
+        "before": _known(row["previous_committed_offset"]),
+        "after": "removed" if is_tombstone else _known(row["committed_offset"]),
         "metadata_shown": _short(row["metadata"]),
         "outcome": None if is_tombstone or row["producer_id"] is None else row["outcome"],
         "effect": row["effective_timestamp"] if row["took_effect"] else None,
@@ -263,7 +333,7 @@ def _closing_line(
     if all_of_them > shown:
         of_all = f"{shown:,} of {counted(all_of_them, noun)}"
         found = f"{of_all}{_when(arguments)}, the newest (--limit {all_of_them} shows all)"
-    commits = 0 if arguments.commits else _count(reader, "offset_commits", chosen, "log_timestamp")
+    commits = 0 if arguments.commits or arguments.event else _count(reader, "offset_commits", chosen, "log_timestamp")
     if commits:
         found += f"; {counted(commits, 'offset record')} in that time (--commits shows them)"
     return f"{found} ({reader.known_as_of()})"

@@ -86,6 +86,14 @@ class UnknownRemoval(NamedTuple):
     group_type: str | None
 
 
+class Cause(NamedTuple):
+    """The cause of a removal. `overdue_since`: it is unknown because expiry was due more than OVERDUE_MS earlier, from
+    that time on, in ms; None: otherwise."""
+
+    name: str
+    overdue_since: int | None = None
+
+
 class Touched:
     """A group before an act, and its changes in the act so far."""
 
@@ -128,36 +136,50 @@ class Causes:
             self._groups_of_topic.setdefault(removal.slot[1], set()).add(removal.slot[0])
         self._last_of_topic = {each.slot[1]: each for each in removals}
 
-    def of_offset(self, removal: Removal) -> str:
-        return cause_of(self._fits(removal))
+    def of_offset(self, removal: Removal) -> Cause:
+        fits = self._fits(removal)
+        cause = cause_of(fits)
+        if cause != UNKNOWN or not fits.is_late:
+            return Cause(cause)
+        judged = self._by_group[removal.slot[0]] if self._is_gone(removal) else [removal]
+        return Cause(cause, min(_overdue_since(each) for each in judged if _is_late(each)))
 
-    def of_group(self, group_id: str, touched: Touched, log_timestamp: int | None) -> str:
+    def of_group(self, group_id: str, touched: Touched, log_timestamp: int | None) -> Cause:
         """The cause of its offsets, if the act removed any. A group without offsets expires at the next check."""
         removals = self._by_group.get(group_id)
         if removals:
             causes = {self.of_offset(removal) for removal in removals}
-            return causes.pop() if len(causes) == 1 else UNKNOWN
+            return causes.pop() if len(causes) == 1 else Cause(UNKNOWN)
         if group_id in self._with_unknown or touched.group is None or touched.had_offsets:
-            return UNKNOWN
+            return Cause(UNKNOWN)
         if member_count(touched.group):
-            return UNKNOWN
+            return Cause(UNKNOWN)
         spared = touched.had_pending and self._rules.open_transaction is OpenTransactionRule.ALWAYS
         if spared or (isinstance(touched.group, ShareGroup) and not self._rules.deletes_share_groups):
-            return GROUP_DELETED
+            return Cause(GROUP_DELETED)
         since = touched.state_since
         is_late = since is not None and log_timestamp is not None and log_timestamp - since > OVERDUE_MS
-        return UNKNOWN if is_late else EXPIRED
+        return Cause(UNKNOWN, since) if is_late else Cause(EXPIRED)
+
+    def _is_gone(self, removal: Removal) -> bool:
+        """Whether the act removed the group, too. In Scala, a simple group with only pending offsets left may have been
+        deleted: no record would show it."""
+        group_id = removal.slot[0]
+        nothing_left = not self._by_group[group_id][-1].is_group_left
+        is_scala = self._groups.release.coordinator == "scala"
+        return group_id not in self._groups.groups or (is_scala and self._was_simple(group_id) and nothing_left)
+
+    def _was_simple(self, group_id: str) -> bool:
+        group, touched = self._groups.groups.get(group_id), self._touched.get(group_id)
+        before = group if touched is None else touched.group
+        return before is not None and before.is_simple
 
     def _fits(self, removal: Removal) -> Fits:
         group_id, topic, _ = removal.slot
         of_group = self._by_group[group_id]
         is_scala = self._groups.release.coordinator == "scala"
         nothing_left = not of_group[-1].is_group_left
-        group, touched = self._groups.groups.get(group_id), self._touched.get(group_id)
-        before = group if touched is None else touched.group
-        was_simple = before is not None and before.is_simple
-        # In Scala, a simple group with only pending offsets left may have been deleted: no record would show it.
-        is_gone = group is None or (is_scala and was_simple and nothing_left)
+        was_simple, is_gone = self._was_simple(group_id), self._is_gone(removal)
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
@@ -190,9 +212,15 @@ def _is_due(removal: Removal) -> bool:
 def _is_late(removal: Removal) -> bool:
     """Whether a check should have removed it more than OVERDUE_MS ago. False for a group that is not Empty: it may have
     unsubscribed from the topic only now."""
-    due, removed = removal.due_at, removal.place.log_timestamp
-    assert due is not None and removed is not None
-    return removal.emptied is not None and removed - max(due, removal.emptied) > OVERDUE_MS
+    removed = removal.place.log_timestamp
+    assert removed is not None
+    return removal.emptied is not None and removed - _overdue_since(removal) > OVERDUE_MS
+
+
+def _overdue_since(removal: Removal) -> int:
+    """Since when checks should have removed it."""
+    assert removal.due_at is not None and removal.emptied is not None
+    return max(removal.due_at, removal.emptied)
 
 
 def facts_of(group: Group) -> tuple[str, str, int]:

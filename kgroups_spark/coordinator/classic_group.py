@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -79,6 +80,15 @@ class ClassicGroup:
             ids = [member["memberId"] for member in all_members] if members is None else members.ids()
             self._numbers = {member_id: number for number, member_id in enumerate(ids)}
         return self._numbers
+
+    def names_of(self, member_ids: Sequence[str]) -> list[list[str | None]]:
+        """Instance id, client id and host of these members."""
+        at = [self.member_numbers[member_id] for member_id in member_ids]
+        if self.members_on_demand is not None:
+            columns = map(self.members_on_demand.texts, ("group_instance_id", "client_id", "client_host"))
+            return [[column[number] for number in at] for column in columns]
+        members = [] if self.value is None else self.value["members"]
+        return [[members[n].get(name) for n in at] for name in ("groupInstanceId", "clientId", "clientHost")]
 
     @property
     def member_fingerprints(self) -> dict[str, bytes]:
@@ -216,7 +226,7 @@ def check_members(release: Release, group_id: str, value: dict[str, Any]) -> Non
     """Raises ReplayFailure if Kafka's ClassicGroup.add (GroupMetadata.add) refuses one of the value's members."""
     members = value["members"]
     if isinstance(members, SnapshotMembers):
-        all_instances, all_ids = members.instance_ids(), members.ids()
+        all_instances, all_ids = members.texts("group_instance_id"), members.ids()
     else:
         all_instances = [member["groupInstanceId"] for member in members]
         all_ids = [member["memberId"] for member in members]

@@ -25,6 +25,7 @@ from collections import Counter
 from typing import Any, NamedTuple, TypeVar
 
 from kgroups_spark.coordinator.acts import (
+    Cause,
     Causes,
     KnownGroups,
     RecordPlace,
@@ -39,7 +40,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
 from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
-from kgroups_spark.coordinator.member_changes import member_changes
+from kgroups_spark.coordinator.member_changes import MemberName, member_changes
 from kgroups_spark.coordinator.removal_causes import UNKNOWN, due_at, topics_of
 
 K = TypeVar("K")
@@ -56,6 +57,7 @@ EVENTS = (
     "generation_changed",
     "member_joined",
     "member_left",
+    "member_replaced",
     "assignment_changed",
     "group_type_changed",
     "group_removed",
@@ -63,6 +65,7 @@ EVENTS = (
     "offset_skipped",
     "offset_removed",
     "offset_restarted",
+    "offset_unset",
     "topic_recreated",
 )
 
@@ -85,6 +88,10 @@ class GroupEvent(NamedTuple):
     value_before: str | None = None
     value_after: str | None = None
     cause: str | None = None
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    overdue_since: int | None = None
 
 
 class MemberEvents(NamedTuple):
@@ -97,7 +104,7 @@ class MemberEvents(NamedTuple):
     group_id: str
     group_type: str | None
     event: str
-    member_ids: list[str]
+    members: list[MemberName]
 
 
 class Rules(NamedTuple):
@@ -208,7 +215,7 @@ class GroupEvents:
         causes = Causes(self._groups, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
         report = _Report(self._reported)
         for each in unknown:
-            report.removed_offset(each.place, each.slot, each.group_type, None, UNKNOWN)
+            report.removed_offset(each.place, each.slot, each.group_type, None, Cause(UNKNOWN))
         for removal in removals:
             committed_offset, cause = removal.value.committed_offset, causes.of_offset(removal)
             report.removed_offset(removal.place, removal.slot, removal.group_type, committed_offset, cause)
@@ -255,19 +262,19 @@ class _Report:
         self._numbers[place.log_offset] += 1
 
     def members(
-        self, place: RecordPlace, group_id: str, group_type: str | None, event: str, member_ids: list[str]
+        self, place: RecordPlace, group_id: str, group_type: str | None, event: str, members: list[MemberName]
     ) -> None:
-        if member_ids:
+        if members:
             at = (place.log_offset, self._numbers[place.log_offset], place.log_timestamp, place.log_timestamp)
-            self._events.append(MemberEvents(*at, group_id, group_type, event, member_ids))
-            self._numbers[place.log_offset] += len(member_ids)
+            self._events.append(MemberEvents(*at, group_id, group_type, event, members))
+            self._numbers[place.log_offset] += len(members)
 
     def removed_offset(
-        self, place: RecordPlace, slot: Slot, group_type: str | None, offset_before: int | None, cause: str
+        self, place: RecordPlace, slot: Slot, group_type: str | None, offset_before: int | None, cause: Cause
     ) -> None:
         group_id, topic, partition = slot
         of_slot = {"topic": topic, "partition": partition, "offset_before": offset_before}
-        self.event(place, group_id, group_type, "offset_removed", **of_slot, cause=cause)
+        self.event(place, group_id, group_type, "offset_removed", **of_slot, **_of_cause(cause))
 
     def group(self, place: RecordPlace, group_id: str, touched: Touched, now: Group | None, causes: Causes) -> None:
         """The differences between the group before the act and `now` (None: it is gone)."""
@@ -281,14 +288,21 @@ class _Report:
             ):
                 if was != is_now:
                     self.event(*of, name, value_before=str(was), value_after=str(is_now))
-        left, joined, assigned = member_changes(touched.group, touched.members, now)
-        self.members(*of, "member_left", left)
-        self.members(*of, "member_joined", joined)
-        for member_id, was, is_now in assigned:
+        changes = member_changes(touched.group, touched.members, now)
+        self.members(*of, "member_left", changes.left)
+        self.members(*of, "member_joined", changes.joined)
+        for gone, new in changes.replaced:
+            ids = {"value_before": gone.member_id, "value_after": new.member_id}
+            self.event(*of, "member_replaced", **new._asdict(), **ids)
+        for member_id, was, is_now in changes.assigned:
             self.event(*of, "assignment_changed", member_id=member_id, value_before=was, value_after=is_now)
         if old is not None and new is None:
             cause = causes.of_group(group_id, touched, place.log_timestamp)
-            self.event(*of, "group_removed", value_before=old[1], cause=cause)
+            self.event(*of, "group_removed", value_before=old[1], **_of_cause(cause))
+
+
+def _of_cause(cause: Cause) -> dict[str, Any]:
+    return {"cause": cause.name, "overdue_since": cause.overdue_since}
 
 
 def _is_one_act(newest: RecordPlace, place: RecordPlace) -> bool:

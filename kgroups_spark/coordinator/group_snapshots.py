@@ -169,11 +169,12 @@ class SnapshotMembers(Sequence[Member]):
         members: list[Member] = orjson.loads(self.value_json())["members"]
         return members
 
-    def ids(self) -> list[str]:
-        return self.block.column("member_id", self.first, self._count)
+    def texts(self, name: str) -> list[Any]:
+        """A column of texts, such as `client_id`."""
+        return self.block.column(name, self.first, self._count)
 
-    def instance_ids(self) -> list[str | None]:
-        return self.block.column("group_instance_id", self.first, self._count)
+    def ids(self) -> list[str]:
+        return self.texts("member_id")
 
     def fingerprints(self) -> list[bytes]:
         """The JSON text of each member, without the beginning and the end, which are the same for all.

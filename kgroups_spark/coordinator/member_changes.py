@@ -1,9 +1,9 @@
-"""Changes of a group's members: which left, which joined, and which have another assignment."""
+"""Changes of a group's members: which left, joined or replaced another one, and which have another assignment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -11,8 +11,28 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.streams_group import StreamsGroup
 
-# Members that left, that joined, and (id, assignment before, assignment now) of those that stayed.
-MemberChanges = tuple[list[str], list[str], list[tuple[str, str | None, str | None]]]
+
+class MemberName(NamedTuple):
+    """A member as its records name it; null: they do not."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+
+
+class MemberChanges(NamedTuple):
+    """Members that left and that joined; (old member, new member) of one static member under another id; and (id,
+    assignment before, assignment now) of members that stayed with another assignment."""
+
+    left: list[MemberName]
+    joined: list[MemberName]
+    replaced: list[tuple[MemberName, MemberName]]
+    assigned: list[tuple[str, str | None, str | None]]
+
+
+# The ids in MemberChanges, before static members are paired.
+_Ids = tuple[list[str], list[str], list[tuple[str, str | None, str | None]]]
 
 
 def member_count(group: Group) -> int:
@@ -22,10 +42,35 @@ def member_count(group: Group) -> int:
 
 
 def member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> MemberChanges:
-    """Members that left, members that joined, and (id, assignment before, assignment now) of members that stayed with
-    another assignment. Assignments are not compared if the group changed its type."""
+    """The changes from the group before an act, with the members that it `touched`, to the group `now`. Assignments
+    are not compared if the group changed its type."""
     if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
-        return _of_classic(before, now)
+        left, joined, assigned = _of_classic(before, now)
+    else:
+        left, joined, assigned = _of_any(before, touched, now)
+    gone, new = _names(before, left, touched), _names(now, joined, {})
+    by_instance = {name.group_instance_id: name for name in gone if name.group_instance_id is not None}
+    pairs = [(by_instance.pop(name.group_instance_id, None), name) for name in new]
+    replaced = [(old, name) for old, name in pairs if old is not None]
+    gone_for_good = [name for name in gone if name not in {old for old, _ in replaced}]
+    return MemberChanges(gone_for_good, [name for old, name in pairs if old is None], replaced, assigned)
+
+
+def _names(group: Group | None, member_ids: list[str], touched: dict[str, Any]) -> list[MemberName]:
+    """The names of these members of the group; those of modern groups as they were before, if `touched` has them."""
+    if group is None or not member_ids:
+        return []
+    if isinstance(group, ClassicGroup):
+        return [MemberName(*each) for each in zip(member_ids, *group.names_of(member_ids), strict=True)]
+    found = []
+    for member_id in member_ids:
+        member = touched[member_id][0] if touched.get(member_id) else group.members.get(member_id)
+        metadata = (None if member is None else member.metadata) or {}
+        found.append(MemberName(member_id, *(metadata.get(name) for name in ("instanceId", "clientId", "clientHost"))))
+    return found
+
+
+def _of_any(before: Group | None, touched: dict[str, Any], now: Group | None) -> _Ids:
     there_before = _member_ids(before, touched)
     assigned: list[tuple[str, str | None, str | None]] = []
     if before is None or now is None or isinstance(before, ClassicGroup) or before.group_type != now.group_type:
@@ -54,7 +99,7 @@ def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]
     return dict.fromkeys(group.members)
 
 
-def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> MemberChanges:
+def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> _Ids:
     old, new = ({} if before is None else before.member_numbers), now.member_numbers
     left = [member_id for member_id in old if member_id not in new]
     joined = [member_id for member_id in new if member_id not in old]

@@ -80,7 +80,7 @@ def moves(folded: Fold, records: pa.Table) -> Moves:
     at = np.flatnonzero(effects.takes_effect & (effects.before >= 0))
     before = effects.before[at]
     offsets = column(records, "committed_offset")[effects.row]
-    found = (offsets[at] < offsets[before]) | _is_other_topic(folded, records, at)
+    found = (offsets[at] < offsets[before]) & (offsets[before] >= 0) | _is_other_topic(folded, records, at)
     return Moves(at[found], before[found])
 
 
@@ -95,7 +95,8 @@ def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
     group = slots.group[folded.commits.slot[effects.row]]
     at = np.flatnonzero(has_quiet[group] & effects.takes_effect & ~effects.by_marker & (effects.before >= 0))
     offsets = column(records, "committed_offset")
-    at = at[offsets[effects.row[at]] > offsets[effects.row[effects.before[at]]]]
+    was = offsets[effects.row[effects.before[at]]]
+    at = at[(offsets[effects.row[at]] > was) & (was >= 0)]
     at = at[_is_within(quiet, group[at], effects.place[at])]
     at = at[~_is_other_topic(folded, records, at)]
     return Moves(at, effects.before[at])
@@ -137,7 +138,9 @@ def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.A
     event = np.where(now < was, "offset_rewound", "offset_skipped")
     if restarts:
         event = np.full(len(now), "offset_restarted")
-    found = np.flatnonzero(restarts | (now < was) | ((now > was) & ~recreated))
+    # Clients take a negative offset for none, so nothing is rewound to it, or skipped from it.
+    event = np.where(now < 0, "offset_unset", event)
+    found = np.flatnonzero((was >= 0) & (restarts | (now < was) | ((now > was) & ~recreated)))
     again = np.flatnonzero(recreated)
     texts = tuple(each.take(pa.array(again)) for each in ids)
     return pa.concat_tables(

@@ -214,7 +214,7 @@ removed AS (
 ),
 events AS (
   SELECT event, cause, log_offset, log_timestamp
-  FROM group_events JOIN removed USING (offsets_partition) LEFT JOIN ends USING (offsets_partition)
+  FROM all_events JOIN removed USING (offsets_partition) LEFT JOIN ends USING (offsets_partition)
   WHERE {chosen} AND event IN ('group_removed', 'offset_removed') AND coalesce(log_offset < end_offset, true)
 ),
 commits AS (

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.group_events import GroupEvent, MemberEvents
+from kgroups_spark.coordinator.member_changes import MemberName
 from kgroups_spark.offsets.moves import MOVES
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import TEXT, column, flags
@@ -22,6 +23,7 @@ from kgroups_spark.tables.rows import by_name, table_batch, table_of
 from kgroups_spark.tables.rows import column as array_of
 from kgroups_spark.tables.schemas import arrow_schema
 
+WITHOUT_CAUSE = ("topic_recreated", "offset_unset")
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
 
 
@@ -36,13 +38,12 @@ def event_batches(events: Sequence[GroupEvent | MemberEvents], **constants: Any)
 
 
 def _member_rows(events: list[MemberEvents], constants: dict[str, Any]) -> pa.Table:
-    counts = np.array([len(event.member_ids) for event in events])
+    counts = np.array([len(event.members) for event in events])
     rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
     first = np.array([event.event_index for event in events])
-    columns = {
-        "member_id": pa.array(chain.from_iterable(event.member_ids for event in events), pa.string(), size=rows),
-        "event_index": pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32()),
-    }
+    names = zip(*chain.from_iterable(event.members for event in events), strict=True)
+    columns = {name: pa.array(values, pa.string()) for name, values in zip(MemberName._fields, names, strict=True)}
+    columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
     for name in _OF_ALL:
         values = array_of([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
         columns[name] = values.take(pa.array(of))
@@ -101,10 +102,11 @@ def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
     at = column(moves, "log_offset") - by_marker
     facts = times.at(moves.column("group_id").to_pylist(), at)
     # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
-    is_renamed = pc.equal(moves.column("event"), "topic_recreated").to_numpy()
+    events = moves.column("event")
+    is_renamed = pc.equal(events, "topic_recreated").to_numpy()
     causes = [
-        None if again else cause or _cause(of)
-        for again, cause, of in zip(is_renamed, moves.column("cause").to_pylist(), facts, strict=True)
+        None if event in WITHOUT_CAUSE else cause or _cause(of)
+        for event, cause, of in zip(events.to_pylist(), moves.column("cause").to_pylist(), facts, strict=True)
     ]
     found = {
         "group_type": pa.array([each.group_type for each in facts], pa.string()),
@@ -117,7 +119,9 @@ def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
 def _cause(facts: GroupFacts) -> str:
     if facts.group_type is None:
         return "unknown"
-    return "with_members" if facts.has_members else "no_members"
+    if facts.has_members:
+        return "with_members"
+    return "self_assigned" if facts.is_self_assigned else "no_members"
 
 
 def _of_groups(events: Sequence[GroupEvent]) -> pa.Table:

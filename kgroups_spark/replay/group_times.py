@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.member_changes import member_count
 from kgroups_spark.offsets.moves import Quiet
@@ -14,14 +15,16 @@ from kgroups_spark.offsets.numbers import I64, NEVER, latest_at
 
 
 class GroupFacts(NamedTuple):
-    """`is_emptied`: the group has members at times, and none now."""
+    """`is_emptied`: the group has members at times, and none now. `is_self_assigned`: no record shows a protocol type,
+    so its consumers assign themselves, or are not known."""
 
     group_type: str | None
     has_members: bool
     is_emptied: bool
+    is_self_assigned: bool
 
 
-NO_GROUP = GroupFacts(None, False, False)
+NO_GROUP = GroupFacts(None, False, False, False)
 
 
 def facts_of(group: Group | None) -> GroupFacts:
@@ -29,7 +32,10 @@ def facts_of(group: Group | None) -> GroupFacts:
     if group is None:
         return NO_GROUP
     has_members = member_count(group) > 0
-    return GroupFacts(group.group_type, has_members, not has_members and not group.is_simple)
+    # Up to 1.0.0 an Empty group forgets its protocol type, but its record has it.
+    has_type = not isinstance(group, ClassicGroup) or bool(group.value and group.value["protocolType"])
+    is_self_assigned = not has_members and not has_type
+    return GroupFacts(group.group_type, has_members, not has_members and not group.is_simple, is_self_assigned)
 
 
 class GroupTimes:

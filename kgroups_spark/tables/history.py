@@ -192,10 +192,11 @@ GROUP_EVENTS = pa.schema(
             "event",
             STRING,
             "group_created, state_changed, generation_changed (classic generation or group epoch), member_joined, "
-            "member_left, assignment_changed (a member that stayed), group_type_changed, group_removed, "
+            "member_left, member_replaced (a static member under another member id, without a rebalance of its own), "
+            "assignment_changed (a member that stayed), group_type_changed, group_removed, "
             "offset_rewound, offset_skipped (rose while the group had no members), offset_removed, offset_restarted "
             "(first commit after its removal; a lower offset: records are read again, a higher one: records are "
-            "never read), topic_recreated",
+            "never read), offset_unset (a negative offset was committed, which clients take for none), topic_recreated",
         ),
         column("member_id", STRING, "Member; null: the event does not concern a single member"),
         column("topic", STRING, "Topic; null: the event does not concern a topic"),
@@ -209,15 +210,26 @@ GROUP_EVENTS = pa.schema(
         column(
             "value_before",
             STRING,
-            "State, type, generation or topic id before the event; an assignment as JSON; null: none",
+            "State, type, generation, topic id or (member_replaced) member id before the event; an assignment as JSON; "
+            "null: none",
         ),
         column("value_after", STRING, "The same after the event; null: none"),
         column(
             "cause",
             STRING,
             "Cause of a removal: expired, group_deleted, offset_deleted, topic_deleted or unknown; of a move: "
-            "no_members (most likely an admin reset), with_members, transaction, topic_recreated or unknown; null: "
-            "neither a removal nor a move",
+            "no_members (most likely an admin reset), self_assigned (the group has no protocol type: a restart of "
+            "consumers that assign themselves, or a reset, the log cannot tell), with_members, transaction, "
+            "topic_recreated or unknown; null: neither a removal nor a move",
+        ),
+        column("group_instance_id", STRING, "Instance id of the member; null: no single member, or not a static one"),
+        column("client_id", STRING, "Client id of a member that joined, left or replaced another; null: otherwise"),
+        column("client_host", STRING, "Its host; null: as client_id"),
+        column(
+            "overdue_since",
+            TIMESTAMP,
+            "Removal whose cause is unknown, because expiry by the retention was due more than a day earlier: since "
+            "when it was; null: otherwise",
         ),
     ]
 )
@@ -239,7 +251,7 @@ GROUP_TRAFFIC = pa.schema(
 TOPIC_OFFSETS = pa.schema(
     [
         AUDIT_ID,
-        required("topic", STRING, "Topic with committed offsets"),
+        required("topic", STRING, "Topic with committed offsets, or with an offset removed for an unknown cause"),
         column(
             "topic_id", STRING, "Its topic id in Kafka's text form; null: the cluster did not report it (or has none)"
         ),

@@ -55,11 +55,11 @@ def many_runs():
 
 def test_groups_of_one_run_each_are_one_line(kgroups, rows):
     _, out, err = kgroups("groups", many_runs())
-    assert [line.split()[0] for line in out.splitlines()] == ["GROUP", '""', "billing", "report-<uuid>"]
+    assert [line.split()[0] for line in out.splitlines()] == ["GROUP", "''", "billing", "report-<uuid>"]
     assert out.splitlines()[3].split()[1:5] == ["(12", "groups)", "classic", "Empty"]
     assert "--all shows them" in err and "14 groups" in err
     _, out, err = kgroups("groups --all", many_runs())
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ['""', "billing", *RUNS]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["''", "billing", *RUNS]
     assert "--all" not in err
     assert len(rows("groups", many_runs())) == 14
     assert "--all" not in kgroups("groups --type share", many_runs())[2]
@@ -70,7 +70,7 @@ def test_expiring_offsets_of_groups_of_one_run_each_are_one_line(kgroups, rows):
     _, *lines = out.splitlines()
     cells = [line.replace(" (12 groups)", "").split()[:4] for line in lines]
     assert cells == [
-        [name, "classic", "Empty", str(n)] for name, n in (('""', 1), ("billing", 1), ("report-<uuid>", 12))
+        [name, "classic", "Empty", str(n)] for name, n in (("''", 1), ("billing", 1), ("report-<uuid>", 12))
     ]
     soonest = second(50) - timedelta(seconds=11)
     assert f"{soonest:%Y-%m-%d %H:%M:%S}" in lines[2]

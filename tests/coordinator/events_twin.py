@@ -117,7 +117,11 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
         if recreated:
             ids = {"value_before": was.topic_id, "value_after": now.topic_id}
             reported.append(event(row, group_id, after, "topic_recreated", **place, **ids))
-        if then is None:
+        if was.committed_offset < 0:
+            continue
+        if now.committed_offset < 0:
+            name = "offset_unset"
+        elif then is None:
             name = "offset_restarted"
         elif now.committed_offset < was.committed_offset:
             name = "offset_rewound"
@@ -132,7 +136,9 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
         else:
             continue
         cause = "topic_recreated" if recreated else "transaction" if row.kind == "marker" else None
-        cause = cause or ("with_members" if members else "no_members")
+        is_simple = after.groups[group_id].is_simple
+        cause = cause or ("with_members" if members else "self_assigned" if is_simple else "no_members")
+        cause = None if name == "offset_unset" else cause
         offsets = {"offset_before": was.committed_offset, "offset_after": now.committed_offset}
         reported.append(event(row, group_id, after, name, **place, **offsets, cause=cause))
     return reported
@@ -153,15 +159,15 @@ def act_events(
         for slot in before.offsets.keys() - after.offsets.keys():
             removals.append((row, slot, before, after))
     first, last = act[0][1], act[-1][2]
-    causes: dict[str, list[str]] = {}
+    causes: dict[str, list[tuple[str, int | None]]] = {}
     reported = []
     for row, slot, before, _ in removals:
         cause = cause_of_removal(row, slot, before, removals, last, retention_ms, version, rules.coordinator)
-        causes.setdefault(slot[0], []).append(cause)
+        causes.setdefault(slot[0], []).append((cause["cause"], cause.get("overdue_since")))
         place = {"topic": slot[1], "partition": slot[2], "offset_before": before.offsets[slot].committed_offset}
-        reported.append(event(row, slot[0], before, "offset_removed", **place, cause=cause))
+        reported.append(event(row, slot[0], before, "offset_removed", **place, **cause))
     for row in unknown:
-        causes.setdefault(row.group_id, ["unknown"])
+        causes.setdefault(row.group_id, [("unknown", None)])
     kinds = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
     for group_id in sorted({row.group_id for row, _, _ in act if row.kind == "group_record"} - last.groups.keys()):
         gone = [
@@ -194,7 +200,7 @@ def cause_of_removal(
     retention_ms: int,
     version: tuple[int, ...],
     coordinator: str,
-) -> str:
+) -> Json:
     group_id, topic, _ = slot
     of_group = [each for each in removals if each[1][0] == group_id]
     anything_left = any(name[0] == group_id for name in last.offsets)
@@ -202,16 +208,15 @@ def cause_of_removal(
     gone |= coordinator == "scala" and first_is_simple(of_group) and not anything_left
     judged = of_group if gone else [(row, slot, before, None)]
     dues = [then.due(name, at.log_timestamp, retention_ms, version) for at, name, then, _ in judged]
+    late: list[int] = []
     if all(due is not None for due in dues):
-        late = False
         for due, (at, _, then, _) in zip(dues, judged, strict=True):
             group = then.groups[group_id]
             if group.state == "Empty" and group.state_since is not None:
-                late |= at.log_timestamp - max(due, group.state_since) > DAY
+                since = max(due, group.state_since)
+                late += [since] if at.log_timestamp - since > DAY else []
         if not late:
-            return "expired"
-    else:
-        late = None
+            return {"cause": "expired"}
     fits = set()
     if gone and not anything_left:
         fits.add("group_deleted")
@@ -235,14 +240,14 @@ def cause_of_removal(
     elif nothing_left or subscribed:
         fits.add("topic_deleted")
     if late:
-        return "unknown" if fits else "expired"
+        return {"cause": "unknown", "overdue_since": min(late)} if fits else {"cause": "expired"}
     if (
         fits == {"offset_deleted", "topic_deleted"}
         and not gone
         and len({s[0] for _, s, _, _ in removals if s[1] == topic}) > 1
     ):
-        return "topic_deleted"
-    return fits.pop() if len(fits) == 1 else "unknown"
+        return {"cause": "topic_deleted"}
+    return {"cause": fits.pop() if len(fits) == 1 else "unknown"}
 
 
 def first_is_simple(of_group: list[Any]) -> bool:
@@ -252,7 +257,7 @@ def first_is_simple(of_group: list[Any]) -> bool:
 
 
 def group_events(
-    group_id: str, act: list[Any], first: Snapshot, last: Snapshot, causes: list[str], version: tuple[int, ...]
+    group_id: str, act: list[Any], first: Snapshot, last: Snapshot, causes: list[Any], version: tuple[int, ...]
 ) -> list[Json]:
     place = None
     for row, before, after in act:
@@ -281,25 +286,39 @@ def group_events(
                 reported.append(event(place, group_id, last, name, value_before=one, value_after=other))
     kind = last if new is not None else touched
     were, are = touched.members.get(group_id, {}), last.members.get(group_id, {})
-    reported += [event(place, group_id, kind, "member_left", member_id=name) for name in were.keys() - are.keys()]
-    reported += [event(place, group_id, kind, "member_joined", member_id=name) for name in are.keys() - were.keys()]
+    left, joined = were.keys() - are.keys(), are.keys() - were.keys()
+    for one, other in [(one, other) for one in left for other in joined]:
+        instance = were[one].group_instance_id
+        if instance is not None and instance == are[other].group_instance_id:
+            ids = {"value_before": one, "value_after": other, **named(are[other])}
+            reported.append(event(place, group_id, kind, "member_replaced", **ids))
+            left, joined = left - {one}, joined - {other}
+    reported += [event(place, group_id, kind, "member_left", **named(were[name])) for name in left]
+    reported += [event(place, group_id, kind, "member_joined", **named(are[name])) for name in joined]
     if old is not None and new is not None and old.group_type == new.group_type:
         for name in were.keys() & are.keys():
             if assigned(were[name]) != assigned(are[name]):
                 reported.append(event(place, group_id, last, "assignment_changed", member_id=name))
     if old is not None and new is None:
         offsets_before = any(slot[0] == group_id for slot in touched.offsets)
+        overdue_since = None
         if causes:
-            cause = causes[0] if len(set(causes)) == 1 else "unknown"
+            cause, overdue_since = causes[0] if len(set(causes)) == 1 else ("unknown", None)
         elif old.member_count or offsets_before:
             cause = "unknown"
         elif never_checked(group_id, old, touched, version):
             cause = "group_deleted"
         else:
             since = old.state_since
-            cause = "unknown" if since is not None and place.log_timestamp - since > DAY else "expired"
-        reported.append(event(place, group_id, touched, "group_removed", value_before=old.state, cause=cause))
+            overdue_since = since if since is not None and place.log_timestamp - since > DAY else None
+            cause = "expired" if overdue_since is None else "unknown"
+        why = {"value_before": old.state, "cause": cause, "overdue_since": overdue_since}
+        reported.append(event(place, group_id, touched, "group_removed", **why))
     return reported
+
+
+def named(member: Any) -> Json:
+    return {name: getattr(member, name) for name in ("member_id", "group_instance_id", "client_id", "client_host")}
 
 
 def never_checked(group_id: str, group: Any, snapshot: Snapshot, version: tuple[int, ...]) -> bool:

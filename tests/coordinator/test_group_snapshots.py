@@ -206,7 +206,7 @@ def in_blocks(records: list[Record], size_bytes: int = 1 << 20) -> tuple[GroupSn
 
 
 def reported_of(members: SnapshotMembers) -> tuple[Any, ...]:
-    asked = (members.ids(), members.instance_ids(), members.fingerprints(), members.assignments())
+    asked = (members.ids(), members.texts("group_instance_id"), members.fingerprints(), members.assignments())
     return (*asked, members.value_json(), list(members), len(members))
 
 

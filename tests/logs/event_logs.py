@@ -37,7 +37,7 @@ class EventLog:
     position: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rng = random.Random(self.seed)
+        self.rng, self.other_rng = random.Random(self.seed), random.Random(self.seed)
         self.topic_id = dict.fromkeys(TOPICS, TOPIC_IDS[0])
         acts: dict[Callable[[], None], int] = {
             self.commits: 14,
@@ -87,6 +87,9 @@ class EventLog:
                 [self.gone(6, group), self.gone(3, group)],
             ]
         )
+        if self.other_rng.random() < 0.3:  # a static member comes back under another id
+            old, new = self.other_rng.choice(["no", "on"])
+            records = [*(self.gone(kind, group, old) for kind in (8, 7, 5)), self.member(group, new)]
         self.append(records)
 
     def tombstones_of_offsets(self) -> None:
@@ -119,6 +122,8 @@ class EventLog:
         slot = (group, topic, partition)
         step = -self.rng.randrange(1, 50) if self.rng.random() < 0.08 else self.rng.choice([0, 1, 5, 40])
         at = self.position[slot] = max(0, self.position.get(slot, self.rng.randrange(200)) + step)
+        if self.other_rng.random() < 0.02:
+            at = self.position[slot] = -1
         version = self.rng.choice([1, 3, 4, 4, 4, 4])
         committed = self.now - self.rng.choice([0, 0, 0, 30 * MINUTE])
         key = struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition)
@@ -140,7 +145,9 @@ class EventLog:
         for number, member in enumerate(ids):
             subscription = struct.pack(">hi", 1, 1) + text(self.rng.choice(TOPICS)) + struct.pack(">ii", -1, 0)
             assigned = struct.pack(">hi", 1, 1) + text("t") + struct.pack(">iii", 1, number, -1)
-            members += text(member) + struct.pack(">h", -1) + text("c") + text("/h") + struct.pack(">ii", 9000, 9000)
+            is_static = number == 0 and self.other_rng.random() < 0.4
+            members += text(member) + (text("k") if is_static else struct.pack(">h", -1))
+            members += text("c") + text("/h") + struct.pack(">ii", 9000, 9000)
             members += b"".join(struct.pack(">i", len(blob)) + blob for blob in (subscription, assigned))
         kind = self.rng.choice(["consumer", "consumer", "consumer", "connect" if not ids else "consumer", ""])
         head = struct.pack(">h", 3) + text(kind if not ids or kind else "consumer")
@@ -152,7 +159,17 @@ class EventLog:
 
     def member(self, group: str, member: str) -> KeyValue:
         topics = bytes([2]) + flexible(self.rng.choice(TOPICS).encode())
-        body = b"\0\0" + flexible(b"c") + flexible(b"/h") + topics + flexible(b"") + struct.pack(">i", 9000) + b"\0"
+        instance = b"\0" if member == "m" else flexible(b"j")
+        body = (
+            instance
+            + b"\0"
+            + flexible(b"c")
+            + flexible(b"/h")
+            + topics
+            + flexible(b"")
+            + struct.pack(">i", 9000)
+            + b"\0"
+        )
         return struct.pack(">h", 5) + text(group) + text(member), b"\0\0" + body + b"\1\0\1\0"
 
     def epoch(self, group: str, epoch: int) -> KeyValue:

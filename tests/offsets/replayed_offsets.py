@@ -144,7 +144,7 @@ def moves_of(events: pa.Table) -> list[tuple[Any, ...]]:
 
 def moves_of_twin(twin: Twin, *names: str) -> list[tuple[Any, ...]]:
     ours = sorted((e for e in twin.events if e.event in names), key=lambda e: (e.log_offset, e.event_index))
-    by_groups = ("with_members", "no_members", "unknown")
+    by_groups = ("with_members", "no_members", "self_assigned", "unknown")
     return [
         tuple(
             None

@@ -487,7 +487,7 @@ def test_groups_that_were_made_for_one_run_each_have_one_name_in_a_headline() ->
     )
     with asked(made) as ask:
         first, *_ = facts.headlines(AskedOnce(ask))
-    assert first.text == '22 groups lose 22 offsets within 7 days: "", billing, report-<uuid> (20 groups).'
+    assert first.text == "22 groups lose 22 offsets within 7 days: '', billing, report-<uuid> (20 groups)."
     few = tables(
         groups=[group_row(name) for name in runs[:2]],
         offset_expiry=[expiry_row(name, expires_at=AS_OF + DAY) for name in runs[:2]],

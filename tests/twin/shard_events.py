@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgroups_spark.coordinator.acts import RecordPlace, RemovedCommit, Slot
+from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.group_events import GroupEvent, GroupEvents, Rules, remember
 from kgroups_spark.coordinator.member_changes import member_count
 from kgroups_spark.coordinator.removal_causes import UNKNOWN, RemovedValue
@@ -85,7 +86,11 @@ class ShardEvents(GroupEvents):
         if is_recreated:
             event = self._event(slot[0], "topic_recreated", topic=slot[1], partition=slot[2])
             self.moves.append(event._replace(value_before=known_id, value_after=topic_id))
-        if before is None:
+        if offset < 0:
+            return
+        if after < 0:
+            name = "offset_unset"
+        elif before is None:
             name = "offset_restarted"
         elif after < offset:
             name = "offset_rewound"
@@ -94,6 +99,7 @@ class ShardEvents(GroupEvents):
         else:
             return
         cause = "topic_recreated" if is_recreated else self._cause_of_move(slot[0])
+        cause = None if after < 0 else cause
         event = self._event(slot[0], name, topic=slot[1], partition=slot[2])
         when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
         self.moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
@@ -137,7 +143,10 @@ class ShardEvents(GroupEvents):
         group = self._groups.groups.get(group_id)
         if group is None:
             return UNKNOWN
-        return "with_members" if member_count(group) else "no_members"
+        if member_count(group):
+            return "with_members"
+        value = group.value if isinstance(group, ClassicGroup) else {"protocolType": "consumer"}
+        return "no_members" if value and value["protocolType"] else "self_assigned"
 
 
 def _in_order(event: GroupEvent) -> tuple[str, str, int, str]:

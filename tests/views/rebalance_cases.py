@@ -456,6 +456,36 @@ CASES = (
         ),
     ),
     Case(
+        "a static member replaced again and again, until its session ends",
+        lambda log: (
+            log.record(2, "g", PLACEHOLDER)
+            .record(2, "g", generation(1, classic_member("a", "t:0", instance="i")))
+            .at(5)
+            .record(2, "g", generation(1, classic_member("b", "t:0", instance="i")))
+            .at(6)
+            .record(2, "g", generation(1, classic_member("c", "t:0", instance="i")))
+            .at(7)
+            .record(2, "g", generation(2))
+        ),
+        (classic(1, "member_joined", 0, 0, 1), classic(2, "member_left", 7, 1, 0)),
+    ),
+    Case(
+        "a static member comes back after its instance had left",
+        lambda log: (
+            log.record(2, "g", PLACEHOLDER)
+            .record(2, "g", generation(1, classic_member("a", "t:0", instance="i"), classic_member("x", "t:1")))
+            .at(5)
+            .record(2, "g", generation(2, classic_member("x", "t:0 t:1")))
+            .at(6)
+            .record(2, "g", generation(3, classic_member("b", "t:0", instance="i"), classic_member("x", "t:1")))
+        ),
+        (
+            classic(1, "member_joined", 0, 0, 2),
+            classic(2, "member_left", 5, 2, 1),
+            classic(3, "member_joined", 6, 1, 2),
+        ),
+    ),
+    Case(
         "generations that never got an assignment left no record",
         lambda log: classic_ab(log).at(9).record(2, "g", generation(7, classic_member("a", "t:0 t:1"))),
         (*CLASSIC_AB, classic(7, "member_left", 9, 2, 1)),

@@ -108,6 +108,13 @@ def test_a_classic_rebalance_has_the_time_at_which_all_had_joined() -> None:
     assert [row["left_member_ids"] for row in rows] == [[], [], ["a", "b"]]
 
 
+def test_a_static_member_under_another_id_neither_joined_nor_left() -> None:
+    rows = handmade()["a static member replaced again and again, until its session ends"]
+    assert [(row["joined_member_ids"], row["left_member_ids"]) for row in rows] == [(["a"], []), ([], ["c"])]
+    *_, row = handmade()["a static member under another id, within a generation and in a new one"]
+    assert (row["joined_member_ids"], row["left_member_ids"]) == ([], [])
+
+
 def test_a_rebalance_without_members_takes_no_time() -> None:
     assert [row["duration_ms"] for row in handmade()["the last one leaves"]] == [0, 0]
 

@@ -13,7 +13,7 @@
 -- slowest_member_id: Not classic: the last member to reach the epoch; null: classic, no members, or not finished
 -- members_before: Members after the previous rebalance, 0 for a new group; null: not in the log
 -- members_after: Members when the epoch was raised, or in the generation's record
--- joined_member_ids: Members that joined since the previous rebalance; some may have left; null: not in the log
+-- joined_member_ids: Members that joined since the previous rebalance; some may have left; null: not in the log. A static member under another id neither joined nor left
 -- left_member_ids: Members that left since the previous rebalance; null: not in the log
 -- log_offset: Record that raised the epoch or holds the generation
 -- finished_log_offset: Record that finished it; null: it was not finished
@@ -183,6 +183,8 @@ events AS (
 placed AS (
   SELECT
     *,
+    -- A static member stays the same member under another id.
+    coalesce('static ' || coalesce(now.group_instance_id, before.group_instance_id), 'member ' || member_id) AS identity,
     min(CASE WHEN mark.is_rebalance THEN log_offset END) OVER (
       PARTITION BY offsets_partition, group_id ORDER BY log_offset RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
     ) AS leads_to,
@@ -229,10 +231,19 @@ by_member AS (
     offsets_partition,
     group_id,
     CASE WHEN is_cause THEN leads_to ELSE carries_out.log_offset END AS log_offset,
-    member_id,
+    identity,
     max(mark) FILTER (WHERE is_cause AND mark.is_rebalance) AS mark,
-    min(struct_pack(log_offset := carried.log_offset, it := before)) FILTER (WHERE is_cause AND now IS NOT NULL) AS earliest,
-    max(struct_pack(log_offset := carried.log_offset, it := now)) FILTER (WHERE is_cause AND now IS NOT NULL) AS latest,
+    -- If two members have a record in common, the one that was there before it, and the one that is there after it.
+    min(
+      struct_pack(
+        log_offset := carried.log_offset,
+        is_new := NOT coalesce(before.is_there, FALSE),
+        it := before,
+        member_id := member_id
+      )
+    ) FILTER (WHERE is_cause AND now IS NOT NULL) AS earliest,
+    max(struct_pack(log_offset := carried.log_offset, is_there := now.is_there, it := now, member_id := member_id))
+      FILTER (WHERE is_cause AND now IS NOT NULL) AS latest,
     bool_or(is_cause AND record_type = 23) AS has_topology,
     bool_or(is_cause AND record_type = 15) AS has_share_partitions,
     bool_or(is_cause AND record_type IN (4, 9)) AS has_partitions,
@@ -243,7 +254,7 @@ by_member AS (
   FROM carried
   CROSS JOIN (VALUES (TRUE), (FALSE)) AS sides (is_cause)
   WHERE CASE WHEN is_cause THEN leads_to IS NOT NULL ELSE mark.is_assigned OR is_finished END
-  GROUP BY offsets_partition, group_id, CASE WHEN is_cause THEN leads_to ELSE carries_out.log_offset END, member_id
+  GROUP BY offsets_partition, group_id, CASE WHEN is_cause THEN leads_to ELSE carries_out.log_offset END, identity
 ),
 compared AS (
   SELECT
@@ -261,13 +272,10 @@ by_rebalance AS (
     group_id,
     log_offset,
     max(mark) AS mark,
-    coalesce(list_sort(list(member_id) FILTER (WHERE has_joined)), []) AS joined,
+    coalesce(list_sort(list(latest.member_id) FILTER (WHERE has_joined)), []) AS joined,
     -- A member that joined and left in between is in both.
-    coalesce(list_sort(list(member_id) FILTER (WHERE has_left)), []) AS gone,
-    coalesce(list(latest.it.group_instance_id) FILTER (WHERE has_joined AND latest.it.group_instance_id IS NOT NULL), [])
-      AS joined_instances,
-    coalesce(list(earliest.it.group_instance_id) FILTER (WHERE has_left AND earliest.it.group_instance_id IS NOT NULL), [])
-      AS gone_instances,
+    coalesce(list_sort(list(latest.member_id) FILTER (WHERE has_left)), []) AS gone,
+    bool_or(has_stayed AND latest.member_id <> earliest.member_id) AS has_replaced,
     bool_or(
       has_stayed AND (
         latest.it.subscribed_topics IS DISTINCT FROM earliest.it.subscribed_topics
@@ -290,7 +298,6 @@ by_rebalance AS (
 counted AS (
   SELECT
     *,
-    array_length(list_filter(joined_instances, lambda each: list_contains(gone_instances, each))) AS replaced,
     list_filter(gained, lambda each: NOT list_contains(lost, each)) AS handed_out,
     list_filter(lost, lambda each: NOT list_contains(gained, each)) AS given_up,
     mark.group_type = 'classic' OR mark.member_count = 0 AS ends_at_once
@@ -310,12 +317,12 @@ SELECT
   CASE
     WHEN NOT mark.is_known THEN 'unknown'
     WHEN mark.has_changed_type THEN 'group_type_changed'
-    WHEN array_length(joined) > replaced AND array_length(gone) > replaced THEN 'members_changed'
-    WHEN array_length(joined) > replaced THEN 'member_joined'
-    WHEN array_length(gone) > replaced THEN 'member_left'
+    WHEN array_length(joined) > 0 AND array_length(gone) > 0 THEN 'members_changed'
+    WHEN array_length(joined) > 0 THEN 'member_joined'
+    WHEN array_length(gone) > 0 THEN 'member_left'
     WHEN has_other_subscription THEN 'subscription_changed'
     WHEN has_other_assignor OR mark.has_other_protocol THEN 'assignor_changed'
-    WHEN replaced > 0 THEN 'member_replaced'
+    WHEN has_replaced THEN 'member_replaced'
     WHEN has_topology THEN 'topology_changed'
     WHEN has_partitions OR mark.has_other_hash THEN 'topic_metadata_changed'
     WHEN has_share_partitions THEN 'share_partitions_initialized'
