@@ -12,6 +12,11 @@ import shlex
 
 # Text that already has the form of a spelled-out character.
 _LOOKS_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
+# The form of a character that a name can have, and a doubled backslash.
+_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u(?!d[89a-f])[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4}|[nrt\\])")
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
+# The shown forms of an empty text, and of the text that looks like it.
+SPECIAL = {"": "''", "''": r"\x27\x27"}
 # Blanks that are invisible, or that look like the gap between two columns.
 _HIDDEN_BLANK = re.compile(r"^ | $|(?<= ) ")
 
@@ -24,14 +29,41 @@ def printable(text: str) -> str:
 
 
 def cell_text(text: str) -> str:
-    r"""The text for a table's cell: two different texts never look alike.
+    r"""The text for a table's cell: two different texts never look alike, and `as_typed` reads it back.
 
     As `printable`; also, blanks at an end, and those after a blank, become `\x20`. If one of these forms is in the
-    result, backslashes of the text itself are doubled. A name of ordinary characters stays unchanged.
+    result, backslashes of the text itself are doubled. An empty text becomes `''`. A name of ordinary characters stays
+    unchanged.
     """
+    if text in SPECIAL:
+        return SPECIAL[text]
     if text.isprintable() and not _HIDDEN_BLANK.search(text) and not _LOOKS_ESCAPED.search(text):
         return text
     return printable(_HIDDEN_BLANK.sub(r"\\x20", text.replace("\\", "\\\\")))
+
+
+def as_typed(text: str) -> str:
+    r"""The name that is shown as `text` (cell_text): `orders\x20` is the name with a blank at its end. A text that no
+    name is shown as is a name as it is."""
+    name = {shown: name for name, shown in SPECIAL.items()}.get(text)
+    if name is None and _LOOKS_ESCAPED.search(text):
+        name = _ESCAPE.sub(_unescaped, text)
+    return name if name is not None and cell_text(name) == text else text
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    form = escape[0][1:]
+    return _LETTERS[form] if form in _LETTERS else chr(int(form[1:], 16))
+
+
+def quoted(name: str) -> str:
+    """The name in quotes, for a sentence."""
+    return f"'{cell_text(name)}'" if name else cell_text(name)
+
+
+def typed_word(name: str) -> str:
+    r"""The name as one word of a shell's command line that `as_typed` reads: `'orders\x20'`."""
+    return shell_word(cell_text(name)) if name else "''"
 
 
 def json_text(json: str) -> str:

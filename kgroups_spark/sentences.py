@@ -16,18 +16,18 @@ from typing import Any
 
 from kgroups_spark.counts import counted, first_of, sized
 from kgroups_spark.durations import format_duration
-from kgroups_spark.escapes import shell_option, shell_word
+from kgroups_spark.escapes import cell_text, shell_option, shell_word
 from kgroups_spark.times import format_utc
 
 FORMS: dict[str, Callable[[Any], str]] = {
     "time": format_utc,
     "duration": format_duration,
     "size": sized,
-    "some": lambda names: first_of(sorted(set(map(str, names))), 3),
+    "some": lambda names: first_of([cell_text(name) for name in sorted(set(map(str, names)))], 3),
     "word": shell_word,
     "option": lambda value: shell_option("--group", value),
     "number": "{:,}".format,
-    "": str,
+    "": lambda value: cell_text(str(value)),
 }
 
 

@@ -22,9 +22,9 @@ from kgroups_spark.terminal.options import (
     add_format_option,
     add_lake_option,
     fail_if_any,
+    group_value,
     positive_duration_value,
     release_value,
-    text_value,
 )
 from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, until_closed, write_rows
 from kgroups_spark.terminal.progress import work_reported
@@ -100,7 +100,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "release's default)",
     )
     parser.add_argument(
-        "--group", action="append", default=[], type=text_value, metavar="G", help="only this group; may be repeated"
+        "--group", action="append", default=[], type=group_value, metavar="G", help="only this group; may be repeated"
     )
     parser.add_argument(
         "--all",

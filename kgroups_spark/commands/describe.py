@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from kgroups_spark.commands.form import AS_OF, GROUPS, LAKE, ROWS, Option, column, write
 from kgroups_spark.commands.moments import Moment
 from kgroups_spark.counts import counted
-from kgroups_spark.escapes import shell_option, shell_word
+from kgroups_spark.escapes import quoted, shell_option, shell_word
 from kgroups_spark.reading.described import DEAD, Described, GroupReader, What
 from kgroups_spark.reading.group_options import asked_groups
 from kgroups_spark.reading.open_lake import open_lake
@@ -271,7 +271,7 @@ def tasks_text(tasks: Iterable[Row] | None, prefix: str = "") -> list[str]:
 def notes_on(reader: LakeReader, group: Described, arguments: argparse.Namespace) -> list[str]:
     """Notes on a group for people, in addition to its rows."""
     kind = "consumer" if group.group_type in (None, "classic") else group.group_type
-    name = f"{kind.capitalize()} group {group.group_id!r}"
+    name = f"{kind.capitalize()} group {quoted(group.group_id)}"
     lines = []
     if group.is_split:
         where = {

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import quoted
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.terminal.options import name_value, text_value
+from kgroups_spark.terminal.options import group_value, name_value
 from kgroups_spark.terminal.output import json_line, say
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group",
         action="append",
-        type=text_value,
+        type=group_value,
         metavar="G",
         help="only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
     )
@@ -94,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in chosen_lines(_lines(segments), groups, seen):
             sys.stdout.write(json_line(line))
     for group in sorted(groups - seen.groups):
-        say(f"no record of the group {group}{did_you_mean(group, seen.groups)}")
+        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups)}")
     if seen.damaged_batches and not seen.records:
         raise KgroupsError(
             f"no record in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?"

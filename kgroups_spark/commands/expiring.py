@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
-from kgroups_spark.commands.form import FAIL_IF_ANY, LAKE, ROWS, Option, screen, write
+from kgroups_spark.commands.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded, screen, write
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.errors import UsageError
@@ -46,6 +47,7 @@ OPTIONS = (
     ),
     Option("--if-empty", "as if every group had lost its last member at the as-of time"),
     Option("--offsets", "one row for each offset, not for each group"),
+    ALL,
     FAIL_IF_ANY,
     Option("--output FILE", "write the rows to this file (or URI), too: x.csv, or JSON lines as x.json"),
     *ROWS,
@@ -92,14 +94,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.retention is not None or arguments.if_empty:
         retention = "NULL" if arguments.retention is None else f"INTERVAL '{arguments.retention / 1000:.3f}' SECOND"
         expiring = f"expiring(:until, {retention}, {arguments.if_empty})"
+    folds = arguments.format == "table" and not arguments.offsets
+    groups = reader.sql("SELECT group_id, member_count FROM groups") if folds else []
     query = (OFFSETS if arguments.offsets else GROUPS).format(expiring=expiring)
     names, found = reader.answer(query, {"until": until})
     count = Count()
-    rows: Iterable[Row] = count.among(found, reader.as_of_ms)
+    rows: Iterable[Mapping[str, Any]] = count.among(found, reader.as_of_ms)
     if form is not None:
         rows = list(rows)
         write_rows(rows, [*map(Column, names)], form, text := io.StringIO())
         write_file(arguments.output, text.getvalue().encode())
+    if folds:
+        soonest = ("expires_at", "expires_in", "reason")
+        rows = folded(rows, groups, arguments, soonest, total="offset_count")
     write(rows, names, OFFSETS_SCREEN if arguments.offsets else GROUPS_SCREEN, arguments)
     say(_closing_line(reader, arguments, until, count))
     return fail_if_any(arguments, count.offsets)

@@ -24,7 +24,7 @@ import pyarrow as pa
 from kgroups_spark.commands.moments import times_as_of
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import printable, shell_option, shell_word
+from kgroups_spark.escapes import cell_text, printable, quoted, shell_option, shell_word
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.reading.group_options import (
     add_group_options,
@@ -197,7 +197,7 @@ def importable(
 
 
 def _named(slot: Slot) -> str:
-    return f"group {slot.group_id!r}, {slot.topic}-{slot.partition}"
+    return f"group {quoted(slot.group_id)}, {cell_text(slot.topic)}-{slot.partition}"
 
 
 def _rank(slot: Slot, right_partitions: Mapping[str, int]) -> tuple[bool, int]:

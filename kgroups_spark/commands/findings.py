@@ -25,7 +25,7 @@ from kgroups_spark.commands.audits import removal_lines
 from kgroups_spark.commands.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import printable
+from kgroups_spark.escapes import cell_text, printable, quoted
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
 from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
@@ -36,7 +36,7 @@ from kgroups_spark.reading.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import filled, words
-from kgroups_spark.terminal.options import fail_if_any, names_value, positive_count_value, text_value
+from kgroups_spark.terminal.options import fail_if_any, group_value, names_value, positive_count_value
 from kgroups_spark.terminal.output import say, say_lines, screen_width, show, until_closed
 from kgroups_spark.times import format_utc
 
@@ -45,7 +45,7 @@ OPTIONS = (
     LAKE,
     Option("--severity SEVERITY,...", f"only of these severities: {', '.join(SEVERITIES)}", names_value(SEVERITIES)),
     Option("--finding NAME,...", "only these findings (names below)", names_value(tuple(KINDS))),
-    Option("--group G ...", "only of this group; may be repeated", text_value),
+    Option("--group G ...", "only of this group; may be repeated", group_value),
     (
         Option("--audit N", "those of audit N (default: the last one)", positive_count_value),
         Option("--all-audits", "those of all audits, the last one's first"),
@@ -130,7 +130,7 @@ def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
     } - {None}
     for group in groups:
         if group not in known:
-            raise KgroupsError(f"no group '{group}' in the lake at {reader.location}{did_you_mean(group, known)}")
+            raise KgroupsError(f"no group {quoted(group)} in the lake at {reader.location}{did_you_mean(group, known)}")
 
 
 def _of_what(reader: LakeReader, audits: list[int]) -> str:
@@ -158,9 +158,9 @@ def _about(row: Row) -> str:
     """` of group billing, topic orders-3`: the things that the row names."""
     partition = "" if row["partition"] is None else f"-{row['partition']}"
     named = {
-        "group_id": f"group {row['group_id']}",
-        "topic": f"topic {row['topic']}{partition}",
-        "member_id": f"member {row['member_id']}",
+        "group_id": f"group {cell_text(row['group_id'] or '')}",
+        "topic": f"topic {cell_text(row['topic'] or '')}{partition}",
+        "member_id": f"member {cell_text(row['member_id'] or '')}",
         "producer_id": f"producer {row['producer_id']}",
         "offsets_partition": f"__consumer_offsets-{row['offsets_partition']}",
     }

@@ -9,12 +9,14 @@ run             opens the lake, asks it in SQL, writes rows on stdout and senten
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from kgroups_spark.terminal.options import ENGINES, name_value, text_value, time_value
-from kgroups_spark.terminal.output import FORMATS, Column, Row, until_closed, write_rows
+from kgroups_spark.counts import counted, group_count
+from kgroups_spark.terminal.options import ENGINES, group_value, name_value, time_value
+from kgroups_spark.terminal.output import FORMATS, Column, Row, say, until_closed, write_rows
+from kgroups_spark.throwaway import throwaway_groups
 
 
 class Option(NamedTuple):
@@ -65,9 +67,11 @@ ROWS = (
     ),
 )
 GROUPS = (
-    Option("--group G ...", "the group; may be repeated", text_value, []),
+    Option("--group G ...", "the group; may be repeated", group_value, []),
     Option("--all-groups", "every group that exists"),
 )
+
+ALL = Option("--all", "a line for each group, also of many that were made for one run each (JSON and CSV always do)")
 
 
 def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
@@ -106,3 +110,36 @@ def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], a
     """Writes the rows in the form of --format: a table has the columns of the screen, JSON and CSV those of `names`."""
     with until_closed():
         write_rows(rows, screen if arguments.format == "table" else [*map(Column, names)], arguments.format)
+
+
+def folded(
+    rows: Iterable[Row],
+    groups: Iterable[Row],
+    arguments: argparse.Namespace,
+    first: Collection[str] = (),
+    total: str = "",
+) -> Iterable[Row]:
+    """The rows for the screen, without --all: those of groups that were made for one run each are one, at the place of
+    the first, with `report-<uuid> (698 groups)` for a name. It has the values that all of them have, the first row's in
+    the columns `first`, and the sum of the column `total`.
+
+    `groups`: all groups of that time (group_id, member_count).
+    """
+    if arguments.format != "table" or arguments.all:
+        return rows
+    patterns = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in groups)
+    pattern_of = {name: pattern for pattern, names in patterns.items() for name in names}
+    lots: dict[str | int, list[Row]] = {}
+    for number, row in enumerate(rows):
+        lots.setdefault(pattern_of.get(row["group_id"], number), []).append(row)
+    made = []
+    for pattern, lot in lots.items():
+        same = {
+            name: value for name, value in lot[0].items() if name in first or all(row[name] == value for row in lot)
+        }
+        its_total = {total: sum(row[total] for row in lot)} if total else {}
+        name = lot[0]["group_id"] if len(lot) == 1 else f"{pattern} ({counted(group_count(lot), 'group')})"
+        made.append(dict.fromkeys(lot[0]) | same | its_total | {"group_id": name})
+    if len(made) < sum(map(len, lots.values())):
+        say("Groups that were made for one run each are one line; --all shows them.")
+    return made

@@ -56,6 +56,7 @@ examples:
   kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
 
 DEFAULT_LIMIT = 100
+LONGEST_METADATA = 100  # characters in a table
 EVENTS_OF = "all_events"
 
 EVENT_COLUMNS = (
@@ -79,7 +80,7 @@ COMMIT_COLUMNS = (
     Column("owner_member_id", "ASSIGNED-TO"),
     Column("owner_client_host", "HOST"),
     Column("owner_client_id", "CLIENT-ID"),
-    Column("metadata", "METADATA"),
+    Column("metadata_shown", "METADATA"),
 )
 
 EVENTS = {
@@ -310,9 +311,17 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
         "time": row["log_timestamp"],
         "before": _known(row["previous_committed_offset"]),
         "after": "removed" if is_tombstone else _known(row["committed_offset"]),
+        "metadata_shown": _short(row["metadata"]),
         "outcome": None if is_tombstone or row["producer_id"] is None else row["outcome"],
         "effect": row["effective_timestamp"] if row["took_effect"] else None,
     }
+
+
+def _short(metadata: str | None) -> str | None:
+    """For a table: the text, or how long it is, as any client may store a page of it; None: there is none."""
+    if metadata is not None and len(metadata) > LONGEST_METADATA:
+        return f"({len(metadata):,} characters)"
+    return metadata or None
 
 
 def _closing_line(

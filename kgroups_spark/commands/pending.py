@@ -50,8 +50,8 @@ OPTIONS = (
 )
 # `age` is age_ms for the screen.
 SCREEN = screen(
-    "offsets_partition producer_id producer_epoch=EPOCH transactional_id transaction_start_offset=START-OFFSET "
-    "open_since age is_hanging=HANGING group_id=GROUP topic partition committed_offset=PENDING-OFFSET"
+    "group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since age is_hanging=HANGING producer_id "
+    "producer_epoch=EPOCH transactional_id transaction_start_offset=START-OFFSET offsets_partition"
 )
 COLUMNS = [
     "audit_id",

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import quoted, typed_word
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.terminal.options import partition_values, text_value
+from kgroups_spark.terminal.options import group_value, partition_values
 
 _NAMED_TOPICS = 5
 
@@ -36,10 +37,11 @@ EVERYTHING = SqlCondition("true", {})
 
 def topic_partitions_value(text: str) -> TopicPartitions:
     """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
-    topic, colon, numbers = text_value(text).partition(":")
-    if topic:
+    topic, colon, numbers = text.partition(":")
+    name = group_value(topic)
+    if topic or not text:
         with suppress(argparse.ArgumentTypeError):
-            return TopicPartitions(topic, tuple(partition_values(numbers)) if colon else ())
+            return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
     raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
 
 
@@ -49,7 +51,7 @@ def add_group_options(parser: argparse.ArgumentParser, all_groups: str = "every 
         "--group",
         action="append",
         default=[],
-        type=text_value,
+        type=group_value,
         metavar="G",
         help="the group; may be repeated",
     )
@@ -112,7 +114,7 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
             nearest = did_you_mean(group, names) or _other_groups(len(names))
-            raise KgroupsError(f"no group {group!r} in the log ({reader.known_as_of()}){nearest}")
+            raise KgroupsError(f"no group {quoted(group)} in the log ({reader.known_as_of()}){nearest}")
 
 
 def _other_groups(count: int) -> str:
@@ -120,7 +122,7 @@ def _other_groups(count: int) -> str:
 
 
 def _named_topics(names: Collection[str]) -> str:
-    first = ", ".join(sorted(names)[:_NAMED_TOPICS])
+    first = ", ".join(map(typed_word, sorted(names)[:_NAMED_TOPICS]))
     return f"; there are {first}{', ...' if len(names) > _NAMED_TOPICS else ''}" if names else ""
 
 
@@ -144,8 +146,8 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
         if topic not in found:
             names = {row["topic"] for row in reader.sql(query.format("topic", chosen.sql), **chosen.parameters)}
             nearest = did_you_mean(topic, names) or _named_topics(names)
-            raise KgroupsError(f"no topic {topic!r} {where}{nearest}")
+            raise KgroupsError(f"no topic {quoted(topic)} {where}{nearest}")
     for topic, partitions in topics:
         if missing := sorted(set(partitions) - found[topic]):
             there = f"found {named_partitions(sorted(found[topic]))}"
-            raise KgroupsError(f"no partition {missing[0]} of topic {topic!r} {where}; {there}")
+            raise KgroupsError(f"no partition {missing[0]} of topic {quoted(topic)} {where}; {there}")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jinja2.utils import htmlsafe_json_dumps
 
 from kgroups_spark.counts import sized
-from kgroups_spark.escapes import printable
+from kgroups_spark.escapes import cell_text
 from kgroups_spark.report.queries import Row, query
 from kgroups_spark.times import format_time_for_people
 
@@ -145,7 +145,7 @@ def as_cell(value: Any) -> Cell:
         return format_time_for_people(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return printable(str(value))
+    return cell_text(str(value))
 
 
 _LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")

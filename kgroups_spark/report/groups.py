@@ -10,7 +10,7 @@ from itertools import takewhile
 from urllib.parse import quote
 
 from kgroups_spark.counts import counted
-from kgroups_spark.escapes import printable
+from kgroups_spark.escapes import cell_text
 from kgroups_spark.report.figures import Column, Table, table
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.words import CAUSES, EVENTS
@@ -85,7 +85,7 @@ def _group(name: str, known: Row | None, offsets: Sequence[Row], events: Sequenc
     if events:
         rows = [row | {"event": EVENTS.get(row["event"], row["event"]), "change": _change(row)} for row in events]
         tables.append(_table("newest_events", _EVENTS, rows, events[0]["of_group"]))
-    return Group(anchor_of(name), printable(name), _facts(known), tables)
+    return Group(anchor_of(name), cell_text(name), _facts(known), tables)
 
 
 def _table(name: str, columns: Sequence[Column], rows: Sequence[Row], in_all: int) -> Table:

@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from kgroups_spark.counts import counted, first_of, group_count
-from kgroups_spark.escapes import printable
+from kgroups_spark.escapes import cell_text
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import Answers
 from kgroups_spark.sentences import filled
+from kgroups_spark.throwaway import throwaway_groups
 
 _NAMED = 3
 
@@ -49,7 +50,7 @@ def _expiring(answers: Answers) -> list[Headline]:
         return []
     groups = soon["week_groups"]
     verb = "loses" if groups == 1 else "lose"
-    first = _names(answers["expiring_groups"][:groups])
+    first = _names(answers, answers["expiring_groups"][:groups])
     text = f"{counted(groups, 'group')} {verb} {counted(soon['week_offsets'], 'offset')} within 7 days: {first}."
     return [Headline(text + _due(soon), "expiring", True)]
 
@@ -70,7 +71,7 @@ def _hanging(answers: Answers) -> list[Headline]:
     verb = "hangs" if len(rows) == 1 else "hang"
     likely = "" if answers["lake"][0]["has_transaction_state"] else "likely "
     named = [row for row in rows if row["group_id"] is not None]
-    whose = f", with offsets of {_names(named)}" if named else ""
+    whose = f", with offsets of {_names(answers, named)}" if named else ""
     return [Headline(f"{counted(len(rows), 'transaction')} {likely}{verb}{whose}.", "transactions", True)]
 
 
@@ -88,7 +89,7 @@ _NEVER_READ = (
 
 
 def _never_read(answers: Answers) -> list[Headline]:
-    return _of_moves(_NEVER_READ, _last_moves(answers), "skipped")
+    return _of_moves(answers, _NEVER_READ, _last_moves(answers), "skipped")
 
 
 def _read_again(answers: Answers) -> list[Headline]:
@@ -96,15 +97,15 @@ def _read_again(answers: Answers) -> list[Headline]:
     return [
         headline
         for event, text in _READ_AGAIN.items()
-        for headline in _of_moves(text, [row for row in moves if row["event"] == event], "read_again")
+        for headline in _of_moves(answers, text, [row for row in moves if row["event"] == event], "read_again")
     ]
 
 
-def _of_moves(text: str, moves: Sequence[Row], size: str) -> list[Headline]:
+def _of_moves(answers: Answers, text: str, moves: Sequence[Row], size: str) -> list[Headline]:
     rows = [row for row in moves if row[size]]
     if not rows:
         return []
-    facts = {"groups": group_count(rows), "records": sum(row[size] for row in rows), "names": _names(rows)}
+    facts = {"groups": group_count(rows), "records": sum(row[size] for row in rows), "names": _names(answers, rows)}
     return [Headline(filled(text, facts), "moves", True)]
 
 
@@ -139,7 +140,7 @@ def _at_once(answers: Answers) -> list[Headline]:
     if not rows:
         return []
     offsets, groups = counted(sum(row["at_once"] for row in rows), "offset"), counted(group_count(rows), "group")
-    text = f"{offsets} of {groups} would be lost at once if the last member left: {_names(rows)}."
+    text = f"{offsets} of {groups} would be lost at once if the last member left: {_names(answers, rows)}."
     return [Headline(text, "if-empty", False)]
 
 
@@ -154,6 +155,14 @@ def _lost(answers: Answers) -> list[Headline]:
     ]
 
 
-def _names(rows: Sequence[Row]) -> str:
-    """The names of the first groups, and the number of others."""
-    return first_of(list(dict.fromkeys(printable(row["group_id"]) for row in rows)), _NAMED)
+def _names(answers: Answers, rows: Sequence[Row]) -> str:
+    """The names of the first groups, and the number of others. Groups that were made for one run each have one name."""
+    made = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in answers["all_groups"])
+    pattern_of = {name: pattern for pattern, names in made.items() for name in names}
+    lots: dict[str, set[str]] = {}
+    for name in (str(row["group_id"]) for row in rows):
+        lots.setdefault(pattern_of.get(name, name), set()).add(name)
+    names = [
+        f"{name} ({counted(len(its), 'group')})" if len(its) > 1 else cell_text(*its) for name, its in lots.items()
+    ]
+    return first_of(names, _NAMED)

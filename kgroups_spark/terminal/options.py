@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from kgroups_spark.coordinator import releases
 from kgroups_spark.durations import parse_duration
 from kgroups_spark.errors import UsageError
+from kgroups_spark.escapes import as_typed
 from kgroups_spark.nearest import suggested
 from kgroups_spark.terminal.help_text import HelpFormatter
 from kgroups_spark.terminal.output import FORMATS
@@ -94,6 +95,11 @@ def text_value(text: str) -> str:
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise ValueError(f"{text!r} is not UTF-8 text")
     return text
+
+
+def group_value(text: str) -> str:
+    """A name from the log, as it is or as it is shown."""
+    return as_typed(text_value(text))
 
 
 @option_value

@@ -66,7 +66,7 @@ class _Column:
         self.cells = cells
         known = [value for value in values if value is not NULL and value != "-"]
         self.is_numeric = bool(known) and all(isinstance(value, int) for value in known)
-        self.says_something = not values or any(value is not NULL and value != "" for value in values)
+        self.says_something = not values or any(value is not NULL for value in values)
         self.natural = max(display_width(text) for text in (heading, *cells))
         self.least = max(narrowest(text) for text in (heading, *cells))
         if any(isinstance(cell, Pieces) for cell in cells):

@@ -137,7 +137,7 @@ def test_a_group_may_have_an_empty_name(dump, tmp_path):
 def test_a_group_without_records_suggests_the_nearest_names(dump, partition_4):
     code, lines, err = dump(partition_4, "--group", "biling-engine")
     assert (code, lines) == (0, [])
-    assert err == "no record of the group biling-engine; did you mean billing-engine?\n"
+    assert err == "no record of the group 'biling-engine'; did you mean billing-engine?\n"
 
 
 @pytest.fixture

@@ -304,21 +304,53 @@ def test_missing_or_contradictory_options_are_bad_usage(kgroups: Any) -> None:
 
 def test_every_event_and_cause_has_a_text() -> None:
     assert set(history.EVENTS) == {*EVENTS, *share_events.EVENTS, *transaction_events.EVENTS}
-    assert set(describe.REMOVAL_CAUSES) == set(CAUSES)
-    moves = {"no_members", "with_members", "transaction", "topic_recreated", "unknown"}
+    assert set(describe.REMOVAL_CAUSES) == {*CAUSES, "probably_expired"}
+    moves = {"no_members", "self_assigned", "with_members", "transaction", "topic_recreated", "unknown"}
     assert set(history.MOVE_CAUSES) == moves
 
 
+def cells(out: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
+
+
+LAST_NIGHT = "history --group invoice-export --since 2026-11-11T00:00 --until 2026-11-11T02:50"
+
+
 def test_history_shows_last_nights_events(kgroups: Any) -> None:
-    _, out, err = kgroups("history --group invoice-export --since 2026-11-11T00:00 --until 2026-11-11T02:50")
-    reported = [line.split("  ") for line in out.splitlines()]
-    reported = [[cell.strip() for cell in line if cell.strip()] for line in reported]
+    _, out, err = kgroups(f"{LAST_NIGHT} --verbose")
+    reported = cells(out)
     assert reported[0] == ["TIME (UTC)", "EVENT", "MEMBER/TOPIC-PARTITION", "BEFORE", "AFTER", "CAUSE"]
     assert reported[1] == ["2026-11-11 02:41:47", "state", "-", "Stable", "Empty", "-"]
     why = "the group had no members: an admin reset, most likely"
     assert reported[5] == ["2026-11-11 02:47:36", "offset rewound", "payments-0", "45608", "41719", why]
     assert len(reported) == 8
     assert "7 events from 2026-11-11 00:00:00 to 2026-11-11 02:50:00 UTC; 9 offset records in that time" in err
+
+
+def test_history_shows_a_rebalance_in_one_line(kgroups: Any, rows: Any) -> None:
+    """Four events: state, generation, and two members that left."""
+    _, out, err = kgroups(LAST_NIGHT)
+    ids = [row["member_id"] for row in rows(LAST_NIGHT) if row["event"] == "member_left"]
+    assert len(ids) == 2
+    who = f"left: {', '.join(ids)}"
+    assert cells(out)[1] == ["2026-11-11 02:41:47", "rebalance", who, "Stable, 9", "Empty, 10", "-"]
+    assert [line[1] for line in cells(out)[2:]] == ["offset rewound"] * 3
+    assert "7 events" in err
+    # A cut record may lack events, so it is no rebalance.
+    _, out, _ = kgroups(f"{LAST_NIGHT} --limit 6")
+    assert [line[1] for line in cells(out)[1:4]] == ["generation", "member left", "member left"]
+
+
+def test_events_can_be_chosen_and_wake_somebody(kgroups: Any, rows: Any) -> None:
+    chosen = f"{LAST_NIGHT} --event offset_rewound,member_left"
+    assert [row["event"] for row in rows(chosen)] == ["member_left"] * 2 + ["offset_rewound"] * 3
+    code, out, err = kgroups(f"{chosen} --fail-if-any")
+    assert (code, [line[1] for line in cells(out)[1:3]]) == (4, ["member left", "member left"])
+    assert "5 events from" in err and "offset records" not in err
+    assert kgroups(f"{LAST_NIGHT} --event offset_skipped --fail-if-any")[0] == 0
+    code, _, err = kgroups(f"{LAST_NIGHT} --event offset_rewond")
+    assert code == 2 and "did you mean offset_rewound" in err
+    assert kgroups(f"{LAST_NIGHT} --event offset_rewound --commits")[0] == 2
 
 
 def test_history_is_in_order_and_limit_keeps_the_newest_events(rows: Any, kgroups: Any) -> None:
@@ -361,6 +393,19 @@ def test_history_commits_lists_every_commit_with_its_outcome(rows: Any, kgroups:
     assert outcomes >= {("committed", True), ("aborted", False), ("pending", False)}
     _, out, _ = kgroups("history --group billing-engine --commits --limit 1")
     assert out.splitlines()[1].split()[2:8] == ["price-changes", "1", "-", "1078921", "pending", "-"]
+
+
+def test_a_long_metadata_is_whole_in_json_and_its_length_in_a_table(kgroups: Any, rows: Any) -> None:
+    texts = ["", "x" * 100, "y" * 4000]
+    commits = [
+        committed(3, 5, second(1), partition=n, metadata=text, log_offset=n, record_type=1, value_version=3) | PLACE
+        for n, text in enumerate(texts)
+    ]
+    reader = reader_of(offset_commits=commits, group_traffic=[{"group_id": "g", "offsets_partition": 3}])
+    code, out, err = kgroups("history --group g --commits", reader)
+    assert code == 0, err
+    assert [line.split("  ")[-1].strip() for line in out.splitlines()[1:]] == ["-", texts[1], "(4,000 characters)"]
+    assert [row["metadata"] for row in rows("history --group g --commits", reader)] == texts
 
 
 def split_group() -> ArrowReader:

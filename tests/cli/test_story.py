@@ -150,7 +150,7 @@ def test_rows_are_on_stdout_and_all_else_on_stderr(kgroups):
     code, out, err = kgroups("groups --type share")
     heading, row = out.splitlines()
     assert code == 0
-    assert heading.split()[:4] == ["OFFSETS-PARTITION", "GROUP", "TYPE", "STATE"]
+    assert heading.split()[:4] == ["GROUP", "TYPE", "STATE", "GENERATION"]
     assert row.split()[2:4] == ["share", "Stable"]
     assert "1 of 35 groups (audit 1, as of 2026-11-16 06:41:21 UTC)" in err
 

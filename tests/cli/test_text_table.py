@@ -1,11 +1,12 @@
 import re
+import shlex
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.escapes import cell_text, printable
+from kgroups_spark.escapes import as_typed, cell_text, printable, typed_word
 from kgroups_spark.terminal.display import Pieces, display_width, list_items, words
 from kgroups_spark.terminal.text_table import NULL, TextTable
 from tests.chosen import examples
@@ -41,11 +42,9 @@ def test_empty_columns_are_dropped_first():
     ]
 
 
-def test_a_column_of_empty_texts_is_empty():
-    """Metadata that no commit has is an empty text, not null."""
-    made = table(["OFFSET", "METADATA", "HOST"], [10, "", "/10.11.37.167"], [11, "", "/10.11.37.167"])
-    assert made.lines(24)[0].split() == ["OFFSET", "HOST"]
-    assert "METADATA" in made.lines()[0]
+def test_a_column_of_empty_texts_is_shown():
+    """They may be names."""
+    assert table(["GROUP", "TOPIC"], ["", "a" * 20]).lines(20) == ["GROUP  ''", "TOPIC", "a" * 20]
 
 
 def test_a_column_of_a_group_called_dash_stays():
@@ -132,10 +131,16 @@ def test_wide_and_combining_characters_keep_the_alignment():
         ("a ", "a\\x20"),
         (" a  b", "\\x20a \\x20b"),
         ("\U000e0041", "\\U000e0041"),
+        ("", "''"),
+        ("''", r"\x27\x27"),
+        (r"\x27\x27", r"\\x27\\x27"),
+        ("a\\b ", r"a\\b\x20"),
+        ("\t\n\r", r"\t\n\r"),
     ],
 )
 def test_a_cell_escapes_invisible_characters(text, shown):
     assert cell_text(text) == shown
+    assert as_typed(shown) == text
 
 
 @examples(30)
@@ -143,6 +148,17 @@ def test_a_cell_escapes_invisible_characters(text, shown):
 def test_two_names_never_look_alike(one, other):
     assert (cell_text(one) == cell_text(other)) == (one == other)
     assert cell_text(one).isprintable()
+    assert as_typed(cell_text(one)) == one
+    (word,) = shlex.split(typed_word(one))
+    assert as_typed(word) == one
+
+
+@pytest.mark.parametrize(
+    "text", ["orders ", "a\x1bc", r"CORP\user", r"\x4", r"a\x41", r"\U00110000", r"\ud800", "it's"]
+)
+def test_a_text_that_no_name_is_shown_as_is_a_name_as_it_is(text):
+    """`a\\x41` is not shown for aA, which is shown as it is."""
+    assert as_typed(text) == text
 
 
 NAMES = st.one_of(

@@ -60,7 +60,7 @@ DONE: dict[str, dict[str, str]] = {
         # report-120bfa: Empty, then orders-0 reset backwards to 5 and orders-1 forwards to 999999999
         "report-120bfa": "1 offset_skipped no_members",
         # search-11f7a1: simple group deleted, then an offset of orders-1 set again
-        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, 1 offset_restarted no_members",
+        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, 1 offset_restarted self_assigned",
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
         # created again under a new id; the simple one committed on its partition 1 again
         "search-132aa6": "2 offset_removed topic_deleted, 1 topic_recreated, 1 offset_restarted topic_recreated",
@@ -229,10 +229,10 @@ DONE: dict[str, dict[str, str]] = {
         # then committed
         "report-145fdf": "2 offset_removed offset_deleted",
         # search-11f7a1: simple group deleted, then an offset of orders-1 set again
-        "search-11f7a1": "3 offset_removed unknown, 1 offset_restarted no_members",
+        "search-11f7a1": "3 offset_removed unknown, 1 offset_restarted self_assigned",
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
         # created again under a new id; the simple one committed on its partition 1 again
-        "search-132aa6": "2 offset_removed unknown, 1 offset_restarted no_members",
+        "search-132aa6": "2 offset_removed unknown, 1 offset_restarted self_assigned",
     },
     "scala-3.9-reloaded": {
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
@@ -264,10 +264,10 @@ DONE: dict[str, dict[str, str]] = {
         # then committed
         "report-145fdf": "2 offset_removed offset_deleted, 1 offset_restarted transaction",
         # search-11f7a1: simple group deleted, then an offset of orders-1 set again
-        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, 1 offset_restarted no_members",
+        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, 1 offset_restarted self_assigned",
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
         # created again under a new id; the simple one committed on its partition 1 again
-        "search-132aa6": "2 offset_removed unknown, 1 offset_restarted no_members",
+        "search-132aa6": "2 offset_removed unknown, 1 offset_restarted self_assigned",
         # shipping-153e35: its transaction was aborted by the transaction coordinator after its timeout
         "shipping-153e35": "1 group_removed unknown",
     },
@@ -293,9 +293,13 @@ DONE: dict[str, dict[str, str]] = {
 
 # Groups whose offsets were rewound, by recording and cause.
 REWOUND: dict[str, dict[str, list[str]]] = {
-    "classic-4.3": {"no_members": ["audit-1190a3", "report-120bfa"], "with_members": ["audit-1042ba", "report-114d60"]},
+    "classic-4.3": {
+        "no_members": ["report-120bfa"],
+        "self_assigned": ["audit-1190a3"],
+        "with_members": ["audit-1042ba", "report-114d60"],
+    },
     "compacted-4.3": {
-        "no_members": [
+        "self_assigned": [
             "audit-1072de",
             "audit-1080cb",
             "billing-1093af",
@@ -311,20 +315,22 @@ REWOUND: dict[str, dict[str, list[str]]] = {
     "expiry-4.3-after": {"with_members": ["search-120953"]},
     "kip848-4.0": {"with_members": ["billing-123e24", "search-11a28d", "shipping-103bb0"]},
     "kip848-4.3": {"with_members": ["billing-123e24", "search-11a28d", "shipping-103bb0"]},
-    "legacy-0.11": {"no_members": ["import-102752", "import-1060b0"]},
-    "legacy-1.1": {"no_members": ["import-102752", "import-1060b0"]},
+    "legacy-0.11": {"self_assigned": ["import-102752", "import-1060b0"]},
+    "legacy-1.1": {"self_assigned": ["import-102752", "import-1060b0"]},
     "mixed-upgrade": {
-        "no_members": ["audit-1190a3", "ledger-15099d", "report-120bfa"],
+        "no_members": ["report-120bfa"],
+        "self_assigned": ["audit-1190a3", "ledger-15099d"],
         "transaction": ["ledger-148f35", "ledger-14b6b2", "orders-13d1fb", "report-145fdf", "shipping-135d71"],
         "with_members": ["audit-1042ba", "report-114d60"],
     },
     "scala-3.9-reloaded": {
-        "no_members": ["audit-1190a3", "ledger-15099d", "report-120bfa"],
+        "no_members": ["report-120bfa"],
+        "self_assigned": ["audit-1190a3", "ledger-15099d"],
         "transaction": ["ledger-14b6b2", "orders-13d1fb", "report-145fdf", "shipping-135d71"],
         "with_members": ["audit-1042ba", "report-114d60"],
     },
     "transactions-4.3": {
-        "no_members": ["ledger-12046a"],
+        "self_assigned": ["ledger-12046a"],
         "transaction": ["ledger-10256e", "ledger-10a7d1", "search-11b239", "shipping-118ced"],
     },
 }

@@ -146,7 +146,7 @@ def test_acts_on_classic_groups_are_reported_with_their_causes() -> None:
     assert reported["search-11f7a1"] == {
         ("offset_removed", "group_deleted"): 3,
         ("group_removed", "group_deleted"): 1,
-        ("offset_restarted", "no_members"): 1,
+        ("offset_restarted", "self_assigned"): 1,
     }
     assert reported["orders-11baad"] == {("offset_removed", "offset_deleted"): 2}
     assert reported["report-120bfa"] == {("offset_rewound", "no_members"): 1, ("offset_skipped", "no_members"): 1}

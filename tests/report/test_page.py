@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -478,6 +479,24 @@ def test_urgent_facts_come_first_in_words() -> None:
     ]
 
 
+def test_groups_that_were_made_for_one_run_each_have_one_name_in_a_headline() -> None:
+    runs = [f"report-{uuid.UUID(int=number << 64)}" for number in range(20)]
+    made = tables(
+        groups=[group_row(name) for name in [*runs, "billing", ""]],
+        offset_expiry=[expiry_row(name, expires_at=AS_OF + DAY) for name in [*runs, "billing", ""]],
+    )
+    with asked(made) as ask:
+        first, *_ = facts.headlines(AskedOnce(ask))
+    assert first.text == "22 groups lose 22 offsets within 7 days: '', billing, report-<uuid> (20 groups)."
+    few = tables(
+        groups=[group_row(name) for name in runs[:2]],
+        offset_expiry=[expiry_row(name, expires_at=AS_OF + DAY) for name in runs[:2]],
+    )
+    with asked(few) as ask:
+        first, *_ = facts.headlines(AskedOnce(ask))
+    assert first.text == f"2 groups lose 2 offsets within 7 days: {runs[0]}, {runs[1]}."
+
+
 def group_parts(page: str) -> dict[str, str]:
     """The HTML of each group's part, by its anchor."""
     return {
@@ -678,13 +697,14 @@ def test_the_page_stays_below_five_megabytes(size: str) -> None:
 def test_a_figure_of_half_a_page_without_another_beside_it_is_alone() -> None:
     plots = [Plot(name, "", "", [], "") for name in "abc"]
     half, whole = Table("half", "", [], [], 0, "", is_small=True), Table("whole", "", [], [], 0, "")
-    for figures_here, alone in (
+    cases: list[tuple[list[Table | Plot], list[str]]] = [
         ([plots[0]], ["a"]),
         ([plots[0], whole], ["a"]),
         ([plots[0], half, whole], []),
         ([plots[0], plots[1], half, whole, plots[2]], ["half", "c"]),
         ([whole], []),
-    ):
+    ]
+    for figures_here, alone in cases:
         assert Section("s", "", [], figures_here).alone == alone
 
 
