@@ -181,7 +181,7 @@ class StateReplay:
             yield StateRow(SETTINGS, group_id, orjson.dumps([limit]).decode())
 
     def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the current tables, and of the state. Of `settings` that are unknown, the last known ones count.
+        """The rows of the current tables, and of the state. The last known settings stand for those that are unknown.
         `share_partitions` lack topic and init_state, which only the group coordinator has (share_listing.py)."""
         self._settings = settings = (settings or Settings()).or_else(self._settings)
         if isinstance(self._shard, ShareCoordinatorShard):
