@@ -22,6 +22,7 @@ from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
     byte_count_value,
+    delivery_count_value,
     option_value,
     partition_count_value,
     partition_values,
@@ -194,6 +195,7 @@ def run_audit(
     partitions: Iterable[int] | str | None = None,
     include: Iterable[str] | str = STATE_LOGS,
     offsets_partitions: int | None = None,
+    share_delivery_count_limit: int | None = None,
     full: bool = False,
     accept_log_change: bool = False,
     delete_retention: timedelta | str | None = None,
@@ -231,6 +233,9 @@ def run_audit(
         partitions=_optional("partitions", partition_values, partitions),
         include=_read("include", option_value(parse_state_logs), include),
         offsets_partitions=_optional("offsets_partitions", partition_count_value, offsets_partitions),
+        share_delivery_count_limit=_optional(
+            "share_delivery_count_limit", delivery_count_value, share_delivery_count_limit
+        ),
         full=_flag("full", full),
         accept_log_change=_flag("accept_log_change", accept_log_change),
         delete_retention_ms=_optional("delete_retention", positive_duration_value, delete_retention),

@@ -21,6 +21,7 @@ from kgroups_spark.state_logs.replay import Settings
 OFFSETS_RETENTION = "offsets.retention.minutes"
 DELETE_RETENTION = "delete.retention.ms"
 DELIVERY_COUNT_LIMIT = "group.share.delivery.count.limit"
+DELIVERY_COUNT_LIMIT_OF_GROUP = "share.delivery.count.limit"
 TRANSACTIONAL_ID_EXPIRATION = "transactional.id.expiration.ms"
 OF_STATES = (DELIVERY_COUNT_LIMIT, TRANSACTIONAL_ID_EXPIRATION)
 BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS, *OF_STATES)
@@ -46,8 +47,8 @@ class ClusterFacts:
     delete_retention_ms: int | None
     # Notes for people: ACLs that are missing, settings in which brokers differ, configurations of single groups.
     notes: tuple[str, ...]
-    # The brokers' settings of the share and the transaction coordinator; None: no broker reports them.
-    state_settings: Settings | None = None
+    # The settings of the share and the transaction coordinator, with the groups' own.
+    state_settings: Settings
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
     reported = release_of_brokers({node: leader.broker for node, leader in leaders.items()})
     retention_ms, retention_notes = _offsets_retention({node: leader.configs for node, leader in leaders.items()})
     delete_retention_ms, topic_notes = _delete_retention(cluster, offsets_topic)
+    limits_of_groups, group_notes = _group_configs(cluster)
+    settings, setting_notes = _state_settings([leader.configs for leader in leaders.values()], limits_of_groups)
     return ClusterFacts(
         cluster_id=cluster.cluster_id,
         topic_ids=tuple(sorted((t.topic_id, t.name) for t in topics.values() if t.topic_id is not None)),
@@ -75,8 +78,8 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
         release_evidence=reported.evidence,
         offsets_retention_ms=retention_ms,
         delete_retention_ms=delete_retention_ms,
-        notes=(*notes, *retention_notes, *topic_notes, *_group_config_notes(cluster)),
-        state_settings=_state_settings([leader.configs for leader in leaders.values()]),
+        notes=(*notes, *retention_notes, *topic_notes, *group_notes, *setting_notes),
+        state_settings=settings,
     )
 
 
@@ -124,17 +127,19 @@ def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list
     return (min(minutes.values()) * MINUTE_MS if minutes else None), notes
 
 
-def _state_settings(configs: Sequence[Configs]) -> Settings | None:
-    """The smallest value that a broker reports, or the default; None: no broker reports any of them."""
-    limits = list(_numbers(configs, DELIVERY_COUNT_LIMIT))
-    expirations = list(_numbers(configs, TRANSACTIONAL_ID_EXPIRATION))
-    if not limits and not expirations:
-        return None
-    default = Settings()
-    return Settings(
-        min(limits, default=default.delivery_count_limit),
-        min(expirations, default=default.transactional_id_expiration_ms),
-    )
+def _state_settings(
+    configs: Sequence[Configs], limits_of_groups: dict[str, int | None] | None
+) -> tuple[Settings, list[str]]:
+    """The smallest expiration that a broker reports, and the limit on which all agree: unknown if it is unknown which
+    groups have their own."""
+    limits = set(_numbers(configs, DELIVERY_COUNT_LIMIT))
+    limit = limits.pop() if len(limits) == 1 and limits_of_groups is not None else None
+    notes = []
+    if len(limits) > 1:
+        of = ", ".join(map(str, sorted(limits)))
+        notes = [f"{DELIVERY_COUNT_LIMIT} differs between brokers ({of}): how often share groups try is unknown"]
+    expiration_ms = min(_numbers(configs, TRANSACTIONAL_ID_EXPIRATION), default=None)
+    return Settings(limit, expiration_ms, limits_of_groups), notes
 
 
 def _numbers(configs: Sequence[Configs], name: str) -> Iterator[int]:
@@ -168,15 +173,25 @@ def _whole(value: str, least: int, most: int) -> int | None:
     return number if least <= (number := int(text)) <= most else None
 
 
-def _group_config_notes(cluster: Cluster) -> Iterator[str]:
-    """A note for each group with its own configuration, which overrides that of its members and brokers."""
+def _group_configs(cluster: Cluster) -> tuple[dict[str, int | None] | None, list[str]]:
+    """The delivery count limits of groups that have their own (None: it is unknown which have), and a note for each
+    group with its own configuration, which overrides that of its members and brokers."""
     names = groups_with_configs(cluster)
     if isinstance(names, Configs):
-        # Before 4.1 brokers do not list these groups, so nothing is missing.
-        if names.error != "UNSUPPORTED_VERSION":
-            yield _not_known("the configuration of single groups", names, "cluster kafka-cluster")
-        return
+        # Before 4.1 brokers do not list these groups, so nothing is missing: a group has its own limit since 4.3.
+        if names.error == "UNSUPPORTED_VERSION":
+            return {}, []
+        return None, [_not_known("the configuration of single groups", names, "cluster kafka-cluster")]
     reported = describe_configs(cluster, "group", names)
+    limits = {
+        name: _whole(each.values.get(DELIVERY_COUNT_LIMIT_OF_GROUP) or "", 1, INT_MAX)
+        for name, each in reported.items()
+        if each.error or DELIVERY_COUNT_LIMIT_OF_GROUP in each.own
+    }
+    return limits, [*_group_config_notes(reported)]
+
+
+def _group_config_notes(reported: Mapping[str, Configs]) -> Iterator[str]:
     known = {name: each for name, each in reported.items() if each.own}
     for name in list(known)[:GROUPS_REPORTED]:
         values = ", ".join(f"{key} = {known[name].values[key]}" for key in sorted(known[name].own))

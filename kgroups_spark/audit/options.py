@@ -53,6 +53,7 @@ class AuditOptions:
     partitions: Sequence[int] | None = None
     include: tuple[str, ...] = STATE_LOGS
     offsets_partitions: int | None = None
+    share_delivery_count_limit: int | None = None
     full: bool = False
     accept_log_change: bool = False
     delete_retention_ms: int | None = None

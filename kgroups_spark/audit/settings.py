@@ -21,8 +21,8 @@ RetentionSource = Literal["option", "broker", "default"]
 class AuditSettings:
     """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (decoding/log_times.py).
     `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
-    that fits every group's hash. `states`: settings of the other coordinators; None: those of the last audit that had
-    them."""
+    that fits every group's hash. `states`: settings of the other coordinators; of those that are unknown, those of the
+    last audit that knew them count."""
 
     release_version: str
     retention_ms: int
@@ -48,7 +48,7 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
         clock_ms,
         options.as_of,
         options.offsets_partitions,
-        facts.state_settings if facts else None,
+        (facts.state_settings if facts else StateSettings()).or_else(StateSettings(options.share_delivery_count_limit)),
     )
 
 

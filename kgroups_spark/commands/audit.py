@@ -20,6 +20,7 @@ from kgroups_spark.terminal.options import (
     add_offsets_partitions_option,
     add_take_over_option,
     byte_count_value,
+    delivery_count_value,
     lake_location,
     option_value,
     options_of,
@@ -122,6 +123,13 @@ def _add_options_of_the_rules(parser: argparse.ArgumentParser) -> None:
         metavar="V",
         help="the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the "
         "cluster's; segments: the newest)",
+    )
+    parser.add_argument(
+        "--share-delivery-count-limit",
+        type=delivery_count_value,
+        metavar="N",
+        help="group.share.delivery.count.limit, for groups without a limit of their own (default: the brokers'; with "
+        "--segments that of the last audit that asked them, else unknown, and share_batches.attempts_left is null)",
     )
 
 

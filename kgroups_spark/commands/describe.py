@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 
 from kgroups_spark.commands.form import AS_OF, GROUPS, LAKE, ROWS, Option, column, write
 from kgroups_spark.commands.moments import Moment
+from kgroups_spark.coordinator.releases import release
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import quoted, shell_option, shell_word
 from kgroups_spark.reading.described import DEAD, Described, GroupReader, What
@@ -69,6 +70,9 @@ SCREENS: dict[tuple[What, str], str] = {
     ("state", "share"): f"{_STATE} state +group_epoch +assignment_epoch {_STATE_END}",
     ("state", "streams"): f"{_STATE} state +group_epoch +assignment_epoch=TARGET-ASSIGNMENT-EPOCH {_STATE_END}",
 }
+# From this release on brokers count partitions pending revocation among a member's
+# (ConsumerGroupMember.asConsumerGroupDescribeMember in 4.0.2 to 4.4.0).
+COUNTS_PENDING_REVOCATION = (4.0, 3.0)
 BROKEN = {"current_assignment": list_items, "target_assignment": list_items, "tasks": words, "all_tasks": words}
 
 # Columns of JSON and CSV. The last, `known`, is how well the history covers the moment; null: the present state.
@@ -143,7 +147,7 @@ def _rows(
     for group in groups:
         which = {name: getattr(group, name) for name in ("offsets_partition", "group_id", "group_type", "state")}
         which |= {"as_of": format_time(group.as_of), "known": known}
-        for row in rows_of(group, what):
+        for row in rows_of(group, what, reader.last_audit["release_version"]):
             yield row | which
         say_lines(notes_on(reader, group, arguments))
 
@@ -153,9 +157,12 @@ def _print_tables(reader: LakeReader, groups: Iterable[Described], what: What, a
     group precede its table."""
     states: dict[tuple[Column, ...], Rows] = {}
     tables = 0
+    release_version = reader.last_audit["release_version"]
     for group in groups:
         say_lines(notes_on(reader, group, arguments))
-        rows = [row | {"state": group.state} | _as_kafka_shows(row) for row in rows_of(group, what)]
+        rows = [
+            row | {"state": group.state} | _as_kafka_shows(row) for row in rows_of(group, what, release_version)
+        ]
         columns = screen_of(group, what, rows, arguments.verbose)
         if what == "state":
             states.setdefault(columns, []).extend(rows)
@@ -185,10 +192,10 @@ def screen_of(group: Described, what: What, rows: Rows, verbose: bool) -> tuple[
     return (*columns, *split)
 
 
-def rows_of(group: Described, what: What) -> Rows:
-    """The rows with what is computed for the screen."""
+def rows_of(group: Described, what: What, release_version: str) -> Rows:
+    """The rows with what is computed for the screen, as the brokers of that release do."""
     if what == "members":
-        return _member_rows(group)
+        return _member_rows(group, release(release_version).version >= COUNTS_PENDING_REVOCATION)
     return group.rows if what == "offsets" else _state_rows(group)
 
 
@@ -201,7 +208,7 @@ def _as_kafka_shows(row: Row) -> Row:
     return {"committed_offset": None if is_none else offset, "will_reset": row["will_reset"] or None}
 
 
-def _member_rows(group: Described) -> Rows:
+def _member_rows(group: Described, counts_pending_revocation: bool) -> Rows:
     rows = group.members if group.removal else group.rows
     upgraded = {
         row["member_id"]: not row["uses_classic_protocol"] for row in rows if row["uses_classic_protocol"] is not None
@@ -210,6 +217,8 @@ def _member_rows(group: Described) -> Rows:
     made = []
     for row in rows:
         held, tasks = row["assigned_partitions"] or [], tasks_text(row["assigned_tasks"])
+        if counts_pending_revocation:
+            held = [*held, *(row["pending_revocation_partitions"] or ())]
         target = None if group.group_type == "classic" else assignment_text(row["target_partitions"] or [])
         made.append(
             row

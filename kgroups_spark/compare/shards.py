@@ -51,9 +51,10 @@ class ComparedShard:
 
     @classmethod
     def of(cls, shard: StoredShard) -> ComparedShard:
-        """The shard's valid history, without the load failures of the audits' release."""
+        """The shard's valid history, without the load failures of the audits' release, and without corrupt batches:
+        what a load makes of them depends on their bytes, as no release checks a CRC."""
         history = shard.history()
-        records = history.quarantine.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
+        records = history.quarantine.filter(~pc.field("reason").isin([LOAD_WOULD_FAIL["reason"], "corrupt_batch"]))
         history = replace(history, quarantine=records)
         return cls(shard.offsets_partition, history, shard.corrections(), shard.ranges())
 

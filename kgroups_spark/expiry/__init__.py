@@ -2,10 +2,10 @@
 
 A clean-up checks these, in this order (an offset's reason is the first that applies):
 
-1. the group. An offset without a group is never checked (`orphan`). A classic group with members and a share group
-   expire nothing (`group_active`), except a Stable classic group of protocol type `consumer`: its offsets of topics
-   that no member subscribes to may expire, if every member's subscription can be parsed (`subscription_unknown`).
-   Offsets of simple, Empty, consumer and streams groups can always expire.
+1. the group. An offset without a group is never checked (`orphan`). A share group expires nothing (`share_group`), nor
+   does a classic group with members (`group_active`), except a Stable classic group of protocol type `consumer`: its
+   offsets of topics that no member subscribes to may expire, if every member's subscription can be parsed
+   (`subscription_unknown`). Offsets of simple, Empty, consumer and streams groups can always expire.
 2. the topic. Offsets of a topic that members subscribe to, by name or by regular expression, or that a streams topology
    reads, stay (`subscribed`).
 3. a transaction with a pending offset on the same partition spares the committed one (`pending_transaction`; Java from

@@ -23,7 +23,8 @@ from kgroups_spark.tables.schemas import GROUP
 class GroupConditions:
     """The conditions on the offsets of each row of `groups`; a last element, for the row NOWHERE, means no group.
 
-    is_active, is_unknown    none of its offsets expires: `group_active`, `subscription_unknown`
+    is_share, is_active,     none of its offsets expires: `share_group`, `group_active`,
+    is_unknown               `subscription_unknown`
     emptied_ms               epoch ms from which the retention counts instead of each commit (classic, Empty, with a
                              protocol type)
     subscribed               pairs of a row of groups and a topic with offsets that stay
@@ -31,6 +32,7 @@ class GroupConditions:
                              own time. If neither, and has_none: it has no members
     """
 
+    is_share: Flags
     is_active: Flags
     is_unknown: Flags
     emptied_ms: Ms
@@ -45,7 +47,7 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
     nothing = np.zeros(groups.num_rows + 1, bool)
     if not rules.depends_on_group:
         never = np.full(len(nothing), NONE)
-        return GroupConditions(nothing, nothing, never, _pairs([]), nothing, nothing, ~nothing)
+        return GroupConditions(nothing, nothing, nothing, never, _pairs([]), nothing, nothing, ~nothing)
     is_classic, is_share = _is(groups, "group_type", ["classic"]), _is(groups, "group_type", ["share"])
     is_empty = _is(groups, "state", ["Empty"])
     by_subscription = _looks_at_subscriptions(groups, rules)
@@ -54,7 +56,8 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
     knows_subscriptions = _flags(groups["protocol"].is_valid()) & _has_readable_members(groups, group_members)
     has_members = ~is_empty & ~is_share
     return GroupConditions(
-        is_active=is_share | (is_classic & ~is_empty & ~by_subscription),
+        is_share=is_share,
+        is_active=is_classic & ~is_empty & ~by_subscription,
         is_unknown=by_subscription & ~knows_subscriptions,
         emptied_ms=np.where(is_waiting, np.append(times_in(groups["current_state_timestamp"]), NONE), NONE),
         subscribed=_subscribed(groups, group_members, by_subscription, rules),

@@ -30,6 +30,7 @@ from kgroups_spark.tables.schemas import GROUP, SLOT
 # In the order in which they are checked: the first that applies is an offset's reason.
 REASONS = (
     "orphan",
+    "share_group",
     "group_active",
     "subscription_unknown",
     "subscribed",
@@ -81,6 +82,7 @@ def offset_expiry(
     reason = np.select(
         [
             group == NOWHERE,
+            conditions.is_share[group],
             conditions.is_active[group],
             conditions.is_unknown[group],
             _is_subscribed(committed_offsets, group, conditions),

@@ -121,7 +121,7 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
         np.flatnonzero(framed.is_bad),
         lambda i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims",
     )
-    check_offsets(offset, framed.batch, batches)
+    offset = in_order_of_records(offset, framed.batch, batches)
     is_append_time = batches.attributes & LOG_APPEND_TIME != 0
     timestamp = np.repeat(np.where(is_append_time, batches.max_timestamp, base_timestamp), counts)
     if is_append_time.any():
@@ -141,12 +141,36 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
     )
 
 
+def in_order_of_records(
+    offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns
+) -> NDArray[np.int64]:
+    """The offsets; in batches with odd ones (KAFKA-8722) the records are numbered from the batch's first offset on.
+
+    Kafka's loader looks at no order: it applies the records as they follow each other. Raises BadBatches for batches
+    with odd offsets that have no room for their records.
+    """
+    odd = _with_odd_offsets(offset, batch, batches)
+    if not odd.size:
+        return offset
+    rooms = batches.last_offset - batches.base_offset + 1
+    _refuse(odd[batches.record_count[odd] > rooms[odd]], lambda i: _odd_offsets(batches, i))
+    rows = np.flatnonzero(np.isin(batch, odd))
+    offset[rows] = batches.base_offset[batch[rows]] + rows - np.searchsorted(batch, batch[rows])
+    return offset
+
+
 def check_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns) -> None:
-    """Raises BadBatches unless offsets increase within each batch's claimed range. The batches must be in order."""
-    is_bad = offset < batches.base_offset[batch]
-    is_bad |= offset > batches.last_offset[batch]
-    is_bad[1:] |= (offset[1:] <= offset[:-1]) & (batch[1:] == batch[:-1])
-    _refuse(
-        np.unique(batch[is_bad]),
-        lambda i: f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}",
-    )
+    """Raises BadBatches for batches with odd offsets."""
+    _refuse(_with_odd_offsets(offset, batch, batches), lambda i: _odd_offsets(batches, i))
+
+
+def _with_odd_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns) -> NDArray[np.int32]:
+    """The batches whose records' offsets do not increase within the claimed range. The batches must be in order."""
+    is_odd = offset < batches.base_offset[batch]
+    is_odd |= offset > batches.last_offset[batch]
+    is_odd[1:] |= (offset[1:] <= offset[:-1]) & (batch[1:] == batch[:-1])
+    return np.unique(batch[is_odd])
+
+
+def _odd_offsets(batches: BatchColumns, i: int) -> str:
+    return f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"

@@ -40,10 +40,10 @@ class ShareBatchRow(NamedTuple):
     partition: int
     first_offset: int
     last_offset: int
-    delivery_state: str  # available, acknowledged, archived; never written: acquired, archiving, else the number
+    delivery_state: str  # available, acknowledged, archiving, archived; never written: acquired; else the number
     delivery_count: int
-    attempts_left: int | None  # null: acknowledged or archived, so there is no further attempt
-    archived_as: str | None  # attempts_used_up, rejected_or_gap; null: not archived
+    attempts_left: int | None  # null: there is no further attempt, or the limit is unknown
+    archived_as: str | None  # attempts_used_up, rejected_or_gap; null: neither archiving nor archived, or unknown
 
 
 class ShareEvent(NamedTuple):

@@ -2,7 +2,7 @@
 
     shard = ShareCoordinatorShard(share_rules(release("4.4")), state_partition=3)
     shard.replay(log_offset, log_timestamp, record_type, group_id, topic_id, partition, value)   in log order
-    shard.share_partition_rows(), .share_batch_rows(5), .take_events()
+    shard.share_partition_rows(), .share_batch_rows(), .take_events()
 
 Rules (ShareCoordinatorShard 4.3.1, handleShareSnapshot, handleShareUpdate, merge):
 
@@ -25,7 +25,7 @@ It is pure: no Spark, no files, no clock. Events:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -39,11 +39,9 @@ from kgroups_spark.share_coordinator.rules import ShareRules
 from kgroups_spark.share_coordinator.state_batches import StateBatch, StateBatches, as_written, combine, state_batches
 
 SHARE_SNAPSHOT, SHARE_UPDATE = 0, 1
-# Kafka's RecordState, in lower case. 1 and 3 are never written (KIP-932).
+# Kafka's RecordState, in lower case. 1 is never written (KIP-932); 3 only by 4.4, for a dead-letter queue (KIP-1191).
 DELIVERY_STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived"}
-AVAILABLE, ARCHIVED = 0, 4
-# group.share.delivery.count.limit, its default since 4.0.
-DELIVERY_COUNT_LIMIT = 5
+AVAILABLE, ARCHIVING, ARCHIVED = 0, 3, 4
 _UNSET = -1
 _NO_TIMESTAMP = 0
 _UNINITIALIZED_EPOCH = 0
@@ -154,11 +152,11 @@ class ShareCoordinatorShard:
                 state.log_offset,
             )
 
-    def share_batch_rows(self, delivery_count_limit: int = DELIVERY_COUNT_LIMIT) -> Iterator[ShareBatchRow]:
-        """Rows of `share_batches`, in order. `delivery_count_limit`: the most deliveries of a record."""
+    def share_batch_rows(self, limit_of: Callable[[str], int | None] = lambda _: None) -> Iterator[ShareBatchRow]:
+        """Rows of `share_batches`, in order. `limit_of`: the most deliveries of a record by group; None: unknown."""
         for key, state in sorted(self.share_partitions.items()):
             for batch in state.batches.batches:
-                yield _batch_row(self.state_partition, key, batch, delivery_count_limit)
+                yield _batch_row(self.state_partition, key, batch, limit_of(key.group_id))
 
     def save(self) -> Iterator[StateRow]:
         """Rows from which `load` restores the same state."""
@@ -261,9 +259,10 @@ def _is_reset(before: SharePartition, after: SharePartition) -> bool:
     return after.is_as_initialized and before.updates == 0 and is_other
 
 
-def _batch_row(state_partition: int, key: SharePartitionKey, batch: StateBatch, limit: int) -> ShareBatchRow:
+def _batch_row(state_partition: int, key: SharePartitionKey, batch: StateBatch, limit: int | None) -> ShareBatchRow:
     state = batch.delivery_state
-    is_used_up = batch.delivery_count >= limit
+    is_used_up = limit is not None and batch.delivery_count >= limit
+    is_given_up = limit is not None and state in (ARCHIVING, ARCHIVED)
     return ShareBatchRow(
         state_partition,
         *key,
@@ -271,6 +270,6 @@ def _batch_row(state_partition: int, key: SharePartitionKey, batch: StateBatch, 
         batch.last_offset,
         DELIVERY_STATES.get(state, str(state)),
         batch.delivery_count,
-        max(limit - batch.delivery_count, 0) if state == AVAILABLE else None,
-        None if state != ARCHIVED else "attempts_used_up" if is_used_up else "rejected_or_gap",
+        max(limit - batch.delivery_count, 0) if limit is not None and state == AVAILABLE else None,
+        None if not is_given_up else "attempts_used_up" if is_used_up else "rejected_or_gap",
     )

@@ -8,7 +8,8 @@ A state's rows are those of its shard (share_coordinator, transaction_coordinato
     gone    a key that was no longer in the log when the partition was read again from its start (R6), or none for all
             keys of a log that began after the last offset read; and the log offset up to which it is gone: history
             still has its records, and a replay of history drops the key there
-    settings    the last known configuration of the cluster (Settings)
+    settings    the last known configuration of the cluster (Settings): an entry without a group, and one of each group
+                with a limit of its own
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kgroups_spark.messages.coordinator_logs import SHARE_LOG, CoordinatorLog
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow
 from kgroups_spark.share_coordinator.rules import ShareRules, share_rules
-from kgroups_spark.share_coordinator.shard import DELIVERY_COUNT_LIMIT, ShareCoordinatorShard, SharePartitionKey
+from kgroups_spark.share_coordinator.shard import ShareCoordinatorShard, SharePartitionKey
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.transaction_coordinator.rows import TransactionalIdRow, TransactionEvent
 from kgroups_spark.transaction_coordinator.rules import (
@@ -57,10 +58,20 @@ class StateRecord(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The settings of both coordinators in the cluster's configuration."""
+    """The settings of both coordinators in the cluster's configuration; None: unknown. `limits_of_groups`: groups with
+    a delivery count limit of their own, which may be unknown, too."""
 
-    delivery_count_limit: int = DELIVERY_COUNT_LIMIT  # group.share.delivery.count.limit
-    transactional_id_expiration_ms: int = TRANSACTIONAL_ID_EXPIRATION_MS  # transactional.id.expiration.ms
+    delivery_count_limit: int | None = None  # group.share.delivery.count.limit
+    transactional_id_expiration_ms: int | None = None  # transactional.id.expiration.ms
+    limits_of_groups: dict[str, int | None] | None = None  # share.delivery.count.limit
+
+    def limit_of(self, group_id: str) -> int | None:
+        """The most deliveries of a record to the group's consumers."""
+        return (self.limits_of_groups or {}).get(group_id, self.delivery_count_limit)
+
+    def or_else(self, other: Settings) -> Settings:
+        """These; each that is unknown from `other`."""
+        return self._replace(**{name: value for name, value in other._asdict().items() if getattr(self, name) is None})
 
 
 def state_record(log_offset: int, log_timestamp: int | None, record: CoordinatorRecord) -> StateRecord:
@@ -96,8 +107,9 @@ class StateReplay:
         rows = list(state)
         self._gone = [row for row in rows if row.entry_type == GONE]
         saved = [row for row in rows if row.entry_type not in KEPT]
-        reported = [orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS]
-        self._settings = Settings(*reported[0]) if reported else Settings()
+        reported = {row.group_id: orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS}
+        of_groups = {group_id: payload[0] for group_id, payload in reported.items() if group_id is not None}
+        self._settings = Settings(*reported.get(None, ()))._replace(limits_of_groups=of_groups or None)
         rules = rules_of(log, of)
         self._shard: ShareCoordinatorShard | TransactionCoordinatorShard
         if isinstance(rules, ShareRules):
@@ -164,19 +176,22 @@ class StateReplay:
         yield from self._shard.save()
         yield from self._gone
         if self._settings != Settings():
-            yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings)).decode())
+            yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings[:2])).decode())
+        for group_id, limit in sorted((self._settings.limits_of_groups or {}).items()):
+            yield StateRow(SETTINGS, group_id, orjson.dumps([limit]).decode())
 
     def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the current tables, and of the state. `settings` None: the last known ones. `share_partitions`
-        lack topic and init_state, which only the group coordinator has (share_listing.py)."""
-        self._settings = settings = settings or self._settings
+        """The rows of the current tables, and of the state. The last known settings stand for those that are unknown.
+        `share_partitions` lack topic and init_state, which only the group coordinator has (share_listing.py)."""
+        self._settings = settings = (settings or Settings()).or_else(self._settings)
         if isinstance(self._shard, ShareCoordinatorShard):
             partitions = self._shard.share_partition_rows()
             yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)
-            batches = self._shard.share_batch_rows(settings.delivery_count_limit)
+            batches = self._shard.share_batch_rows(settings.limit_of)
             yield "share_batches", _rows("share_batches", ShareBatchRow._fields, batches, audit_id)
         else:
-            rows = self._shard.transactional_id_rows(settings.transactional_id_expiration_ms)
+            expiration_ms = settings.transactional_id_expiration_ms or TRANSACTIONAL_ID_EXPIRATION_MS
+            rows = self._shard.transactional_id_rows(expiration_ms)
             columns = TransactionalIdRow._fields
             yield "transactional_ids", _rows("transactional_ids", columns, map(_as_columns, rows), audit_id)
         place = {"log": self.log.topic, "state_partition": self.partition}

@@ -113,7 +113,11 @@ RAW_KEY_AND_VALUE = [
 # The quarantine of every log has these: the position and the bytes of a record or batch, and the reason.
 WHERE_IT_STANDS = [
     required("detail", STRING, "The problem, in one sentence that a person can act on"),
-    required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
+    required(
+        "coordinator_fails",
+        BOOLEAN,
+        "A coordinator of the chosen release would refuse to load here; at a corrupt batch it may, as it checks no CRC",
+    ),
     column("file", STRING, "Segment file; null: read from a cluster"),
     column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
     column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),

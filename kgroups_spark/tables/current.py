@@ -214,9 +214,10 @@ OFFSET_EXPIRY = pa.schema(
         required(
             "reason",
             STRING,
-            "The first that applies: orphan, group_active, subscription_unknown, subscribed, pending_transaction, "
-            "expire_timestamp_passed, before_expire_timestamp, retention_passed, within_retention; clean_up_fails "
-            "instead of the last four where a share group's offsets end the clean-up (4.0 and 4.4)",
+            "The first that applies: orphan, share_group, group_active, subscription_unknown, subscribed, "
+            "pending_transaction, expire_timestamp_passed, before_expire_timestamp, retention_passed, "
+            "within_retention; clean_up_fails instead of the last four where a share group's offsets end the clean-up "
+            "(4.0 and 4.4)",
         ),
         column(
             "base",

@@ -158,15 +158,21 @@ SHARE_BATCHES = pa.schema(
         required(
             "delivery_state",
             STRING,
-            "available, acknowledged or archived. Records in flight and the end of the window are never stored",
+            "available, acknowledged, archived or, since 4.4, archiving (given up, and not yet in the dead-letter "
+            "queue). Records in flight and the end of the window are never stored",
         ),
         required("delivery_count", INT, "Number of deliveries of its records"),
         column(
             "attempts_left",
             INT,
-            "Deliveries that group.share.delivery.count.limit still allows; null: acknowledged or archived",
+            "Deliveries that the group's share.delivery.count.limit still allows, else the brokers' "
+            "group.share.delivery.count.limit; null: acknowledged, archiving or archived, or the limit is unknown",
         ),
-        column("archived_as", STRING, "attempts_used_up, rejected_or_gap; null: not archived"),
+        column(
+            "archived_as",
+            STRING,
+            "attempts_used_up, rejected_or_gap; null: neither archiving nor archived, or the limit is unknown",
+        ),
     ]
 )
 

@@ -139,6 +139,7 @@ def _count_value(what: str, most: int, note: str = "") -> Callable[[str], int]:
 
 
 partition_count_value = _count_value("number of partitions", 999_999, " (Kafka's default is 50)")
+delivery_count_value = _count_value("number of deliveries", 32_767)
 positive_count_value = _count_value("number", 999_999_999_999)
 
 

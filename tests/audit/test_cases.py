@@ -10,11 +10,12 @@ import re
 import struct
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.nights.nights_here import Audited, How, audit, new_lake
-from tests.records.build import batch, message
+from tests.records.build import batch, message, record
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
 T0 = 1_700_000_000_000
@@ -43,8 +44,8 @@ def group_key(group: str = "g", record_type: int = 2) -> bytes:
 
 
 def marker(base_offset: int, producer_id: int, control_type: int = 1, epoch: int = 0) -> bytes:
-    record = (struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, 11))
-    return batch(base_offset, [record], attributes=CONTROL, producer_id=producer_id, producer_epoch=epoch)
+    end = (struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, 11))
+    return batch(base_offset, [end], attributes=CONTROL, producer_id=producer_id, producer_epoch=epoch)
 
 
 def run(*batches: bytes, partition: int = 0) -> Audited:
@@ -163,6 +164,62 @@ def test_t49_a_wrong_checksum_costs_only_its_batch() -> None:
     audited = run(batch(0, [(offset_key(), offset_v3(1))]), bytes(bad), batch(2, [(offset_key("h"), offset_v3(3))]))
     assert [r["committed_offset"] for r in audited.rows("committed_offsets")] == [1, 3]
     assert [(offset, reason) for offset, reason, _ in reasons(audited)] == [(1, "corrupt_batch")]
+
+
+ODD_OFFSETS = [
+    # Offset deltas of commits to t-0 (5), t-0 (7), u-0 (9), and the batch's last one.
+    ([0, 2, 1], 2),
+    ([1, 0, 2], 2),
+    ([0, 1, 1], 2),
+    ([0, 0, 0], 2),
+    ([0, 1, 9], 2),
+    ([0, -1, 1], 2),
+    ([4, 2, 0], 4),  # what the cleaner left
+]
+
+
+@pytest.mark.parametrize("release", ["4.4", "3.9"])
+@pytest.mark.parametrize(("deltas", "last"), ODD_OFFSETS)
+def test_records_in_another_order_than_their_offsets_are_applied_as_kafka_does(
+    release: str, deltas: list[int], last: int
+) -> None:
+    """KAFKA-8722. The loaders of 3.9.2 to 4.4.0 take a batch's records as they follow each other."""
+    pairs = [(offset_key(), offset_v3(5)), (offset_key(), offset_v3(7)), (offset_key(topic="u"), offset_v3(9))]
+    body = b"".join(record(delta, *pair) for delta, pair in zip(deltas, pairs, strict=True))
+    odd = batch(10, pairs, body=body, last_offset_delta=last)
+    segment = odd + batch(11 + last, [(offset_key("h"), offset_v3(3))])
+    files = {f"__consumer_offsets-0/{10:020d}.log": segment}
+    audited = audit(files, How(release))
+    committed = {(row["group_id"], row["topic"]): row["committed_offset"] for row in audited.rows("committed_offsets")}
+    assert committed == {("g", "t"): 7, ("g", "u"): 9, ("h", "t"): 3}
+    assert (reasons(audited), load_would_fail(audited)) == ([], [])
+    assert [(row["group_id"], row["log_offset"], row["committed_offset"]) for row in in_log_order(audited)] == [
+        ("g", 10, 5),
+        ("g", 11, 7),
+        ("g", 12, 9),
+        ("h", 11 + last, 3),
+    ]
+    pending = batch(10, pairs, body=body, last_offset_delta=last, attributes=TRANSACTIONAL, producer_id=8)
+    files = {f"__consumer_offsets-0/{10:020d}.log": pending + marker(11 + last, 8)}
+    assert offsets(audit(files, How(release))) == {"t": 7, "u": 9}
+
+
+def load_would_fail(audited: Audited) -> list[str]:
+    return [row["detail"] for row in audited.rows("findings") if row["finding"] == "load_would_fail"]
+
+
+def in_log_order(audited: Audited) -> list[dict[str, Any]]:
+    return sorted(audited.rows("offset_commits"), key=lambda row: row["log_offset"])
+
+
+def test_a_batch_without_room_for_its_records_is_not_said_to_stop_a_load_for_certain() -> None:
+    pairs = [(offset_key(topic=topic), offset_v3(1)) for topic in "tu"]
+    audited = run(batch(0, pairs, last_offset_delta=0), batch(1, [(offset_key("h"), offset_v3(3))]))
+    assert [(offset, reason) for offset, reason, _ in reasons(audited)] == [(0, "corrupt_batch")]
+    (detail,) = load_would_fail(audited)
+    assert "checks no CRC, and may load other values or stop loading partition 0" in detail
+    (detail,) = load_would_fail(run(batch(0, [(offset_key(), b"")])))
+    assert "would stop loading partition 0" in detail
 
 
 def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogates() -> None:

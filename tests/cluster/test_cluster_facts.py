@@ -12,6 +12,7 @@ from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.settings import settle
 from kgroups_spark.cluster import configs as cluster_configs
 from kgroups_spark.cluster.errors import Throttled
+from kgroups_spark.state_logs.replay import Settings
 from tests.nights.fake_brokers import FakeBrokers, topic
 
 OFFSETS = "__consumer_offsets"
@@ -37,6 +38,44 @@ def test_everything_that_is_reported() -> None:
         offsets_retention_ms=10_080 * 60_000,
         delete_retention_ms=86_400_000,
         notes=("group g: consumer.heartbeat.interval.ms = 3000, consumer.session.timeout.ms = 60000 (group config)",),
+        state_settings=Settings(limits_of_groups={}),
+    )
+
+
+LIMIT = "group.share.delivery.count.limit"
+
+
+@pytest.mark.parametrize(
+    ("reported", "settings"),
+    [
+        ({"configs": {1: {LIMIT: "7"}}}, Settings(7, None, {})),
+        (
+            {"configs": {1: {LIMIT: "7"}}, "group_configs": {"g": {"share.delivery.count.limit": "10"}, "h": {}}},
+            Settings(7, None, {"g": 10}),
+        ),
+        ({"configs": {1: {LIMIT: "7"}, 2: {LIMIT: "5"}}}, Settings(None, None, {})),
+        ({"configs": {1: {LIMIT: "7"}}, "forbidden": ["list groups"]}, Settings(None, None, None)),
+        (
+            {
+                "configs": {1: {LIMIT: "7"}},
+                "group_configs": {"g": {"share.delivery.count.limit": "10"}},
+                "forbidden": [(GROUP, "g")],
+            },
+            Settings(7, None, {"g": None}),
+        ),
+        ({}, Settings(None, None, {})),
+    ],
+    ids=["brokers", "group", "brokers differ", "groups unknown", "group unknown", "nobody reports it"],
+)
+def test_a_delivery_limit_is_known_or_unknown_and_never_a_default(reported: Any, settings: Settings) -> None:
+    found = facts(known=[topic(OFFSETS, (1, 2), "o" * 22)], features={1: 30, 2: 30}, **reported)
+    assert found.state_settings == settings
+    option = settle(AuditOptions(lake="lake", share_delivery_count_limit=9), 0, found).states
+    assert option == settings._replace(delivery_count_limit=settings.delivery_count_limit or 9)
+    assert settle(AuditOptions(lake="lake", share_delivery_count_limit=9), 0).states == Settings(9)
+    differ = [note for note in found.notes if note.startswith(LIMIT)]
+    assert differ == [f"{LIMIT} differs between brokers (5, 7): how often share groups try is unknown"] * (
+        len(reported.get("configs", {})) > 1
     )
 
 

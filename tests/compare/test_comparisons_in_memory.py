@@ -73,3 +73,15 @@ def test_a_rule_that_counts_once_the_offsets_are_gone_is_a_cause() -> None:
     """The group has offsets by both, so the reason of both is `offsets_left`, but one never deletes it."""
     found = compared(partition_of("scala-3.9-reloaded", 3), "3.2", "3.7-java")
     assert ("deletes_at", EXPIRY_RULES["open_transaction"]) in whys(found, GROUP_EXPIRY)
+
+
+def test_a_corrupt_batch_does_not_stop_the_load_of_either_release() -> None:
+    """No release checks a CRC when it loads."""
+    slots = [struct.pack(">h", 1) + text("g") + text(topic) + struct.pack(">i", 0) for topic in "tu"]
+    value = struct.pack(">hqi", 3, 7, -1) + text("") + struct.pack(">q", 1000)
+    damaged = bytearray(batch(0, [(slots[0], value)]))
+    damaged[-3] ^= 1
+    found = compared({SEGMENT: bytes(damaged) + batch(1, [(slots[1], value)])}, "4.3", "3.9")
+    assert [[*each.failing] for each in found.facts] == [[], []]
+    empty = compared({SEGMENT: batch(0, [(slots[0], b"")])}, "4.3", "3.9")
+    assert [[*each.failing] for each in empty.facts] == [[0], [0]]

@@ -416,7 +416,7 @@ CASES = [
         "4.3",
         group("share", "Empty"),
         [offset("t", ago(900))],
-        {"t": ("group_active", None, None, None)},
+        {"t": ("share_group", None, None, None)},
         (LEFT, None, True),
     ),
     Case(

@@ -4,7 +4,7 @@ import pytest
 
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from tests.expiry import twin
-from tests.expiry.cases import CASES, NOW, R
+from tests.expiry.cases import CASES, NOW, R, ago, group, offset, simple
 from tests.expiry.frames import AUDIT_ID, clean_up
 from tests.expiry.versions import parsed
 
@@ -83,3 +83,33 @@ def test_a_row_says_what_was_judged_and_by_which_audit(judged):
     )
     assert (group["audit_id"], group["as_of"], group["retention_ms"]) == (AUDIT_ID, NOW, R)
     assert (group["group_type"], group["state"]) == ("classic", "Empty")
+
+
+CLEAN_UPS = [
+    # The release, the share group's offsets, the other group's partition; then the reasons of the other group's offset
+    # and of the group itself.
+    ("4.4", ["t"], 0, ("clean_up_fails", "offsets_left")),
+    ("4.0", ["t"], 0, ("clean_up_fails", "offsets_left")),
+    ("4.3", ["t"], 0, ("retention_passed", "empty_and_nothing_left")),  # a release that looks at the type first
+    ("4.4", [], 0, ("retention_passed", "empty_and_nothing_left")),  # no offset strayed into the share group
+    ("4.4", ["t"], 1, ("retention_passed", "empty_and_nothing_left")),  # another offsets partition
+]
+
+
+@pytest.mark.parametrize(("release", "of_share_group", "partition", "reasons"), CLEAN_UPS)
+def test_offsets_of_a_share_group_end_the_clean_up_of_their_partition_alone(
+    release, of_share_group, partition, reasons
+):
+    share, other = ({"offsets_partition": n, "group_id": name} for n, name in ((0, "share"), (partition, "other")))
+    tables = {
+        "groups": [share | group("share", "Empty"), other | simple()],
+        "group_members": [],
+        "committed_offsets": [
+            *(share | offset(topic, ago(8)) for topic in of_share_group),
+            other | offset("t", ago(8)),
+        ],
+        "pending_offsets": [],
+    }
+    both = clean_up(tables, as_of=NOW, retention_ms=R, release_version=release, held_groups=set())
+    assert tuple(row["reason"] for rows in both for row in rows if row["group_id"] == "other") == reasons
+    assert [row["reason"] for row in both[0] if row["group_id"] == "share"] == ["share_group"] * len(of_share_group)

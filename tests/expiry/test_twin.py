@@ -35,7 +35,7 @@ def test_generated_states_reach_every_reason():
         group_reasons |= {row["reason"] for row in groups}
         if release == "4.3.1":
             assert {row["reason"] for row in offsets} == {
-                *("orphan", "group_active", "subscription_unknown", "subscribed", "pending_transaction"),
+                *("orphan", "share_group", "group_active", "subscription_unknown", "subscribed", "pending_transaction"),
                 *("expire_timestamp_passed", "before_expire_timestamp", "retention_passed", "within_retention"),
             }
     assert group_reasons == {

@@ -32,7 +32,7 @@ def blocking_reason(group, members, version):
     if is_old(version):
         return None
     if group["group_type"] == "share":
-        return "group_active"
+        return "share_group"
     if group["group_type"] != "classic" or group["state"] == "Empty":
         return None
     if group.get("protocol_type") != "consumer" or not unsubscribed_topics_expire(version, group["state"]):

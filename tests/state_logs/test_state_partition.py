@@ -259,6 +259,35 @@ def test_another_releases_rules_make_other_tables_of_the_same_history():
     assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [None]
 
 
+LIMITS = [
+    # The settings of an audit, then the attempts left of records of groups `g` and `café` that were delivered 5 times,
+    # and why others were given up.
+    (None, (None, None), (None, None)),
+    (Settings(5), (0, 0), ("attempts_used_up", "attempts_used_up")),
+    (Settings(5, None, {"g": 10}), (5, 0), ("rejected_or_gap", "attempts_used_up")),
+    (None, (5, 0), ("rejected_or_gap", "attempts_used_up")),  # segments: the last known ones
+    (Settings(12), (5, 7), ("rejected_or_gap", "rejected_or_gap")),  # an option: groups keep their own
+    (Settings(12, None, {"g": None}), (None, 7), (None, "rejected_or_gap")),  # nobody may see it
+    (Settings(4, None, {}), (0, 0), ("attempts_used_up", "attempts_used_up")),
+]
+
+
+def test_a_groups_own_delivery_limit_counts_before_the_clusters_and_an_unknown_one_is_null():
+    batches = [shares.batch(0, 3, 0, 5), shares.batch(4, 5, 3, 5), shares.batch(6, 6, 4, 5)]
+    records = [shares.Record(0, *key, shares.snapshot(batches)) for key in shares.KEYS[1:]]
+    nights, log = StateNights(SHARE), of_shares(0, *records)
+    for settings, attempts, archived in LIMITS:
+        for run in (lambda: nights.audit(log), nights.rebuild):
+            nights.settings = settings
+            run()
+            rows = {(row["group_id"], row["delivery_state"]): row for row in nights.tables["share_batches"]}
+            of_state = {state: [rows[group, state] for group in ("g", "café")] for state in ("available", "archived")}
+            assert tuple(row["attempts_left"] for row in of_state["available"]) == attempts
+            assert tuple(row["archived_as"] for row in of_state["archived"]) == archived
+            given_up = [rows[group, "archiving"] for group in ("g", "café")]  # 4.4, for a dead-letter queue
+            assert [(row["attempts_left"], row["archived_as"]) for row in given_up] == [(None, a) for a in archived]
+
+
 def test_the_clusters_settings_hold_until_it_reports_others():
     empty = transactions.value(0, [])
     log = of_transactions(0, ("a", empty))
@@ -271,7 +300,7 @@ def test_the_clusters_settings_hold_until_it_reports_others():
     assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
     nights.rebuild()
     assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
-    nights.settings = Settings()
+    nights.settings = Settings(transactional_id_expiration_ms=7 * 86_400_000)
     nights.audit(log + of_transactions(1, ("b", empty)))
     week = datetime.fromtimestamp(1 + 7 * 86_400, UTC)
     assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [week, week]

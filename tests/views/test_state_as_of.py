@@ -30,7 +30,7 @@ from tests.views.arrow_tables import InSpark, rows_of, with_known_history
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
 PARTITION = 1
-SETTINGS = Settings(3, 86_400_000)
+SETTINGS = Settings(3, 86_400_000, {"g": 2, "h": None})
 
 
 def share_log(seed):

@@ -1,7 +1,7 @@
 -- warning: a share group's records that one more failed delivery archives
 --
 -- {records:counted record} of share group {group_id} ({partitions:some}) can be delivered once more at most: delivered
--- {delivery_count} times, and group.share.delivery.count.limit then archives the record, and no consumer receives it
+-- {delivery_count} times, and at the group's delivery count limit Kafka archives the record, and no consumer receives it
 -- again. Find out why its consumers cannot process them: offsets {first_offset} to {last_offset} are the first. A higher
 -- limit buys time
 

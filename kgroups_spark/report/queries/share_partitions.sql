@@ -9,7 +9,7 @@ SELECT
   -- A batch may have any two offsets: none lie between them, or more than a BIGINT counts.
   CAST(least(
     sum(CASE
-      WHEN batches.delivery_state = 'archived' AND batches.last_offset >= batches.first_offset
+      WHEN batches.delivery_state IN ('archiving', 'archived') AND batches.last_offset >= batches.first_offset
         THEN CAST(batches.last_offset AS DECIMAL(38, 0)) - batches.first_offset + 1
       ELSE 0
     END),

@@ -147,22 +147,25 @@ combined AS (
   FROM counted
   GROUP BY state_partition, group_id, topic_id, partition, batch
 ),
--- group.share.delivery.count.limit, if the cluster's differs from Kafka's default.
+-- The last known share.delivery.count.limit of groups that have their own; group_id null: the brokers'.
 settings AS (
-  SELECT coalesce(max(from_json(payload, '["BIGINT"]')[1]), 5) AS delivery_count_limit
+  SELECT group_id, max(from_json(payload, '["BIGINT"]')[1]) AS delivery_count_limit
   FROM main.state_log_state
   WHERE log = '__share_group_state'
     AND entry_type = 'settings'
     AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+  GROUP BY group_id
 ),
 reported AS (
   SELECT
     combined.*,
-    settings.delivery_count_limit,
+    CASE WHEN own.group_id IS NULL THEN brokers.delivery_count_limit ELSE own.delivery_count_limit END
+      AS delivery_count_limit,
     CAST(floor(combined.priority / 256) AS INTEGER) - 32768 AS delivery_count,
     CAST(combined.priority % 256 AS INTEGER) - 128 AS state
   FROM combined
-  CROSS JOIN settings
+  LEFT JOIN settings AS own ON own.group_id = combined.group_id
+  LEFT JOIN settings AS brokers ON brokers.group_id IS NULL
 )
 SELECT
   *,
@@ -174,10 +177,12 @@ SELECT
     WHEN 4 THEN 'archived'
     ELSE CAST(state AS VARCHAR)
   END AS delivery_state,
-  CAST(CASE WHEN state = 0 THEN greatest(delivery_count_limit - delivery_count, 0) END AS INTEGER) AS attempts_left,
+  CAST(CASE
+    WHEN state = 0 AND delivery_count_limit IS NOT NULL THEN greatest(delivery_count_limit - delivery_count, 0)
+  END AS INTEGER) AS attempts_left,
   CASE
-    WHEN state = 4 AND delivery_count >= delivery_count_limit THEN 'attempts_used_up'
-    WHEN state = 4 THEN 'rejected_or_gap'
+    WHEN state IN (3, 4) AND delivery_count >= delivery_count_limit THEN 'attempts_used_up'
+    WHEN state IN (3, 4) AND delivery_count < delivery_count_limit THEN 'rejected_or_gap'
   END AS archived_as,
   (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
 FROM reported
