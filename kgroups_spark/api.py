@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.extras import require_pyspark
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.open_lake import require_lake
@@ -113,6 +114,9 @@ class Lake(ABC, Generic[Answer]):
             takes = f"it takes {', '.join(needed)}" if needed else "it takes none"
             raise UsageError(f"question {question} has no parameter {unknown[0]}; {takes}")
         return self.rows(text, **parameters)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
 
     @property
     def location(self) -> str:
@@ -254,6 +258,7 @@ def _require_one_source(folders: Sequence[object], bootstrap_servers: str | None
 
 
 def _run(spark: SparkSession | None, options: AuditOptions) -> AuditSummary:
+    require_pyspark()
     from kgroups_spark.audit.run import run_audit as run
     from kgroups_spark.session import spark_session
     from kgroups_spark.storage.s3 import is_s3

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.extras import how_to_install
 from kgroups_spark.interruption import run_interruptibly
-from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.reading.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.output import say
 
@@ -92,8 +92,7 @@ def _refusals(location: str) -> Iterator[None]:
                 raise KgroupsError(_unreadable(location, f"table {read[1]}: {read[2]}")) from error
             # If one of our functions raised it, the message is ours.
             lines = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
-            hint = (NAMES_ARE_LISTED,) if lines[0].startswith("Catalog Error: ") else ()
-            raise SqlError(*lines, *hint) from error
+            raise SqlError(*lines, is_of_name=lines[0].startswith("Catalog Error: ")) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.extras import has_pyspark, require_pyspark
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.reading.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
+from kgroups_spark.reading.spark import may_have_catalog, start_spark
 from kgroups_spark.tables.layout import is_path, require_nothing_else
 from kgroups_spark.terminal.options import lake_location
 
