@@ -19,6 +19,7 @@ from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.open_lake import require_lake
 from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, python_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.storage.s3 import require_bucket
 from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
@@ -151,10 +152,11 @@ class LakeBySpark(Lake["DataFrame"]):
 
 
 def _place(location: str | os.PathLike[str]) -> str:
-    """Raises UsageError for an empty text, which would be the present folder."""
+    """Raises UsageError for an empty text, which would be the present folder, and for S3 without a bucket."""
     place = os.fspath(location)
     if not place:
         raise UsageError("the location of the lake is empty")
+    require_bucket(place)
     return place
 
 

@@ -146,6 +146,12 @@ def test_examples_on_the_page_run_as_shown_without_spark(folder: Path) -> None:
     run_examples("\n".join(EXAMPLES[:2]), {}, "docs/python.md")
 
 
+def test_the_page_is_a_doctest_as_it_is() -> None:
+    page = doctest.DocTestParser().get_doctest((ROOT / "docs/python.md").read_text(), {}, "page", None, 0)
+    assert len(page.examples) > 10
+    assert not [example.want for example in page.examples if "```" in example.want + example.source]
+
+
 def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
     # Python workers of this session stay in the folder in which the tests were started.
     text = "\n".join(EXAMPLES[2:]).replace("kgroups_spark/demo/segments", str(SEGMENTS))

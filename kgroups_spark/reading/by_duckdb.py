@@ -14,6 +14,8 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.extras import how_to_install
 from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.reading.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.reading.spark import may_have_catalog
+from kgroups_spark.storage.s3 import deltalake_options
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.output import say
 
@@ -107,7 +109,7 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
         try:
             with _damage(location):
                 # deltalake does not know Hadoop's file:/x.
-                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
+                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location), deltalake_options(location)))
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {_in_one_line(error)}"
             if not must:
@@ -121,8 +123,9 @@ def _why_not(location: str, must: bool) -> str | None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         return f"{' and '.join(missing)} not installed ({how_to_install('read')})"
-    # Only Hadoop's settings may have the endpoint and the credentials of an object store.
-    if not must and ":" in location and not location.startswith("file:"):
+    # Only Hadoop's settings may have the endpoint and the credentials of an object store. Our own session has those of
+    # AWS's tools, as deltalake has.
+    if not must and ":" in location and not location.startswith("file:") and may_have_catalog():
         return "it lies in an object store"
     return None
 
