@@ -23,7 +23,7 @@
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make docs  docs/tables.md: every table, view and function, from the schemas
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
-# A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
+# A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~14 MB).
 # The tests start real brokers: 40 MB of Kafka's jars for each of three releases, downloaded once, too, and
 # 50 MB of their classes as brokers load them, which the first broker of each writes. So do the first tests with Spark:
 # 200 MB of its classes, in .venv. The report is looked

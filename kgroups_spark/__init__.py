@@ -54,8 +54,20 @@ _MODULES = {
 }
 
 
+# They are made of classes of Spark.
+_OF_SPARK = ("AuditSummary", "KafkaRawDataSource", "KafkaSegmentsDataSource", "decode", "spark_session")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
-    """A public name, from the module that has it."""
+    """A public name, from the module that has it. Without Spark those that need it raise KgroupsError when called."""
+    from kgroups_spark.extras import has_pyspark, require_pyspark
+
+    if name in _OF_SPARK and not has_pyspark():
+        return require_pyspark
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

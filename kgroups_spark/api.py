@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.extras import require_pyspark
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.open_lake import require_lake
 from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, python_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.storage.s3 import require_bucket
 from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
@@ -115,6 +117,9 @@ class Lake(ABC, Generic[Answer]):
             raise UsageError(f"question {question} has no parameter {unknown[0]}; {takes}")
         return self.rows(text, **parameters)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
     @property
     def location(self) -> str:
         """The lake's location: a path, a URI, or `catalog.schema`."""
@@ -148,10 +153,11 @@ class LakeBySpark(Lake["DataFrame"]):
 
 
 def _place(location: str | os.PathLike[str]) -> str:
-    """Raises UsageError for an empty text, which would be the present folder."""
+    """Raises UsageError for an empty text, which would be the present folder, and for S3 without a bucket."""
     place = os.fspath(location)
     if not place:
         raise UsageError("the location of the lake is empty")
+    require_bucket(place)
     return place
 
 
@@ -259,6 +265,7 @@ def _require_one_source(folders: Sequence[object], bootstrap_servers: str | None
 
 
 def _run(spark: SparkSession | None, options: AuditOptions) -> AuditSummary:
+    require_pyspark()
     from kgroups_spark.audit.run import run_audit as run
     from kgroups_spark.session import spark_session
     from kgroups_spark.storage.s3 import is_s3

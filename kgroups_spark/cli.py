@@ -139,6 +139,8 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
     if argv[0] == "help":
         _require_known("kgroups", argv[2:], ())
         argv = [*argv[1:], "--help"]
+    if argv[0] == "version":
+        argv = ["--version", *argv[1:]]
     # After the name of a command, no other one's options matter.
     parser = command_line(script, argv[:1] if argv[0] in NAMES else NAMES)
     if argv[0].startswith("-"):
@@ -157,7 +159,7 @@ def command_named(name: str) -> ModuleType:
 def command_line(script: str | None = None, names: Sequence[str] = NAMES) -> OptionParser:
     """The parser of these commands. `script`: what the user typed instead of `kgroups` and a command."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
     subparsers.type = str  # all words of the command, which its own parser reads

@@ -12,8 +12,10 @@ _PART = re.compile(r"([0-9]+)(ms|[smhd])")
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of `500ms`, `30s`, `15m`, `48h`, `7d`, or several in a row (`1d12h`). Raises ValueError."""
+    """Milliseconds of `500ms`, `30s`, `15m`, `48h`, `7d`, several in a row (`1d12h`), or 0. Raises ValueError."""
     word = text.strip().lower()
+    if re.fullmatch(r"0+", word):
+        return 0
     if re.fullmatch(r"[0-9]+", word):
         raise ValueError(f"{text!r} has no unit: use {word}ms, {word}s, {word}m, {word}h or {word}d")
     parts = _PART.findall(word)

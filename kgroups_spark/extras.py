@@ -1,12 +1,15 @@
-"""How to install the package's extras, for messages about a missing package."""
+"""What the package's extras bring: how to install them, and whether the Spark that one brings is there."""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.package_data import IMPORTED_FROM
 
 PROJECT = "kgroups-spark"
+SPARK = "4.2"  # the release that Delta's jars, which we call, are made for
 
 
 def how_to_install(extra: str) -> str:
@@ -21,3 +24,32 @@ def how_to_install(extra: str) -> str:
         if (IMPORTED_FROM / "pyproject.toml").is_file():
             return f"pip install '{IMPORTED_FROM}[{extra}]'"
     return f"pip install '{PROJECT}[{extra}]'"
+
+
+def has_pyspark() -> bool:
+    """Whether PySpark is installed, by the package or by a platform."""
+    return find_spec("pyspark") is not None
+
+
+def require_pyspark(*_: object, **__: object) -> None:
+    """Raises KgroupsError, whatever the arguments are, if PySpark is not installed, by the package or by a platform, if
+    it is of another release, or if pandas is missing."""
+    try:
+        from pyspark.version import __version__
+    except ImportError as error:
+        raise KgroupsError(
+            f"this needs Spark, and PySpark is not installed: {how_to_install('local')}, or run "
+            "jobs/nightly_audit.py by spark-submit"
+        ) from error
+    require_spark(__version__)
+    if find_spec("pandas") is None:
+        raise KgroupsError(f"PySpark needs pandas, which is not installed: {how_to_install('cluster')}")
+
+
+def require_spark(version: str) -> None:
+    """Raises KgroupsError for another release of Spark: Delta's jars are those of one release."""
+    if not version.startswith(f"{SPARK}."):
+        raise KgroupsError(
+            f"this is Spark {version}, and kgroups runs on Spark {SPARK} alone: use a platform or an image that "
+            f"has it, or {how_to_install('local')} in an environment without another Spark"
+        )

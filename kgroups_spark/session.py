@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from pyspark.sql.utils import is_remote
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.escapes import printable
+from kgroups_spark.extras import require_pyspark, require_spark
 from kgroups_spark.interruption import still_in_force
 from kgroups_spark.java import NoJava, require_java
 from kgroups_spark.jvm import own_jvm
@@ -33,6 +34,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+STARTING = "starting Spark ..."
 DELTA_JAR = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 # Hadoop's S3 connector, of the release in Spark, and the parts that it needs of the AWS SDK with which this release was
@@ -100,13 +102,19 @@ _MORE_OPTIONS = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 
 
 def spark_session(
-    app_name: str = "kgroups", extra: Mapping[str, str] | None = None, *, s3: bool = False
+    app_name: str = "kgroups",
+    extra: Mapping[str, str] | None = None,
+    *,
+    s3: bool = False,
+    progress: Callable[[str], object] = lambda text: None,
 ) -> SparkSession:
     """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
 
-    `s3`: a new one reaches s3a://. Raises KgroupsError if there is no Java on which Spark runs, the jars are not
-    available, Spark does not start, or the session is Spark Connect's.
+    `s3`: a new one reaches s3a://. `progress` is called before a start. Raises KgroupsError if Spark is of another
+    release, there is no Java on which it runs, the jars are not available, Spark does not start, or the session is
+    Spark Connect's.
     """
+    require_pyspark()
     if is_remote() or "SPARK_REMOTE" in os.environ:
         raise KgroupsError(_CONNECT)
     use_jemalloc()
@@ -114,14 +122,17 @@ def spark_session(
     if active is not None:
         return _with_session_settings(active, extra or {})
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started this process
+        progress(STARTING)
         return _with_session_settings(_started(_builder(app_name, NEEDED)), extra or {})
-    return _local_session(app_name, extra or {}, s3)
+    return _local_session(app_name, extra or {}, s3, progress)
 
 
 def require_jvm(spark: SparkSession) -> None:
-    """Raises KgroupsError for a session of Spark Connect. It has another class, which only grpc can load."""
+    """Raises KgroupsError for a session of another release of Spark, and for one of Spark Connect. It has another
+    class, which only grpc can load."""
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         raise KgroupsError(_CONNECT)
+    require_spark(spark.version)
 
 
 _CONNECT = (
@@ -139,11 +150,14 @@ def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> Spa
     return spark
 
 
-def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) -> SparkSession:
+def _local_session(
+    app_name: str, extra: Mapping[str, str], s3: bool = False, progress: Callable[[str], object] = lambda text: None
+) -> SparkSession:
     try:
         require_java()
     except NoJava as missing:
         raise KgroupsError(str(missing)) from missing
+    progress(STARTING)
     # Workers must run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -186,8 +200,10 @@ def _builder(app_name: str, settings: Mapping[str, str]) -> SparkSession.Builder
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
-    # When the JVM is killed, PySpark's thread for accumulators would print a stack trace next to our one line.
-    accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
+    # When the JVM is killed, PySpark's thread for accumulators would print a stack trace next to our one line. This is
+    # a part of PySpark 4.2 that another one may lack.
+    if server := getattr(accumulators, "AccumulatorTCPServer", None):
+        server.handle_error = _say_nothing
     try:
         with still_in_force(), own_jvm(_say):
             return builder.getOrCreate()

@@ -83,7 +83,39 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert alone(code) == "[]"
 
 
+def test_without_spark_what_needs_it_says_so() -> None:
+    code = """
+import sys
+class NoSpark:
+    def find_spec(name, path=None, target=None):
+        if name == "pyspark":
+            raise ModuleNotFoundError(name)
+import importlib.util
+sys.meta_path.insert(0, NoSpark)
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "pyspark" else found(name)
+import kgroups_spark
+for name in kgroups_spark.__all__:
+    getattr(kgroups_spark, name)
+uses = {
+    "run_audit": lambda: kgroups_spark.run_audit("./new", segments="."),
+    "decode": lambda: kgroups_spark.decode(None),
+    "spark_session": lambda: kgroups_spark.spark_session("mine", s3=True),
+    "KafkaSegmentsDataSource": lambda: kgroups_spark.KafkaSegmentsDataSource({}),
+}
+for name, use in uses.items():
+    try:
+        use()
+    except kgroups_spark.KgroupsError as error:
+        print(name, error)
+"""
+    lines = alone(code).splitlines()
+    assert [line.split()[0] for line in lines] == ["run_audit", "decode", "spark_session", "KafkaSegmentsDataSource"]
+    assert all("this needs Spark, and PySpark is not installed: pip install" in line for line in lines)
+
+
 def test_every_public_name_exists() -> None:
+    assert sorted(dir(kgroups_spark)) == sorted(kgroups_spark.__all__)
     for name in kgroups_spark.__all__:
         assert getattr(kgroups_spark, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'open_lak'"):
@@ -112,6 +144,12 @@ def test_examples_in_docstrings_run_as_shown(folder: Path, lake: LakeByDuckDb, d
 def test_examples_on_the_page_run_as_shown_without_spark(folder: Path) -> None:
     assert len(EXAMPLES) == 5
     run_examples("\n".join(EXAMPLES[:2]), {}, "docs/python.md")
+
+
+def test_the_page_is_a_doctest_as_it_is() -> None:
+    page = doctest.DocTestParser().get_doctest((ROOT / "docs/python.md").read_text(), {}, "page", None, 0)
+    assert len(page.examples) > 10
+    assert not [example.want for example in page.examples if "```" in example.want + example.source]
 
 
 def test_examples_on_the_page_run_as_shown_in_spark(spark, folder: Path) -> None:  # type: ignore[no-untyped-def]
@@ -179,6 +217,10 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
             kgroups_spark.open_lake(name)
     with pytest.raises(UsageError, match="the location of the lake is empty"):
         kgroups_spark.open_lake("")
+    with pytest.raises(KgroupsError, match="Table with name grups does not exist") as refused:
+        lake.rows("SELECT * FROM grups")
+    assert ".tables" not in str(refused.value)
+    assert repr(lake) == f"LakeByDuckDb({str(folder / 'lake')!r})"
     with pytest.raises(KgroupsError, match='column "odd" has a value that cannot be shown'):
         lake.rows("SELECT TIMESTAMPTZ '12000-01-01 00:00:00Z' AS odd")
     with pytest.raises(KgroupsError, match="this is not one query"):

@@ -22,7 +22,7 @@ LINES = drawn()
 SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
-    ".": "api jvm runner session",
+    ".": "api extras jvm runner session",
     "audit": "run run_rebuild",
     "data_sources": "decode kafka_raw kafka_segments",
     "lake": "as_of_audit carrier catalog_schema failures folder frames hadoop_storage java_classes kernel lake "

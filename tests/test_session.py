@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -86,6 +88,38 @@ def test_our_own_session_takes_s3_settings_from_the_variables_of_aws_tools(monke
     }
 
 
+@pytest.mark.parametrize("version", ["4.0.1", "4.1.0", "4.3.0", "3.5.6", "4.20.0"])
+def test_another_release_of_spark_is_refused_before_anything_starts(version, monkeypatch, capsys):
+    monkeypatch.setattr("pyspark.version.__version__", version)
+    monkeypatch.setattr(session, "_started", lambda builder: pytest.fail("started"))
+    monkeypatch.setattr(session, "require_java", lambda: pytest.fail("looked for Java"))
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    for use in (session.spark_session, lambda: start_spark("audit", "./lake"), lambda: audit_of("./lake")):
+        with pytest.raises(KgroupsError, match=f"^this is Spark {version}, and kgroups runs on Spark 4.2 alone: use a"):
+            use()
+    assert capsys.readouterr().err == ""
+
+
+def audit_of(lake):
+    return kgroups_spark.run_audit(lake, segments=".")
+
+
+def test_a_session_of_another_release_is_refused():
+    """As under spark-submit, where PySpark may be that of pip and the JVM that of the cluster."""
+    with pytest.raises(KgroupsError, match=r"this is Spark 4\.1\.2, and kgroups runs on Spark 4\.2 alone"):
+        session.require_jvm(SimpleNamespace(version="4.1.2"))
+    session.require_jvm(SimpleNamespace(version="4.2.1-amzn-0"))
+
+
+def test_a_start_is_reported_once_java_is_there(monkeypatch):
+    said = []
+    monkeypatch.setattr(session, "require_java", lambda: said.append("java"))
+    monkeypatch.setattr(session, "_started", lambda builder: said.append("started"))
+    monkeypatch.setattr(session, "_remember_jars", lambda spark: None)
+    session._local_session("tests", {}, progress=said.append)
+    assert said == ["java", "starting Spark ...", "started"]
+
+
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
 def test_spark_connect_is_refused(monkeypatch, variable):
     monkeypatch.setenv(variable, "sc://localhost")
@@ -128,7 +162,7 @@ def test_a_command_leaves_no_empty_warehouse_in_the_current_folder(monkeypatch, 
     """Spark makes the folder as soon as a view or function is made, and fails where it cannot."""
     started = []
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    monkeypatch.setattr(session, "spark_session", lambda name, settings, *, s3: started.append(settings))
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, *, s3, progress: started.append(settings))
     for name in SET_UP_BY:
         monkeypatch.delenv(name, raising=False)
     if configured:
@@ -172,6 +206,17 @@ def test_jars_for_s3_are_a_separate_list_without_the_bundled_sdk(monkeypatch, tm
     assert settings["spark.jars.packages"] == ",".join([session.DELTA_JAR, *session.S3_JARS])
     assert "software.amazon.awssdk:bundle" in settings["spark.jars.excludes"].split(",")
     assert session._jar_list(settings["spark.jars.packages"]) != session._jar_list(session.DELTA_JAR)
+
+
+@pytest.mark.parametrize("name", ["spark-laptop", "spark-cluster", "spark-standalone", "s3"])
+def test_the_conf_downloads_what_our_own_session_does(name: str) -> None:
+    """Jars that Spark has itself are not sent to each executor a second time."""
+    lines = (Path(__file__).parents[1] / "conf" / f"{name}.conf").read_text().splitlines()
+    settings = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+    s3 = name == "s3"
+    excluded = (*session.SHIPPED_WITH_SPARK, *(session.NOT_FOR_S3 if s3 else ()))
+    assert settings["spark.jars.packages"].split(",") == [session.DELTA_JAR, *(session.S3_JARS if s3 else ())]
+    assert settings["spark.jars.excludes"].split(",") == list(excluded)
 
 
 def test_ivys_settings_name_one_resolver_and_no_host():

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, is_of_log
+from kgroups_spark.lake.owner import Owner
 from kgroups_spark.lake.removed_audits import Removal, maintenances, removed_up_to
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, to_rows
@@ -25,8 +26,8 @@ NAME = "audits"
 SUMMARY = "the ledger: what each audit read, added and rejected"
 DESCRIPTION = """\
 Prints one row for each of the newest 20 audits, the newest last. An audit that is `running` has claimed its number and
-has not finished; nothing that it wrote counts until it does. It is `abandoned` once another audit has taken over. The
-notes tell what needs attention."""
+has not finished; nothing that it wrote counts until it does. It is `interrupted` if its process, on this host, has
+ended, and `abandoned` once another audit has taken over. The notes tell what needs attention."""
 EXAMPLES = """\
 examples:
   kgroups audits --lake ./lake
@@ -58,8 +59,11 @@ ON_THE_SCREEN = (
     "partitions",
     "quarantined",
     "notes",
+    "owner",
 )
 
+# A status that only this command knows: the ledger has `running`.
+INTERRUPTED = "interrupted"
 # The number of audits on a screen; also of those that become Python objects together.
 LIMIT = 20
 AT_ONCE = 100
@@ -119,17 +123,20 @@ def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] |
 
 def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
     """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or, only for the newest
-    audit, `running`.
+    audit, `running`, or `interrupted` if its process is known to have ended.
 
     An audit that was killed before the ledger had rows `abandoned` also gets that status.
     """
     rows: dict[int, dict[str, Any]] = {}
     for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
         rows[row["audit_id"]] = row
-    return [
-        row | {"status": ABANDONED} if row["status"] == RUNNING and row["audit_id"] < newest else row
-        for row in rows.values()
-    ]
+    return [row | {"status": _unfinished(row, newest)} if row["status"] == RUNNING else row for row in rows.values()]
+
+
+def _unfinished(row: Row, newest: int) -> str:
+    if row["audit_id"] < newest:
+        return ABANDONED
+    return INTERRUPTED if Owner.parse(row["owner"]).is_alive is False else RUNNING
 
 
 def with_sums(rows: pa.Table) -> pa.Table:

@@ -217,9 +217,12 @@ def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
 def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
     """The records of a segment, with their file. Damage before the first record is held back until that record.
 
-    Raises UsageError if there are no records."""
+    Raises UsageError if there are no records, or the file is an archive, or what another tool has printed."""
     from kgroups_spark.records.columns import CorruptBatch
+    from kgroups_spark.sources.foreign_files import foreign_form
 
+    if form := foreign_form(path):
+        raise UsageError(f"{path} is not a segment{form}")
     held_back: list[tuple[str, Any]] = []
     for found in items:
         held_back.append(found)

@@ -22,7 +22,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean, suggested
 from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader, python_rows
+from kgroups_spark.reading.reader import LakeReader, SqlError, python_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, text_value
@@ -51,14 +51,16 @@ examples:
   kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
 
 POINTED = (".tables", ".describe", ".help", ".quit")
-QUIT = (".quit", ".exit", "\\q")
+QUIT = (".quit", ".exit", "\\q", "quit", "exit")
+NAMES_ARE_LISTED = "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one"
+ROWS_AT_PROMPT = 500  # of one answer, at a terminal
 # Editors of Windows begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 HELP = """\
 .tables          tables, views and functions
 .describe NAME   columns of one (also \\d NAME)
 .help            this
-.quit            leave (also Ctrl-D)
+.quit            leave (also exit, quit, Ctrl-D); a command may be shortened (.d NAME)
 Anything else is SQL; a statement ends with a semicolon, Ctrl-C discards the input."""
 
 
@@ -116,6 +118,7 @@ class Session:
     def __init__(self, reader: LakeReader, form: str) -> None:
         self.reader = reader
         self.form = form
+        self.most_rows: int | None = None
 
     def run(self, text: str) -> bool:
         """Runs all statements, up to .quit. Returns whether there is one. Raises KgroupsError at the first one that
@@ -123,7 +126,7 @@ class Session:
         complete, rest = statements(text, self.reader.engine)
         found = [*complete, *([rest] if rest else [])]
         for statement in found:
-            if statement.rstrip(";") in QUIT:
+            if _whole(statement) in QUIT:
                 break
             self._do(statement)
         return bool(found)
@@ -132,6 +135,7 @@ class Session:
         """Runs a prompt until its end. Reports a statement that fails and goes on."""
         say(f"{_known_as_of(self.reader)}, read by {self.reader.engine}; .help helps")
         prompt, typed = Prompt(known_words()), ""
+        self.most_rows = ROWS_AT_PROMPT if sys.stdout.isatty() else None
         while True:
             try:
                 line = prompt.line(goes_on=bool(typed))
@@ -145,10 +149,12 @@ class Session:
                 continue
             if line is None:
                 return
+            if not typed and _whole(line) in QUIT:
+                return
             complete, rest = statements(f"{typed}{line}\n", self.reader.engine)
             typed = f"{rest}\n" if rest else ""
             for statement in complete:
-                if statement.rstrip(";") in QUIT:
+                if _whole(statement) in QUIT:
                     return
                 self._guarded(statement)
 
@@ -171,17 +177,22 @@ class Session:
                 raise
 
     def _answer(self, statement: str) -> None:
-        table = self.reader.arrow(statement)
+        try:
+            table = self.reader.arrow(statement)
+        except SqlError as error:
+            raise SqlError(*error.lines, *((NAMES_ARE_LISTED,) if error.is_of_name else ())) from error
         if statement.lower().startswith("explain") and self.form == "table":
             for text in table.column(table.num_columns - 1).to_pylist():
                 for line in str(text).split("\n"):
                     show(line)
             return
         table = table.rename_columns(_distinct(table.schema.names))
-        rows = [{name: _printable(value) for name, value in row.items()} for row in python_rows(table)]
+        shown = table.slice(0, self.most_rows)
+        rows = [{name: _printable(value) for name, value in row.items()} for row in python_rows(shown)]
         write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
         sys.stdout.flush()
-        say(f"{counted(len(rows), 'row')} ({_known_as_of(self.reader)})")
+        more = "" if len(shown) == len(table) else f", the first {len(shown)} shown: kgroups sql QUERY prints all"
+        say(f"{counted(len(table), 'row')}{more} ({_known_as_of(self.reader)})")
         if any(name.endswith("_as_of") for name in needed_for(statement)):
             say_lines(self._incomplete)
 
@@ -192,6 +203,7 @@ class Session:
     def _tell(self, line: str) -> None:
         """Runs a dot command. Raises UsageError."""
         word, _, name = line.rstrip(";").partition(" ")
+        word = _whole(word)
         name = name.strip().lower()
         if word == ".tables":
             write_rows(
@@ -222,6 +234,13 @@ class Session:
         types = {field.name: _type_name(field.type) for field in schema}
         rows = [{"column": column, "type": types.get(column), "what": what} for column, what in found.columns.items()]
         write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT", words)], self.form)
+
+
+def _whole(command: str) -> str:
+    """The dot command that this one begins, if there is one only."""
+    command = command.strip().rstrip(";").lower()
+    found = [each for each in (*POINTED, ".exit") if each.startswith(command) and command.startswith(".")]
+    return found[0] if len(found) == 1 else command
 
 
 def known_words() -> list[str]:

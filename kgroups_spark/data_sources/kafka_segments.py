@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kgroups_spark.data_sources.read_options import SHARED, BadOption, ReadOptions, require_known, shared_options
+from kgroups_spark.data_sources.read_options import SHARED, BadOption, ReadOptions, require_known, shared_options, short
 from kgroups_spark.data_sources.record_frame import RECORDS, record_batches
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
@@ -171,8 +171,8 @@ def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:
 
 
 def _listed(paths: str) -> list[str]:
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         listed = json.loads(paths)
         if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
             return listed
-    raise BadOption(f"paths is a JSON list of folders, not {paths!r}")
+    raise BadOption(f"paths is a JSON list of folders, not {short(paths)}")

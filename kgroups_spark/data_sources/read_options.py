@@ -9,10 +9,12 @@ from typing import Any
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean, suggested
+from kgroups_spark.sources.segment_file import LARGEST_OFFSET
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
 EARLIEST, LATEST = -2, -1  # in JSON offsets
 OFFSETS = ("startingOffsets", "endingOffsets")
+MOST_DIGITS = 18
 SHARED = ("subscribe", *OFFSETS, "minPartitions", "failOnDataLoss")
 
 
@@ -76,18 +78,25 @@ def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, in
         return {}
     try:
         by_topic = json.loads(text)
-        offsets = {(topic, int(p)): int(o) for topic, by_partition in by_topic.items() for p, o in by_partition.items()}
-    except (ValueError, TypeError, AttributeError) as err:
-        raise BadOption(f'{name} is "{word}" or JSON like {{"topic": {{"0": 23}}}}, not {text!r}') from err
-    if wrong := [offset for offset in offsets.values() if offset < 0 and offset != number]:
+        offsets = {(topic, int(p)): o for topic, by_partition in by_topic.items() for p, o in by_partition.items()}
+        if not all(type(offset) is int for offset in offsets.values()):
+            raise TypeError("an offset is no number, or has a fraction")
+    except (ValueError, TypeError, AttributeError, RecursionError) as err:
+        raise BadOption(f'{name} is "{word}" or JSON like {{"topic": {{"0": 23}}}}, not {short(text)}') from err
+    if wrong := [o for o in offsets.values() if not 0 <= o <= LARGEST_OFFSET and o != number]:
         raise BadOption(f"{name} has the offset {wrong[0]}; 0 or more, or {number} for {word}, is meant")
     return {place: offset for place, offset in offsets.items() if offset != number}
 
 
 def number(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise BadOption(f"{name} is a number, not {text!r}")
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise BadOption(f"{name} is a number, not {short(text)}")
     return int(text)
+
+
+def short(text: str) -> str:
+    """The value of an option for a message."""
+    return repr(text if len(text) <= 100 else f"{text[:100]}...")
 
 
 def _truth(name: str, text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.messages.coordinator_logs import GROUP_LOG, SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.outcome import Undecodable
@@ -31,6 +31,15 @@ DECODED = pa.struct(
 )
 Decoded = tuple[Any, ...]
 _NOTHING: Decoded = (None,) * DECODED.num_fields
+OTHER_TOPIC = "other_topic"
+
+
+def _undecoded(topic: str | None) -> Decoded:
+    if topic is None:
+        return _NOTHING
+    said = f"topic {topic} is not a coordinator's log" if topic else "the row has no topic"
+    detail = f"{said}; for a copy of a log give its name as the argument topic: decode(frame, '{GROUP_LOG.topic}')"
+    return (*_NOTHING[:-2], OTHER_TOPIC, detail)
 
 
 class RecordsDecoder:
@@ -41,10 +50,11 @@ class RecordsDecoder:
         self._of_log = {decoder.log.topic: decoder for decoder in decoders}
 
     def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
-        """A row of DECODED for each record; all nulls if the topic is null, or not a coordinator's log."""
+        """A row of DECODED for each record: with the reason OTHER_TOPIC if the topic is not a coordinator's log (`""`:
+        it is unknown), all nulls if it is null."""
         records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
         rows = [
-            self._row(self._of_log[topic], key, value) if topic in self._of_log else _NOTHING
+            self._row(self._of_log[topic], key, value) if topic in self._of_log else _undecoded(topic)
             for topic, key, value in records
         ]
         columns = list(zip(*rows, strict=True)) or [() for _ in DECODED]

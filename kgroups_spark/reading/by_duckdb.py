@@ -13,7 +13,9 @@ import pyarrow as pa
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.extras import how_to_install
 from kgroups_spark.interruption import run_interruptibly
-from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.reading.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.reading.spark import may_have_catalog
+from kgroups_spark.storage.s3 import deltalake_options
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.output import say
 
@@ -92,8 +94,7 @@ def _refusals(location: str) -> Iterator[None]:
                 raise KgroupsError(_unreadable(location, f"table {read[1]}: {read[2]}")) from error
             # If one of our functions raised it, the message is ours.
             lines = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
-            hint = (NAMES_ARE_LISTED,) if lines[0].startswith("Catalog Error: ") else ()
-            raise SqlError(*lines, *hint) from error
+            raise SqlError(*lines, is_of_name=lines[0].startswith("Catalog Error: ")) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
@@ -108,7 +109,7 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
         try:
             with _damage(location):
                 # deltalake does not know Hadoop's file:/x.
-                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
+                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location), deltalake_options(location)))
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {_in_one_line(error)}"
             if not must:
@@ -122,8 +123,9 @@ def _why_not(location: str, must: bool) -> str | None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         return f"{' and '.join(missing)} not installed ({how_to_install('read')})"
-    # Only Hadoop's settings may have the endpoint and the credentials of an object store.
-    if not must and ":" in location and not location.startswith("file:"):
+    # Only Hadoop's settings may have the endpoint and the credentials of an object store. Our own session has those of
+    # AWS's tools, as deltalake has.
+    if not must and ":" in location and not location.startswith("file:") and may_have_catalog():
         return "it lies in an object store"
     return None
 

@@ -18,7 +18,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.reader import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.reading.spark_queries import SparkQueries
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.views.needed import NAMES, with_what_they_need
@@ -90,7 +90,7 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise SqlError(*_reported(error).split("\n"), *_hint(error)) from error
+        raise SqlError(*_reported(error).split("\n"), is_of_name=_is_of_name(error)) from error
     except Py4JJavaError as error:
         # A file that cannot be read, or an internal error of Spark, as for a WITH inside a function's argument.
         raise SqlError(f"Spark failed: {_raised_in(error)}") from error
@@ -124,7 +124,8 @@ def _reported(error: PySparkException) -> str:
     return f"{lines[0]}{did_you_mean(name, NAMES)}" if name else "\n".join(lines)
 
 
-def _hint(error: PySparkException) -> tuple[str, ...]:
-    """A hint to the list of names, for an unknown table, function or column."""
-    unknown = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
-    return (NAMES_ARE_LISTED,) if (error.getCondition() or "").startswith(unknown) else ()
+def _is_of_name(error: PySparkException) -> bool:
+    """Whether a table, a function or a column is unknown."""
+    return (error.getCondition() or "").startswith(
+        ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
+    )

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.extras import has_pyspark, require_pyspark
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.reading.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
+from kgroups_spark.reading.spark import may_have_catalog, start_spark
+from kgroups_spark.storage.s3 import require_bucket
 from kgroups_spark.tables.layout import is_path, require_nothing_else
 from kgroups_spark.terminal.options import lake_location
 
@@ -53,6 +55,7 @@ def existing_lake(arguments: argparse.Namespace) -> str:
 
 def require_lake_path(location: str) -> None:
     """Raises UsageError for a file, and for a schema if Spark has no catalog that could have one."""
+    require_bucket(location)
     if not is_path(location):
         require_pyspark()
         from kgroups_spark.lake.catalog_schema import schema_words

@@ -31,15 +31,17 @@ ROWS_AT_ONCE = 16_384
 
 
 class SqlError(KgroupsError):
-    """A query that the engine refused, with its message but not its stack trace."""
+    """A query that the engine refused, with its message but not its stack trace. `is_of_name`: it does not know a name
+    in it."""
+
+    def __init__(self, *lines: str, is_of_name: bool = False) -> None:
+        super().__init__(*lines)
+        self.is_of_name = is_of_name
 
 
 NO_QUERY = (
     "this is not one query: only SELECT, WITH, VALUES, DESCRIBE, SHOW and EXPLAIN run, and nothing here changes a lake"
 )
-
-
-NAMES_ARE_LISTED = "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one"
 
 
 # In each dialect a text, a quoted name, a comment, a cast, or a parameter. Only a parameter has a capturing group.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from kgroups_spark.errors import KgroupsError
-from kgroups_spark.extras import how_to_install
+from kgroups_spark.extras import require_pyspark
 from kgroups_spark.reading.file_systems import require_file_system
 from kgroups_spark.terminal.output import say
 
@@ -26,13 +24,11 @@ def start_spark(command: str, lake: str = "") -> SparkSession:
     from kgroups_spark.storage.s3 import is_s3
 
     settings = {}
-    if SparkSession.getActiveSession() is None:
-        if not may_have_catalog():  # nor file systems of its own
-            require_file_system(lake)
-            # Spark makes the folder of the catalog's tables, of which there are none, in the current one otherwise.
-            settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
-        say("starting Spark ...")
-    return spark_session(f"kgroups {command}", settings, s3=is_s3(lake))
+    if SparkSession.getActiveSession() is None and not may_have_catalog():  # nor file systems of its own
+        require_file_system(lake)
+        # Spark makes the folder of the catalog's tables, of which there are none, in the current one otherwise.
+        settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
+    return spark_session(f"kgroups {command}", settings, s3=is_s3(lake), progress=say)
 
 
 # Environment variables by which a user configures Spark, perhaps with a catalog.
@@ -44,21 +40,3 @@ def may_have_catalog() -> bool:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
-
-
-def has_pyspark() -> bool:
-    """Whether PySpark is installed, by the package or by a platform."""
-    return find_spec("pyspark") is not None
-
-
-def require_pyspark() -> None:
-    """Raises KgroupsError if PySpark is not installed, by the package or by a platform, or if pandas is missing."""
-    try:
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise KgroupsError(
-            f"this needs Spark, and PySpark is not installed: {how_to_install('local')}, or run "
-            "jobs/nightly_audit.py by spark-submit"
-        ) from error
-    if find_spec("pandas") is None:
-        raise KgroupsError(f"PySpark needs pandas, which is not installed: {how_to_install('cluster')}")

@@ -32,7 +32,8 @@ from typing import TypeVar
 
 from kgroups_spark.client.properties_file import parse_properties
 from kgroups_spark.counts import first_of
-from kgroups_spark.errors import NotReadable, UsageError
+from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
+from kgroups_spark.sources.foreign_files import foreign_form
 from kgroups_spark.sources.high_watermarks import committed_offsets
 from kgroups_spark.sources.segment_file import (
     LARGEST_OFFSET,
@@ -41,7 +42,7 @@ from kgroups_spark.sources.segment_file import (
     UnreadableSegment,
     scan_segment,
 )
-from kgroups_spark.storage.files import Entry, folder_of, is_local, list_folder, name_of, read_text
+from kgroups_spark.storage.files import Entry, FolderNotFound, folder_of, is_local, list_folder, name_of, read_text
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
@@ -114,13 +115,18 @@ def find_any_partitions(folders: Sequence[str], topic: str) -> list[PartitionCop
 
 def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(0|[1-9]\d*)")  # no broker writes -002
-    entries = list_folder(folder)
+    try:
+        entries = list_folder(folder)
+    except FolderNotFound as err:
+        raise FolderNotFound(f"{err}{foreign_form(folder)}") from err
     if itself := name.fullmatch(name_of(folder)):
         copy = _listed(folder, topic, _number(folder, itself[1], LARGEST_PARTITION), None)
         return _with_committed([copy], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
-        raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}")
+        raise NoPartitions(
+            f"{folder} has no folder named {topic}-<partition>; it {_contents(entries)}{foreign_form(folder)}"
+        )
     cluster_id = _property(entries, "meta.properties", "cluster.id")
     copies = [
         _listed(entry.path, topic, _number(entry.path, match[1], LARGEST_PARTITION), cluster_id)

@@ -159,6 +159,21 @@ def endpoint_of_environment() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
+def deltalake_options(location: str) -> dict[str, str] | None:
+    """What deltalake needs to reach S3 as AWS's tools do: it reads their settings itself, but refuses http without
+    being asked, and does not know the endpoint of S3 alone."""
+    endpoint = endpoint_of_environment() if is_s3(location) else None
+    if endpoint is None:
+        return None
+    return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http://")).lower()}
+
+
+def require_bucket(location: str) -> None:
+    """Raises UsageError for a URI of S3 without a bucket."""
+    if is_s3(location) and not location.partition("://")[2].partition("/")[0]:
+        raise UsageError(f"{location} names no bucket: write s3://bucket/folder")
+
+
 def region_of_environment() -> str | None:
     """The region in the settings of AWS's tools."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

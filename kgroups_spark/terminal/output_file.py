@@ -30,10 +30,11 @@ def require_place(output: str, example: str) -> None:
         if not os.access(path, os.W_OK):
             raise UsageError(f"--output {output} cannot be written to")
         return
-    if not path.parent.is_dir():
-        raise UsageError(f"--output {output}: no folder {path.parent}; create it first")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--output {output}: the folder {path.parent} cannot be written to")
+    folder = _followed(path).parent
+    if not folder.is_dir():
+        raise UsageError(f"--output {output}: no folder {folder}; create it first")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--output {output}: the folder {folder} cannot be written to")
 
 
 def write_file(output: str, content: bytes) -> None:
@@ -71,10 +72,16 @@ def _is_no_plain_file(output: Path) -> bool:
     return output.exists() and (not output.is_file() or (output.is_symlink() and output.is_relative_to(_DEVICES)))
 
 
+def _followed(output: Path) -> Path:
+    """The file that is written: the target of a link, which stays."""
+    return Path(os.path.realpath(output)) if output.is_symlink() else output
+
+
 def _write_local(output: Path, content: bytes) -> None:
     if _is_no_plain_file(output):
         output.write_bytes(content)
         return
+    output = _followed(output)
     part = _part_of(output)
     file = part.open("xb")
     with _removed_if_broken(part):

@@ -1,11 +1,22 @@
+import subprocess
+from dataclasses import replace
+
 import pyarrow as pa
 
 from kgroups_spark.commands.audits import COLUMNS, counts, note_lines, one_row_an_audit, with_sums
+from kgroups_spark.lake.owner import Owner, now_held, process_start
 from kgroups_spark.tables.ledger_schema import AUDITS
 
 
 def ledger_row(audit_id, status, **facts):
-    return {"audit_id": audit_id, "status": status, "partitions": None, "quarantined": None, "notes": None} | facts
+    return {
+        "audit_id": audit_id,
+        "status": status,
+        "partitions": None,
+        "quarantined": None,
+        "notes": None,
+        "owner": "x",
+    } | facts
 
 
 FINISHED = ledger_row(
@@ -20,6 +31,18 @@ FINISHED = ledger_row(
 def test_an_audit_is_its_finished_row_or_the_running_one():
     rows = one_row_an_audit([ledger_row(2, "running"), FINISHED, ledger_row(1, "running")], 2)
     assert [(row["audit_id"], row["status"]) for row in rows] == [(1, "finished"), (2, "running")]
+
+
+def test_an_audit_is_interrupted_only_if_its_process_is_known_to_have_ended():
+    ours, ended = Owner.this_process(), subprocess.Popen(["true"])
+    here = replace(ours, pid=ended.pid, started=process_start(ended.pid) or "0")
+    ended.wait()
+    elsewhere = replace(here, host="another/host")
+    now_held(ours)
+    owners = [here, elsewhere, ours, "", here]
+    rows = [one_row_an_audit([ledger_row(1, "running", owner=str(owner))], 1)[0]["status"] for owner in owners]
+    assert rows == ["interrupted", "running", "running", "running", "interrupted"]
+    assert one_row_an_audit([ledger_row(1, "running", owner=str(here))], 2)[0]["status"] == "abandoned"
 
 
 def sums(*rows):

@@ -111,6 +111,9 @@ BAD_USAGE = [
     ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: invalid time '5h': use "),
     ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
     ("audit --lake ./new --segments nothing", "kgroups: nothing does not exist"),
+    ("audit --lake ./new --segments . --retention 0", "kgroups: --retention: must be longer than 0"),
+    ("audit --lake s3:// --segments .", "kgroups: s3:// names no bucket: write s3://bucket/folder"),
+    ("groups --lake s3a:///x", "kgroups: s3a:///x names no bucket: write s3://bucket/folder"),
     ("audit --lake ./new --segments .", "kgroups: . has no folder named __consumer_offsets-<partition>; it is empty"),
     (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups: no folder __consumer_offsets-8 in "),
     ("dump", "kgroups: the following arguments are required: FILE|DIR"),
@@ -258,8 +261,9 @@ def test_the_command_help_equals_the_option_help(line, same, capsys):
     assert shown.err == ""
 
 
-def test_the_version_is_printed(capsys):
-    assert main(["--version"]) == 0
+@pytest.mark.parametrize("typed", ["--version", "-V", "version"])
+def test_the_version_is_printed(typed, capsys):
+    assert main([typed]) == 0
     assert capsys.readouterr() == (f"kgroups {__version__}\n", "")
 
 

@@ -18,6 +18,7 @@ from kgroups_spark.durations import UNITS_MS, exact_duration, format_duration, p
         ("1d12h", 129_600_000),
         (" 7D ", 604_800_000),
         ("0s", 0),
+        ("0", 0),
     ],
 )
 def test_a_duration_is_whole_numbers_with_units(text, duration_ms):

@@ -88,7 +88,7 @@ def test_the_report_names_the_extra_that_it_needs(
 def test_spark_without_pandas_names_the_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.reading.spark.find_spec", lambda name: None)
+    monkeypatch.setattr("kgroups_spark.extras.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake, "--engine", "spark"]) == 1
     said = "kgroups: PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'\n"
     assert capsys.readouterr() == ("", said)

@@ -122,6 +122,24 @@ def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path, is_link: bool) -> No
     assert (pipe.is_fifo(), output.is_symlink()) == (True, is_link)
 
 
+@pytest.mark.parametrize("older", [b"older and longer", None])
+def test_a_link_stays_and_its_target_is_written(tmp_path: Path, older: bytes | None) -> None:
+    """As a web server's folder has them."""
+    target, link = tmp_path / "srv" / "page.html", tmp_path / "report.html"
+    target.parent.mkdir()
+    if older is not None:
+        target.write_bytes(older)
+    link.symlink_to(Path("srv") / "page.html")
+    require_place(str(link), "x")
+    write_file(str(link), b"new")
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"new")
+    assert [path.name for path in target.parent.iterdir()] == ["page.html"]
+    link.unlink()
+    link.symlink_to(tmp_path / "gone" / "page.html")
+    with pytest.raises(UsageError, match=f"no folder {tmp_path}/gone; create it first"):
+        require_place(str(link), "x")
+
+
 def test_a_link_among_the_devices_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As /dev/stdout, where stdout is a file."""
     monkeypatch.setattr("kgroups_spark.terminal.output_file._DEVICES", tmp_path / "dev")

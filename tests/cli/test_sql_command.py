@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -288,8 +289,9 @@ def test_without_a_finished_audit_there_are_no_rows(tmp_path: Path, capsys: Capt
     assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
 
 
-def test_the_prompt_on_a_terminal(lake: str) -> None:
-    """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it, Ctrl-D does."""
+@pytest.mark.parametrize("leave", [b"\x04", b"exit\n", b"QUIT;\n", b".q\n"])
+def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
+    """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it; exit does."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kgroups_spark.cli", "sql", "--lake", lake]
     env = os.environ | {"TERM": "dumb", "INPUTRC": os.devnull, "COLUMNS": "200", "LINES": "50"}
@@ -305,9 +307,15 @@ def test_the_prompt_on_a_terminal(lake: str) -> None:
             assert '"nothing_like_it" not found' in until(ours, "kgroups> ")
             os.write(ours, b".help\n")
             assert ".describe NAME" in until(ours, "kgroups> ")
-            os.write(ours, b"\x04")
+            os.write(ours, b".desc last_audit\n")
+            assert "last_audit: The last finished audit" in until(ours, "kgroups> ")
+            os.write(ours, b"SELECT * FROM range(1000);\n")
+            assert "1,000 rows, the first 500 shown: kgroups sql QUERY prints all (audit 1" in until(ours, "kgroups> ")
+            os.write(ours, b"SELECT 1 AS\nexit;\n")  # a name within a statement
+            assert re.search(r"exit\s+1\s+1 row \(audit", until(ours, "kgroups> "))
+            os.write(ours, leave)
             until(ours, "\n")
-            assert running.wait() == 0
+            assert running.wait(60) == 0
         finally:
             running.kill()
             os.close(ours)
@@ -317,5 +325,6 @@ def until(terminal: int, text: str) -> str:
     """Waits for a text; returns everything that the terminal has shown up to it."""
     shown = ""
     while text not in shown:
+        assert select.select([terminal], [], [], 60)[0], f"no {text!r} in {shown!r}"
         shown += os.read(terminal, 4096).decode()
     return shown

@@ -74,5 +74,5 @@ def test_pyarrow_gets_keys_that_hadoop_keeps_in_files():
     hadoop = Hadoop({"fs.s3a.endpoint.region": "here", "fs.s3a.access.key": "me"}, {"fs.s3a.secret.key": "hush"})
     used = []
     with mock.patch.object(s3, "use", used.append):
-        use_hadoops_storage(SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: hadoop)))
+        use_hadoops_storage(SimpleNamespace(version="4.2.0", _jsc=SimpleNamespace(hadoopConfiguration=lambda: hadoop)))
     assert used[0].options("lakes") == {"access_key": "me", "secret_key": "hush", "region": "here"}

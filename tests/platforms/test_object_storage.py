@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from kgroups_spark import open_lake
+from kgroups_spark.cli import main
 from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_SPARK
 from kgroups_spark.storage import s3
 from kgroups_spark.storage.files import file_system, list_folder, open_file, read_text_if_there
@@ -97,6 +100,24 @@ def test_an_object_is_identified_by_size_and_time_then_by_its_etag(store, monkey
         with pytest.raises(FileNotFoundError):
             file.version()
     assert read_text_if_there("s3://versions/log/0.log") is None
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_a_lake_there_is_read_without_spark_by_http(scheme, variable, store, tmp_path, monkeypatch, capsys):
+    """By default, on the command line as in Python."""
+    with zipfile.ZipFile(ROOT / "tests" / "data" / "lakes" / "layout-3.zip") as archive:
+        archive.extractall(store.folder / "lakes" / f"{scheme}-{variable}")
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv(variable, store.endpoint)
+    monkeypatch.setattr("kgroups_spark.reading.by_duckdb.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.reading.open_lake.start_spark", lambda *_: pytest.fail("Spark was started"))
+    place = f"{scheme}://lakes/{scheme}-{variable}/lake"
+    assert main(["groups", "--lake", place, "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 11
+    assert open_lake(place).table("groups").num_rows == 11
 
 
 def test_the_conf_file_names_the_jars_and_settings_that_are_tested():

@@ -40,22 +40,25 @@ def test_decoded_records_equal_the_output_of_dump(spark, tmp_path, capsys, recor
         assert json.loads(row.record_key or "null") == line.get("key")
 
 
-def test_undecodable_records_have_a_reason_and_those_of_other_topics_only_nulls(spark):
+def test_a_record_that_is_not_decoded_has_a_reason_unless_it_is_a_control_record(spark):
     rows = [
         ("__consumer_offsets", bytearray(KEY_OF_TYPE[2]), bytearray(b"\0\x63"), None),
         ("__consumer_offsets", None, None, None),
         ("__consumer_offsets", bytearray(b"\0\0\0\1"), bytearray(6), "COMMIT"),
         ("orders", bytearray(b"17"), bytearray(b"{}"), None),
+        (None, bytearray(KEY_OF_TYPE[2]), None, None),
     ]
     frame = spark.createDataFrame(rows, "topic string, key binary, value binary, control_type string")
     nothing, group_id = (None,) * 9, KEY_OF_TYPE[2][4:].decode()
     unknown = "GroupMetadataValue version 99 is unknown (0 to 4 are known)"
     no_key = "The record has no key, so nothing says what it is about"
+    copy = "for a copy of a log give its name as the argument topic: decode(frame, '__consumer_offsets')"
     decoded = [
         (2, "GroupMetadata", group_id, None, None, 99, None, "unknown_value_version", unknown),
         (*nothing[:7], "null_key", no_key),
         nothing,
-        nothing,
+        (*nothing[:7], "other_topic", f"topic orders is not a coordinator's log; {copy}"),
+        (*nothing[:7], "other_topic", f"the row has no topic; {copy}"),
     ]
     expected = [row + columns for row, columns in zip(rows, decoded, strict=True)]
     schema = StructType([*frame.schema.fields, *COLUMNS.fields])
@@ -64,10 +67,22 @@ def test_undecodable_records_have_a_reason_and_those_of_other_topics_only_nulls(
 
 def test_the_columns_of_the_topic_and_of_control_records_count_in_any_case(spark):
     key, value = bytearray(b"\0\0\0\2me"), bytearray(6)
-    columns = "Topic string, CONTROL_TYPE string, key binary, value binary"
+    columns = "Topic string, CONTROL_TYPE string, Key binary, VALUE binary"
     rows = [("__transaction_state", None), ("__transaction_state", "COMMIT"), ("orders", None)]
     frame = spark.createDataFrame([(*row, key, value) for row in rows], columns)
-    assert [row.transactional_id for row in kgroups_spark.decode(frame).collect()] == ["me", None, None]
+    decoded = kgroups_spark.decode(frame).collect()
+    assert [(row.transactional_id, row.reason) for row in decoded] == [
+        ("me", "truncated"),
+        (None, None),
+        (None, "other_topic"),
+    ]
+
+
+def test_a_copy_of_another_name_is_decoded_as_the_argument_says(spark):
+    rows = [("src.__consumer_offsets", bytearray(KEY_OF_TYPE[2]), None)]
+    frame = spark.createDataFrame(rows, "topic string, key binary, value binary")
+    assert [row.reason for row in kgroups_spark.decode(frame).collect()] == ["other_topic"]
+    assert [row.record_name for row in kgroups_spark.decode(frame, "__consumer_offsets").collect()] == ["GroupMetadata"]
 
 
 def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
@@ -81,7 +96,13 @@ def test_an_argument_names_the_topic_where_the_frame_does_not(spark):
     [
         ("key binary, value binary", "__transaction_stat", "did you mean __transaction_state"),
         ("key binary", None, "there is no value"),
-        ("key binary, value string", None, "decode needs binary columns key and value; value is string"),
+        ("key binary, value string", None, r"value is string: unbase64\(value\) makes bytes of base64"),
+        ("key int, value binary", None, "decode needs binary columns key and value; key is int$"),
+        (
+            "key binary, value binary",
+            "src.__consumer_offsets",
+            "topic names the log, also for a copy with another name",
+        ),
         ("key binary, value binary, reason string", None, "has a column reason already"),
         ("key binary, value binary, Reason string", None, "has a column reason already"),
     ],

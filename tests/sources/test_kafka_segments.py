@@ -208,6 +208,20 @@ def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None
         ),
         ({"path": "x", "subscribe": " , "}, "subscribe names no topic"),
         ({"path": "x", "minPartitions": "many"}, "minPartitions is a number, not 'many'"),
+        ({"path": "x", "minPartitions": "1" * 5000}, r"minPartitions is a number, not '1{100}\.\.\.'$"),
+        *(
+            ({"path": "x", "subscribe": "t", "startingOffsets": text}, 'startingOffsets is "earliest" or JSON like')
+            for text in (
+                '{"t": {"0": %s}}' % ("9" * 5000),
+                '{"t": {"0": 1e400}}',
+                '{"t": {"0": 1.5}}',
+                '{"t": {"0": true}}',
+                '{"t": {"0": null}}',
+                "[" * 100_000,
+            )
+        ),
+        ({"path": "x", "subscribe": "t", "endingOffsets": '{"t": {"0": 9223372036854775808}}'}, "has the offset 92233"),
+        ({"paths": "[" * 100_000}, r"paths is a JSON list of folders, not '\[{100}\.\.\.'$"),
         ({"path": "x", "failOnDataLoss": "no"}, "failOnDataLoss is true or false, not 'no'"),
         ({"paths": "x,y"}, "paths is a JSON list of folders, not 'x,y'"),
         ({"paths": '"x"'}, "paths is a JSON list of folders"),
