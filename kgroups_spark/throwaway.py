@@ -22,17 +22,17 @@ def pattern(group_id: str) -> str | None:
     return None if found == group_id else found
 
 
-def throwaway_groups(groups: Iterable[tuple[str, bool]]) -> dict[str, list[str]]:
+def throwaway_groups(groups: Iterable[tuple[str, int]]) -> dict[str, list[str]]:
     """By pattern, the names of at least ten groups without members that were most likely made for one run each.
 
-    `groups`: the name of each group, and whether it has members. Numbers up to 99 may be chosen names (of instances, of
+    `groups`: the name of each group, and the number of its members. Numbers up to 99 may be chosen names (of instances, of
     shards), and so may those of groups most of which have members.
     """
     empty: dict[str, set[str]] = {}
     in_use: dict[str, set[str]] = {}
-    for group_id, has_members in groups:
+    for group_id, members in groups:
         if (its := pattern(group_id)) is not None:
-            (in_use if has_members else empty).setdefault(its, set()).add(group_id)
+            (in_use if members else empty).setdefault(its, set()).add(group_id)
     return {
         its: sorted(names)
         for its, names in sorted(empty.items())

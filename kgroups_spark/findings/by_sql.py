@@ -7,14 +7,15 @@
     SELECT ...                                                          the rows, with columns of `findings`
 
 A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
-`$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), and
-the tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read, or could not.
+`$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), the tables
+`large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not read, `before` (the findings of the
+last audit), `removals` and `throwaway_groups`. Views know `$audit_id` only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from kgroups_spark.findings.evidence import Condition, Evidence
 from kgroups_spark.findings.finding import SQL, VIEWS, Finding
 from kgroups_spark.sentences import filled
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.throwaway import throwaway_groups
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -96,7 +98,30 @@ def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str) -> Non
             connection.register(name, evidence.tables.source(name, *of_audit))
         elif name in VIEWS:
             _make(connection, evidence, VIEWS[name])
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {VIEWS[name]}")
+            view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {view}")
+        elif name in MADE:
+            connection.register(name, MADE[name](evidence))
+
+
+def _removals(evidence: Evidence) -> pa.Table:
+    """Removals of offsets, also in earlier audits, of groups that committed again in this one."""
+    of_audit, again = Condition("audit_id", "==", evidence.audit_id), Condition("event", "==", "offset_restarted")
+    groups = evidence.tables.rows("group_events", ["group_id"], of_audit, again)["group_id"].unique()
+    columns = ["offsets_partition", "group_id", "topic", "partition", "log_offset", "cause"]
+    # pyarrow refuses a list without a type.
+    removed = Condition("event", "==", "offset_removed"), Condition("group_id", "in", groups.to_pylist() or [""])
+    return evidence.tables.rows("group_events", columns, *removed)
+
+
+def _throwaway_groups(evidence: Evidence) -> pa.Table:
+    """The name of each group that was most likely made for one run, with the pattern of these names."""
+    groups = evidence.tables.rows("groups", ["group_id", "member_count"])
+    found = throwaway_groups(zip(groups["group_id"].to_pylist(), groups["member_count"].to_pylist(), strict=True))
+    return _table("pattern group_id", [(pattern, name) for pattern, names in found.items() for name in names])
+
+
+MADE: dict[str, Callable[[Evidence], pa.Table]] = {"removals": _removals, "throwaway_groups": _throwaway_groups}
 
 
 def found_by_sql(name: str, connection: DuckDBPyConnection, evidence: Evidence) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
+from tests.findings.logs import DAY, HOUR, MINUTE, SECOND, TOPIC_IDS, Log, classic_member
 from tests.findings.record_bytes import blob
 
 Row = dict[str, Any]
@@ -58,14 +58,35 @@ def share_partition(init_state: str | None = "initialized", log_offset: int | No
     return place | numbers | {"init_state": init_state, "log_timestamp": Log().now * 1000}
 
 
-def end_of(log_end_offset: int, **more: str) -> Row:
-    """A row of topic_offsets."""
-    place = {"audit_id": 1, "topic": "t", "partition": 0}
-    return place | {"log_end_offset": log_end_offset, "status": "ok", "seen_at": 0, **more}
+def end_of(log_end_offset: int | None, start: int | None = 0, **more: Any) -> Row:
+    """A row of topic_offsets, seen an hour after the log began."""
+    place = {"audit_id": 1, "topic": "t", "partition": 0, "log_start_offset": start, "log_end_offset": log_end_offset}
+    return place | {"status": "ok", "seen_at": Log().later(HOUR).moment, **more}
+
+
+def outside(start: int | None, end: int | None, **more: Any) -> dict[str, list[Row]]:
+    """The tables of a live audit that saw a log of these ends beside a committed offset of 5."""
+    return {"topic_offsets": [end_of(end, start, **more)]}
 
 
 def emptied_share_group() -> Log:
     return share_group("a").gone(14, "g", "a").gone(13, "g", "a").gone(10, "g", "a")
+
+
+def expired(group: str = "g") -> Log:
+    """An offset of 9 expired in an Empty group that has had members."""
+    log = Log().classic(group, classic_member("a", 0)).commit(group, offset=9).classic(group)
+    return log.later(WEEK + MINUTE).remove_offset(group)
+
+
+def taken_over(*names: str | None, every: int = MINUTE, member: str | None = None) -> Log:
+    """Static members, each of which joins as another member with each record of its name."""
+    log = Log()
+    joined: dict[str | None, Any] = {}
+    for number, name in enumerate(names):
+        joined[name] = classic_member(member or f"m{number}", groupInstanceId=name, clientHost=f"/10.0.0.{number % 2}")
+        log.classic("g", *joined.values()).later(every)
+    return log
 
 
 def left(log: Log, member: str) -> Log:
@@ -124,7 +145,74 @@ def streams_group(*tasks_of_b: int, role: str = "activeTasks") -> Log:
     return log
 
 
+in_turn = static_members("i", "j")
+for _ in range(10):
+    in_turn.current("g", "m0", 0).current("g", "m1", 1)
+
 CASES = [
+    Case("offset_below_log_start", "deleted_before_it_was_read", Log().commit("g"),
+         group(topic="t", partition=0, log_offset=0), tables=outside(6, 100)),
+    Case("offset_below_log_start", "nothing_is_left", Log().commit("g"), group(), tables=outside(6, 6)),
+    Case("offset_below_log_start", "at_the_start", Log().commit("g"), tables=outside(5, 100)),
+    Case("offset_below_log_start", "ends_unknown", Log().commit("g"), tables=outside(None, None, status="unavailable")),
+    Case("offset_below_log_start", "topic_gone", Log().commit("g"), tables=outside(None, None, status="unknown_topic")),
+    Case("offset_below_log_start", "another_partition", Log().commit("g"), tables=outside(6, 100, partition=1)),
+    Case("offset_below_log_start", "as_an_earlier_audit_saw_it", Log().commit("g"), tables=outside(6, 100, audit_id=0)),
+    Case("offset_below_log_start", "committed_since", Log().commit("g"),
+         tables=outside(6, 100, seen_at=Log().later(-1).moment)),
+    Case("offset_beyond_log_end", "of_another_cluster", Log().commit("g"),
+         group(topic="t", partition=0, log_offset=0), tables=outside(0, 4)),
+    Case("offset_beyond_log_end", "of_an_empty_topic", Log().commit("g"), group(), tables=outside(0, 0)),
+    Case("offset_beyond_log_end", "at_the_end", Log().commit("g"), tables=outside(0, 5)),
+    Case("offset_beyond_log_end", "at_the_end_of_an_empty_log", Log().commit("g"), tables=outside(5, 5)),
+    Case("offset_beyond_log_end", "ends_unknown", Log().commit("g"), tables=outside(None, None, status="unavailable")),
+    Case("offset_beyond_log_end", "as_an_earlier_audit_saw_it", Log().commit("g"), tables=outside(0, 4, audit_id=0)),
+    Case("offset_beyond_log_end", "committed_since", Log().commit("g"),
+         tables=outside(0, 4, seen_at=Log().later(-1).moment)),
+    Case("negative_offset", "minus_one", Log().commit("g").commit("g", offset=-1),
+         group(topic="t", partition=0, log_offset=1), tables=outside(0, 4)),
+    Case("negative_offset", "in_a_group_without_members",
+         Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=-1001), group()),
+    Case("negative_offset", "zero", Log().commit("g", offset=0), tables=outside(0, 4)),
+    Case("negative_offset", "another_one_since", Log().classic("g", classic_member("a", 0)).classic("g")
+         .commit("g", offset=-1).commit("g")),
+    Case("offset_rewound", "lower", Log().commit("g", offset=9).commit("g"),
+         group(topic="t", partition=0, log_offset=1)),
+    Case("offset_rewound", "in_a_transaction",
+         Log().commit("g", offset=9).commit("g", producer=7).end(7), group(topic="t", log_offset=2)),
+    Case("offset_rewound", "from_its_start_after_it_expired", expired().commit("g"), group(log_offset=4)),
+    Case("offset_rewound", "after_it_was_deleted",
+         Log().classic("g", classic_member("a", 0, topics=("u",))).commit("g", offset=9).commit("h", offset=9)
+         .remove_offset("g").commit("g"), group(log_offset=4)),
+    Case("offset_rewound", "the_same", Log().commit("g").commit("g")),
+    Case("offset_rewound", "aborted", Log().commit("g", offset=9).commit("g", producer=7).end(7, commit=False)),
+    Case("offset_rewound", "topic_created_again", Log().commit("g", offset=9, topic_id=A).commit("g", topic_id=B)),
+    Case("offset_rewound", "topic_deleted_before", Log().classic("g", classic_member("a", 0)).commit("g", offset=9)
+         .remove_offset("g").commit("g")),
+    Case("offset_rewound", "removed_for_an_unknown_reason",
+         Log().commit("g", offset=9).remove_offset("g").commit("g")),
+    Case("offset_skipped", "moved_while_the_group_was_empty",
+         Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=9),
+         group(topic="t", partition=0, log_offset=3)),
+    Case("offset_skipped", "from_the_end_after_it_expired", expired().commit("g", offset=99), group(log_offset=4)),
+    Case("offset_skipped", "read_on_by_a_member",
+         Log().classic("g", classic_member("a", 0)).commit("g").commit("g", offset=9)),
+    Case("offset_skipped", "assigned_by_its_consumers", Log().commit("g").commit("g", offset=9)),
+    Case("offset_skipped", "read_on_after_it_expired",
+         Log().commit("g", offset=9).later(WEEK + MINUTE).remove_offset("g").commit("g", offset=99)),
+    Case("offset_skipped", "read_on_after_it_was_deleted",
+         Log().classic("g", classic_member("a", 0, topics=("u",))).commit("g", offset=9).commit("h", offset=9)
+         .remove_offset("g").commit("g", offset=99)),
+    Case("offset_skipped", "at_the_same_offset_after_it_expired", expired().commit("g", offset=9)),
+    Case("contested_static_member", "five_times_in_ten_minutes", taken_over(*"iiiiii", every=2 * MINUTE),
+         group(member_id="m5", log_offset=5)),
+    Case("contested_static_member", "four_times", taken_over(*"iiiii", every=SECOND)),
+    Case("contested_static_member", "five_times_in_a_longer_time", taken_over(*"iiiiii", every=3 * MINUTE)),
+    Case("contested_static_member", "each_day", taken_over(*"iiiiiiiiii", every=DAY)),
+    Case("contested_static_member", "one_restart_each", taken_over(*"abcdefghijabcdefghij", every=SECOND)),
+    Case("contested_static_member", "rebalances", taken_over(*"iiiiiiiiii", every=SECOND, member="m")),
+    Case("contested_static_member", "two_members_in_turn", in_turn),
+    Case("contested_static_member", "dynamic_members", taken_over(*[None] * 10, every=SECOND)),
     Case("load_would_fail", "member_removed_with_its_assignment", two_members().gone(5, "g", "a"),
          group(offsets_partition=0, log_offset=8)),
     Case("load_would_fail", "member_removed_after_its_assignment", left(two_members(), "a")),
@@ -264,8 +352,9 @@ CASES = [
     Case("idle_share_group", "with_a_member", share_group("a").tick(WEEK)),
     Case("throwaway_group", "uuids", many_groups([f"app-{uuid.UUID(int=n)}" for n in range(10)]),
          group(f"app-{uuid.UUID(int=0)}")),
-    Case("throwaway_group", "console", many_groups([f"console-consumer-{n}" for n in range(40, 50)]),
-         group("console-consumer-40")),
+    Case("throwaway_group", "console", many_groups([f"console-consumer-{n}" for n in range(40_009, 40_019)]),
+         group("console-consumer-40009")),
+    Case("throwaway_group", "counted_past_99", many_groups([f"job-{n}" for n in range(91, 101)]), group("job-100")),
     Case("throwaway_group", "with_members", groups_with_members([f"app-{uuid.UUID(int=n)}" for n in range(10)])),
     Case("throwaway_group", "nine", many_groups([f"app-{uuid.UUID(int=n)}" for n in range(9)])),
     Case("throwaway_group", "chosen_names", many_groups([f"app-{n}" for n in range(10)])),

@@ -1,0 +1,15 @@
+-- error: committed offsets whose records the topic has already deleted
+--
+-- {group_id} will read {topic}-{partition} from offset {committed_offset}, and the log starts at {log_start_offset}[; and so
+-- it is with {others:counted other partition}]: up to {lost:counted record} were deleted before the group read them. A
+-- consumer that resumes there is reset: to the log's start with auto.offset.reset=earliest, to its end with latest (then
+-- what the log still has is never read either), and with none it fails. The setting is the consumer's, no log has it. Keep
+-- the topic's records longer (retention.ms, retention.bytes), or start the group earlier
+
+SELECT offsets_partition, group_id, topic, partition, committed_offset, log_start_offset, log_offset,
+  commit_timestamp AS since, CAST(sum(log_start_offset - committed_offset) OVER of_group AS BIGINT) AS lost,
+  nullif(count(*) OVER of_group - 1, 0) AS others
+FROM _with_ends
+WHERE committed_offset < log_start_offset
+WINDOW of_group AS (PARTITION BY offsets_partition, group_id)
+QUALIFY row_number() OVER (of_group ORDER BY log_start_offset - committed_offset DESC, topic, partition) = 1
