@@ -1,5 +1,5 @@
 SELECT date_trunc('day', event_timestamp) AS day, event, cause, count(*) AS events
-FROM group_events
+FROM all_events
 WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
   AND event_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY
   AND event_timestamp <= (SELECT believed_until FROM last_audit)

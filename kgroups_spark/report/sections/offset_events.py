@@ -13,8 +13,8 @@ moves_section = Part(
     "offset_moves",
     "No committed offset was rewound or skipped ahead in the log.",
     [
-        "The log does not record who committed. A lower offset committed while the group has no members is most likely "
-        "an admin reset."
+        "The log does not record who committed. If a group has members at other times, a lower offset committed while "
+        "it has none is most likely an admin reset. If its consumers assign themselves, the log cannot tell."
     ],
     [
         BarsOf(
@@ -47,7 +47,14 @@ removals_section = Part(
             "events_by_day",
             f"Offsets that were removed, by day, in the {DAYS} days before the audit",
             "cause",
-            {"expired": BLUE, "group_deleted": RED, "offset_deleted": AMBER, "topic_deleted": GREEN, "unknown": GREY},
+            {
+                "expired": BLUE,
+                "probably_expired": PURPLE,
+                "group_deleted": RED,
+                "offset_deleted": AMBER,
+                "topic_deleted": GREEN,
+                "unknown": GREY,
+            },
             "events",
             "offset",
             lambda row: row["event"] == "offset_removed",
