@@ -151,3 +151,22 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
         if missing := sorted(set(partitions) - found[topic]):
             there = f"found {named_partitions(sorted(found[topic]))}"
             raise KgroupsError(f"no partition {missing[0]} of topic {quoted(topic)} {where}; {there}")
+
+
+def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
+    """A sentence for each of the named groups (None: for no group) that the brokers delete because it has no committed
+    offsets."""
+    if groups is None:
+        return []
+    chosen = of_groups(groups)
+    query = f"""
+        SELECT DISTINCT group_id
+        FROM (SELECT * FROM group_expiry WHERE {chosen.sql} AND decision = 'delete') AS expiry
+        LEFT JOIN (SELECT offsets_partition, group_id, topic FROM committed_offsets WHERE {chosen.sql}) AS committed
+          USING (offsets_partition, group_id)
+        WHERE topic IS NULL
+        ORDER BY group_id"""
+    return [
+        f"Group {quoted(row['group_id'])} has no committed offsets: the brokers delete it at their next check."
+        for row in reader.sql(query, **chosen.parameters)
+    ]
