@@ -113,7 +113,7 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     for group in wanted:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
-            nearest = did_you_mean(group, names) or _other_groups(len(names))
+            nearest = did_you_mean(group, names, typed_word) or _other_groups(len(names))
             raise KgroupsError(f"no group {quoted(group)} in the log ({reader.known_as_of()}){nearest}")
 
 
@@ -145,7 +145,7 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
     for topic in wanted:
         if topic not in found:
             names = {row["topic"] for row in reader.sql(query.format("topic", chosen.sql), **chosen.parameters)}
-            nearest = did_you_mean(topic, names) or _named_topics(names)
+            nearest = did_you_mean(topic, names, typed_word) or _named_topics(names)
             raise KgroupsError(f"no topic {quoted(topic)} {where}{nearest}")
     for topic, partitions in topics:
         if missing := sorted(set(partitions) - found[topic]):
