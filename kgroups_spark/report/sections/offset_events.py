@@ -13,9 +13,8 @@ moves_section = Part(
     "offset_moves",
     "No committed offset was rewound or skipped ahead in the log.",
     [
-        "The log does not record who committed. A lower offset, committed while a group has no members but has some at "
-        "other times, is most likely an admin reset. A group that never has members was reset or restarted its "
-        "consumers: the log cannot tell."
+        "The log does not record who committed. If a group has members at other times, a lower offset committed while "
+        "it has none is most likely an admin reset. If its consumers assign themselves, the log cannot tell."
     ],
     [
         BarsOf(
