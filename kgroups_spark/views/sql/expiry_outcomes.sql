@@ -1,4 +1,4 @@
--- The outcomes of the previous audit's expiry decisions: every offset that it expected to expire, and the others that are gone
+-- The outcomes of the previous audit's expiry decisions: every offset that it expected to expire, and the others that are gone. Without partitions whose history since then kgroups maintain --keep has reduced
 --
 -- audit_id: The audit that decided; outcomes are as of the last finished one
 -- offsets_partition, group_id, topic, partition of committed_offsets
@@ -11,7 +11,13 @@
 -- outcome_timestamp: Log time of the record at outcome_log_offset; null: no such record, or it has no time
 -- removed_after_ms: removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known
 
-WITH read_then AS (
+WITH reduced AS (
+  SELECT offsets_partition AS reduced_partition, max(log_offset) AS reduced_to
+  FROM checkpoints
+  WHERE reason = 'keep' AND log IS NULL
+  GROUP BY offsets_partition
+),
+read_then AS (
   SELECT
     read.offsets_partition,
     -- Ranges that were replaced since do not count as read.
@@ -19,7 +25,9 @@ WITH read_then AS (
   FROM audit_partitions AS read
   LEFT JOIN replaced_ranges AS replaced
     ON replaced.offsets_partition = read.offsets_partition AND replaced.audit_id > read.audit_id
-  WHERE read.audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
+  LEFT JOIN reduced ON reduced_partition = read.offsets_partition
+  -- In reduced history, the first record since then may be gone.
+  WHERE coalesce(reduced_to <= read.end_offset, TRUE) AND read.audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
   GROUP BY read.offsets_partition, read.end_offset
 ),
 decided AS (

@@ -7,18 +7,26 @@
 -- member_id of group_member_versions
 -- client_id: Its client.id; null: not logged
 -- client_host of group_member_versions
--- valid_from: Log time of the record by which it got the partition; null: its time does not count (last_audit.believed_until)
+-- valid_from: Log time of the record by which it got the partition; null: its time does not count (last_audit.believed_until), or it is no longer in history (kgroups maintain --keep)
 -- valid_to: Log time of the record by which it no longer had it, or the next known time (in a log without times: the start of the last audit); null: still
--- log_offset: The record by which it got the partition
+-- log_offset: The record by which it got the partition; where valid_from is no longer in history, the first record that is left
 -- released_log_offset: The record by which it no longer had it; null: still
 
-WITH versions AS (
+WITH reduced AS (
+  SELECT offsets_partition AS reduced_partition, max(log_offset) AS reduced_to
+  FROM checkpoints
+  WHERE reason = 'keep' AND log IS NULL
+  GROUP BY offsets_partition
+),
+versions AS (
   SELECT
     offsets_partition,
     group_id,
     member_id,
     log_offset,
     CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS log_timestamp,
+    -- Only the member's last version below that offset is left: it may have had the partition before.
+    coalesce(log_offset < reduced_to, FALSE) AS is_reduced,
     client_id,
     client_host,
     -- A member owns partitions pending revocation until it has released them: no other member gets them before.
@@ -27,6 +35,7 @@ WITH versions AS (
       lambda held: {'topic': held.topic, 'topic_id': held.topic_id, 'partition': held.partition}
     ))) AS holds
   FROM group_member_versions
+  LEFT JOIN reduced ON reduced_partition = offsets_partition
 ),
 compared AS (
   SELECT
@@ -58,7 +67,7 @@ held AS (
     client_host,
     number,
     log_offset,
-    log_timestamp,
+    CASE WHEN NOT is_reduced THEN log_timestamp END AS log_timestamp,
     next_log_offset,
     CASE WHEN next_log_offset IS NOT NULL THEN coalesce(next_timestamp, (SELECT max(started_at) FROM last_audit)) END AS next_timestamp,
     unnest(holds) AS held

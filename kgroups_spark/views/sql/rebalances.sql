@@ -1,4 +1,4 @@
--- Rebalances of every group: each new generation (classic) or group epoch (consumer, share, streams). Its cause and the members that joined or left follow from the changes in the log since the previous one
+-- Rebalances of every group: each new generation (classic) or group epoch (consumer, share, streams). Its cause and the members that joined or left follow from the changes in the log since the previous one. Those in history that kgroups maintain --keep has reduced are gone, and the causes of the first ones after it are unknown
 --
 -- offsets_partition, group_id of committed_offsets
 -- group_type: classic, consumer, share or streams, from this rebalance on
@@ -18,8 +18,14 @@
 -- log_offset: Record that raised the epoch or holds the generation
 -- finished_log_offset: Record that finished it; null: it was not finished
 
+WITH reduced AS (
+  SELECT offsets_partition AS reduced_partition, max(log_offset) AS reduced_to
+  FROM checkpoints
+  WHERE reason = 'keep' AND log IS NULL
+  GROUP BY offsets_partition
+),
 -- Records that set a generation or an epoch: GroupMetadata, and the metadata of consumer, share and streams groups.
-WITH epoch_records AS (
+epoch_records AS (
   SELECT offsets_partition, group_id, log_offset
   FROM group_records
   WHERE record_type IN (2, 3, 11, 17)
@@ -41,8 +47,10 @@ versions AS (
     lag(is_removed) OVER its AS was_removed,
     lag(is_simple) OVER its AS was_simple,
     lag(group_type) OVER its AS type_before,
-    lag(log_timestamp) OVER its AS timestamp_before
+    lag(log_timestamp) OVER its AS timestamp_before,
+    reduced_to
   FROM group_versions
+  LEFT JOIN reduced ON reduced_partition = offsets_partition
   WINDOW its AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)
 ),
 -- A group starts again after its removal, and as a group of another type. Tombstones and first records of a conversion
@@ -97,6 +105,7 @@ marks AS (
   SELECT
     *,
     lag(life) OVER its AS previous_life,
+    lag(log_offset) OVER its AS previous_log_offset,
     lag(member_count) OVER its AS previous_member_count,
     lag(metadata_hash) OVER its AS previous_metadata_hash,
     lag(protocol) OVER its AS previous_protocol,
@@ -147,14 +156,19 @@ events AS (
       has_changed_type := was_converted AND previous_life <> life,
       -- A group's first generation is 1, or the first after its placeholder of generation 0 (4.3); its first epoch 1 or
       -- (4.3) 2. Before any other number, the cleaner has removed records.
-      is_known := previous_life IS NOT NULL OR life > 0 OR coalesce(number_before, -1) = 0
-        OR number <= CASE WHEN group_type = 'classic' THEN 1 ELSE 2 END,
+      -- Nor are all changes known since a rebalance in reduced history.
+      is_known := (
+          previous_life IS NOT NULL OR life > 0 OR coalesce(number_before, -1) = 0
+          OR number <= CASE WHEN group_type = 'classic' THEN 1 ELSE 2 END
+        )
+        AND NOT coalesce((previous_life = life OR was_converted) AND previous_log_offset < reduced_to, FALSE),
       member_count_before := CASE
         WHEN previous_life = life OR (was_converted AND previous_life IS NOT NULL) THEN previous_member_count
         ELSE 0
       END,
       has_other_hash := previous_life IS NOT NULL AND metadata_hash <> previous_metadata_hash,
-      has_other_protocol := previous_life IS NOT NULL AND protocol <> previous_protocol
+      has_other_protocol := previous_life IS NOT NULL AND protocol <> previous_protocol,
+      is_reduced := coalesce(log_offset < reduced_to, FALSE)
     ) AS mark,
     NULL AS member_id,
     NULL AS before,
@@ -355,3 +369,4 @@ SELECT
   log_offset,
   CASE WHEN ends_at_once THEN log_offset ELSE finished.log_offset END AS finished_log_offset
 FROM judged
+WHERE NOT mark.is_reduced
