@@ -1,4 +1,4 @@
-"""Changes of an audit to rows of others: deletions, rewritten files, columns, properties.
+"""Changes of an audit to rows of others: deletions, rewritten files.
 
 Rows that an audit adds have their own transactions (writer.py). Here every other change becomes a Delta transaction of
 its audit, too. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The next
@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from kgroups_spark.lake.kernel import repetition_refused
 from kgroups_spark.lake.lake import Answer, Lake
 from kgroups_spark.lake.last_finished import UPKEEP_APP_ID
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, TableLog
@@ -28,10 +26,6 @@ ATTEMPTS = 5
 # An audit may change a table many times: the low bits of a transaction version count its changes, and its number is in
 # the bits above.
 CHANGE_BITS = 20
-
-# Delta's settings for the transaction of a DELETE or an UPDATE.
-DML_APP_ID = "spark.databricks.delta.write.txnAppId"
-DML_VERSION = "spark.databricks.delta.write.txnVersion"
 
 
 def first_change_of(audit_id: int) -> int:
@@ -57,25 +51,11 @@ class Fence:
             attempt = partial(self._attempt, self.lake.table(name), write)
             return self.lake.commit(name, operation, partial(until_nobody_interferes, attempt))
 
-    def sql(self, name: str, operation: str, statement: str) -> None:
-        """Runs a DELETE or UPDATE; `{table}` in it is replaced by the table's name."""
-        text = statement.format(table=self.lake.identifier(name))
-        self.commit(name, operation, lambda transaction: self._run(name, text, transaction))
-
     def _attempt(self, log: TableLog, write: Callable[[Transaction], Answer]) -> Answer:
         newest = log.last_transaction(UPKEEP_APP_ID) or 0
         if newest >= first_change_of(self.audit_id + 1):
             raise AlreadyWritten(f"audit {newest >> CHANGE_BITS} has changed {log.path}")
         return write((UPKEEP_APP_ID, max(newest + 1, first_change_of(self.audit_id))))
-
-    def _run(self, name: str, statement: str, transaction: Transaction) -> None:
-        app_id, version = transaction
-        with _settings(self.lake.spark, {DML_APP_ID: app_id, DML_VERSION: str(version)}), repetition_refused():
-            (changed,) = self.lake.spark.sql(statement).collect()
-        newest = self.lake.table(name).last_transaction(app_id) or 0
-        # Delta silently skips a repeated transaction. It does not commit one that changes no row, either.
-        if newest > version or (newest < version and changed[0]):
-            raise AlreadyWritten(f"its newest is {newest}")
 
 
 @contextmanager
@@ -99,14 +79,3 @@ def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
         except ChangedMeanwhile:
             continue
     return write()
-
-
-@contextmanager
-def _settings(spark: Any, values: dict[str, str]) -> Iterator[None]:
-    for key, value in values.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in values:
-            spark.conf.unset(key)

@@ -39,18 +39,6 @@ LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteExceptio
 COMMITTING = threading.RLock()
 
 
-@contextmanager
-def repetition_refused() -> Iterator[None]:
-    """Within the block, turns the refusal by Spark's Delta writer of a just committed transaction into
-    AlreadyWritten."""
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        if "DELTA_CONCURRENT_TRANSACTION" not in str(error):
-            raise
-        raise AlreadyWritten("another process has just written it") from error
-
-
 DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
 
 

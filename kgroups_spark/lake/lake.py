@@ -184,9 +184,9 @@ class Lake:
                     self.store.fetch(uri, here)
         return dataset_of(name, self._path(name), paths)
 
-    def write(self, name: str, rows: pa.Table, audit_id: int) -> Part | None:
-        """A part with rows that the driver has in memory; None: there are none."""
-        part = PartWriter(name, self.uri, audit_id).write(rows)
+    def write(self, name: str, rows: Iterable[pa.Table | pa.RecordBatch], audit_id: int) -> Part | None:
+        """A part with rows of the driver; None: there are none."""
+        part = PartWriter(name, self.uri, audit_id).write_batches(rows)
         if part and self.stand_in is not None:
             uri = f"{self._path(name)}/{part.path}"
             self.store.put(self.stand_in.path(uri), uri)

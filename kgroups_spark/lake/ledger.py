@@ -231,7 +231,7 @@ class Ledger:
         paths = {file.path for file in small} if len(small) >= MANY_FILES else set()
         if paths:
             rows = pa.concat_tables([self.lake.rows("audits", files=small), rows]).sort_by("audit_id")
-        part = self.lake.write("audits", rows, audit_id)
+        part = self.lake.write("audits", [rows], audit_id)
         assert part is not None
         remove = (lambda file: file.path in paths) if paths else None
         by, removes = f"kgroups-spark audit {audit_id}", len(paths) if paths else None

@@ -8,18 +8,20 @@ VACUUM and OPTIMIZE raise a table's version too, and files of older versions may
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.fence import Fence, first_change_of, until_nobody_interferes
+from kgroups_spark.lake.fence import Fence, Transaction, first_change_of, until_nobody_interferes
 from kgroups_spark.lake.lake import in_parallel
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID, UPKEEP_APP_ID
 from kgroups_spark.lake.ledger import WAS_COMPLETE
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.layout import WORK_FOLDER
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 
 def clear_up(claim: Claim) -> list[str]:
@@ -79,27 +81,57 @@ def remove_work(fence: Fence) -> None:
 
 def _unresolve(fence: Fence, last_finished: int) -> None:
     """Resets `resolved_by` of quarantine's rows that an unfinished audit decoded again, because those rows are gone."""
-    resolved_by = fence.lake.rows("quarantine", columns=["resolved_by"]).column("resolved_by")
+    name, number = "quarantine", arrow_schema("quarantine").get_field_index("resolved_by")
+    resolved_by = fence.lake.rows(name, columns=["resolved_by"]).column("resolved_by")
     if (pc.max(resolved_by).as_py() or 0) <= last_finished:
         return
-    unfinished = f"resolved_by > {last_finished} AND resolved_by < {fence.audit_id}"
-    fence.sql("quarantine", "replace", f"UPDATE {{table}} SET resolved_by = NULL WHERE {unfinished}")
+
+    def unresolved(file: TableFile) -> Iterator[pa.RecordBatch]:
+        for batch in fence.lake.dataset(name, [file.path]).to_batches():
+            numbers = batch.column("resolved_by")
+            is_gone = pc.and_(pc.greater(numbers, last_finished), pc.less(numbers, fence.audit_id))
+            left = pc.if_else(is_gone, pa.scalar(None, numbers.type), numbers)
+            yield batch.set_column(number, batch.schema.field(number), left)
+
+    _rewrite(fence, name, "replace", "unresolving", lambda file: True, unresolved)
 
 
 def _remove_between(fence: Fence, name: str, last_finished: int) -> bool:
-    log = fence.lake.table(name)
-    newest = [file.bound("maxValues", "audit_id") for file in log.files()]
-    if all(audit_id is not None and audit_id <= last_finished for audit_id in newest):
+    """Most files have rows of one audit and are removed unread. A file that OPTIMIZE mixed is rewritten."""
+    audit_id = pc.field("audit_id")
+    stays = (audit_id <= last_finished) | (audit_id >= fence.audit_id)
+
+    def rows_left(file: TableFile) -> Iterable[pa.RecordBatch]:
+        if _lies_between(last_finished, fence.audit_id, file):
+            return ()
+        batches: Iterable[pa.RecordBatch] = fence.lake.dataset(name, [file.path]).to_batches(filter=stays)
+        return batches
+
+    if all(_is_at_most(last_finished, file) for file in fence.lake.table(name).files()):
         return False
-    by = f"kgroups-spark audit {fence.audit_id}, deleting what came after audit {last_finished}"
-    # Most files have rows of one audit and are removed unread. A file that OPTIMIZE mixed is rewritten.
-    write = partial(log.commit, [], by=by, remove=partial(_lies_between, last_finished, fence.audit_id))
-    fence.commit(name, "delete", lambda transaction: write(transaction=transaction))
-    mixed = [file for file in log.files() if not _is_at_most(last_finished, file)]
-    if mixed:
-        unfinished = f"audit_id > {last_finished} AND audit_id < {fence.audit_id}"
-        fence.sql(name, "delete", f"DELETE FROM {{table}} WHERE {unfinished}")
+    what = f"deleting what came after audit {last_finished}"
+    _rewrite(fence, name, "delete", what, lambda file: not _is_at_most(last_finished, file), rows_left)
     return True
+
+
+def _rewrite(
+    fence: Fence,
+    name: str,
+    operation: str,
+    what: str,
+    is_chosen: Callable[[TableFile], bool],
+    rows_left: Callable[[TableFile], Iterable[pa.RecordBatch]],
+) -> None:
+    """Replaces each of the chosen files by the rows that are left of it, in one commit."""
+    lake, log, by = fence.lake, fence.lake.table(name), f"kgroups-spark audit {fence.audit_id}, {what}"
+
+    def write(transaction: Transaction) -> None:
+        files = {file.path: file for file in log.files() if is_chosen(file)}
+        written = [lake.write(name, rows_left(file), fence.audit_id) for file in files.values()]
+        parts = [part for part in written if part is not None]
+        log.commit(parts, by=by, transaction=transaction, remove=lambda file: file.path in files, removes=len(files))
+
+    fence.commit(name, operation, write)
 
 
 def _lies_between(last_finished: int, audit_id: int, file: TableFile) -> bool:

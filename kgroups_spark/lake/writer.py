@@ -35,12 +35,12 @@ class LakeWriter:
 
     def append_table(self, table: str, rows: pa.Table) -> None:
         """Appends rows that the driver has in memory; no commit without rows."""
-        part = self.lake.write(table, rows, self.audit_id)
+        part = self.lake.write(table, [rows], self.audit_id)
         self.append_parts(table, [part] if part else [])
 
     def replace_table(self, table: str, rows: pa.Table) -> None:
         """Replaces the table's rows by rows that the driver has in memory; an empty table and no rows: no commit."""
-        part = self.lake.write(table, rows, self.audit_id)
+        part = self.lake.write(table, [rows], self.audit_id)
         self.replace_parts(table, [part] if part else [])
 
     @property

@@ -33,7 +33,7 @@ class NamingWriter(LakeWriter):
         """The rows of the parts in one part with the names; few transactions are open at a time."""
         paths = [part.path for part in parts]
         rows = self.lake.dataset(table, paths).to_table()
-        part = self.lake.write(table, named_table(self.lake, rows), self.audit_id)
+        part = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
         return [part] if part else []
 
 

@@ -248,7 +248,7 @@ class Reduction:
         files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]
         rows = self.lake.rows(name, files=files)
         newer = rows.filter(pc.greater(rows["audit_id"], newest))
-        part = self.lake.write(name, pa.concat_tables([left, newer]).sort_by("audit_id"), writer.audit_id)
+        part = self.lake.write(name, [pa.concat_tables([left, newer]).sort_by("audit_id")], writer.audit_id)
         replace_files(writer, name, files, [part] if part else [])
 
 

@@ -5,13 +5,17 @@ import pytest
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.unfinished import clear_up, remove_unfinished
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.layout import WORK_FOLDER
 from tests.lake.table_rows import rows_of
 
-pytestmark = pytest.mark.spark
+
+@pytest.fixture
+def lake(local, tmp_path):
+    return Lake.create(local, str(tmp_path / "our läke"))
 
 
 def append(lake, audit_id, table, **values):
@@ -57,11 +61,13 @@ def test_before_any_audit_has_finished_all_history_is_removed(lake):
     assert audits_in(lake, "offset_commits") == []
 
 
-def test_rows_that_optimize_put_in_one_file_are_kept_apart(spark, lake):
+def test_rows_that_another_program_put_in_one_file_are_kept_apart(lake):
     for audit_id in (1, 2, 3):
         append(lake, audit_id, "offset_commits", log_offset=audit_id)
-    spark.sql(f"OPTIMIZE {lake.identifier('offset_commits')}")
-    assert len(lake.table("offset_commits").files()) == 1
+    log = lake.table("offset_commits")
+    merged = lake.write("offset_commits", [lake.rows("offset_commits")], 3)
+    log.commit([merged], by="OPTIMIZE", transaction=None, remove=lambda file: True, changes_rows=False)
+    assert len(log.files()) == 1
     assert remove_unfinished(fence(lake, 4), 2) == ["offset_commits"]
     assert audits_in(lake, "offset_commits") == [1, 2]
 

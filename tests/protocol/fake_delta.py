@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -27,7 +26,7 @@ import pyarrow.parquet
 from pyarrow import acero
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -235,61 +234,15 @@ class FakeKernel(Store):
 
 
 class FakeSpark:
-    """The DELETE and UPDATE statements of an audit that clears up, with Delta's rules for their transactions."""
+    """A session with a store; a statement of tests empties a table."""
 
     def __init__(self, store: FakeStore) -> None:
-        self.store, self._settings = store, dict[str, str]()
-        self.conf = SimpleNamespace(set=self._settings.__setitem__, unset=self._settings.pop)
+        self.store = store
 
     def sql(self, statement: str) -> Any:
-        if found := re.fullmatch(r"DELETE FROM delta\.`(.*)`", statement):
-            return FakeTable(self.store, found[1]).commit([], by="", transaction=None, remove=lambda _: True)
-        found = re.fullmatch(
-            r"(?:DELETE FROM|UPDATE) delta\.`(?P<path>.*)`(?: SET (?P<set>\w+) = (?:NULL|'(?P<to>\w+)'))?"
-            r" WHERE (?P<column>\w+) (?:= '(?P<is>\w+)'|> (?P<above>\d+) AND \w+ < (?P<below>\d+))",
-            statement,
-        )
+        found = re.fullmatch(r"DELETE FROM delta\.`(.*)`", statement)
         assert found, statement
-        path = found["path"]
-        transaction = (
-            self._settings["spark.databricks.delta.write.txnAppId"],
-            int(self._settings["spark.databricks.delta.write.txnVersion"]),
-        )
-        log = FakeTable(self.store, path)
-        if (log.last_transaction(transaction[0]) or 0) >= transaction[1]:
-            return SimpleNamespace(collect=lambda: [(0,)])  # Delta says nothing of it
-        files = log.files()
-        lake, _, name = path.rpartition("/")
-        rows = (
-            pa.concat_tables([pa.parquet.read_table(folder_of(path) / file.path) for file in files]) if files else None
-        )
-        if rows is None:
-            return SimpleNamespace(collect=lambda: [(0,)])
-        column = rows[found["column"]]
-        if found["is"] is not None:
-            chosen = pc.equal(column, found["is"])
-        else:
-            chosen = pc.and_(pc.greater(column, int(found["above"])), pc.less(column, int(found["below"])))
-        chosen = chosen.fill_null(False)
-        changed = pc.sum(chosen).as_py() or 0
-        if changed == 0:
-            return SimpleNamespace(collect=lambda: [(0,)])
-        if found["set"] is not None:
-            was = rows[found["set"]]
-            changed_to = pc.if_else(chosen, pa.scalar(found["to"], was.type), was)
-            rows = rows.set_column(rows.schema.get_field_index(found["set"]), found["set"], changed_to)
-        else:
-            rows = rows.filter(pc.invert(chosen))
-        part = PartWriter(name, lake, 0).write(rows)
-        paths = {file.path for file in files}
-        log.commit(
-            [part] if part else [],
-            by="",
-            transaction=transaction,
-            remove=lambda file: file.path in paths,
-            removes=len(paths),
-        )
-        return SimpleNamespace(collect=lambda: [(changed,)])
+        return FakeTable(self.store, found[1]).commit([], by="", transaction=None, remove=lambda _: True)
 
 
 @dataclass(frozen=True)
@@ -329,6 +282,10 @@ class InMemory:
         chosen = _mask(self._rows, filter)
         # A filter copies all columns, those of the ledger in half a millisecond, and mostly every row is chosen.
         return rows if pc.all(chosen, skip_nulls=False).as_py() else rows.filter(chosen)
+
+    def to_batches(self, filter: pc.Expression | None = None) -> list[pa.RecordBatch]:
+        found: list[pa.RecordBatch] = self.to_table(filter=filter).to_batches()
+        return found
 
 
 def _mask(rows: pa.Table, condition: pc.Expression) -> pa.ChunkedArray:

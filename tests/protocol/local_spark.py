@@ -1,6 +1,6 @@
 """Whole audits in this process: a loop runs the tasks, and Delta's logs are written here. No JVM.
 
-An audit with the `parts` writer needs little of Spark: the Runner of its tasks is a loop here, and from a session it
+An audit needs little of Spark: the Runner of its tasks is a loop here, and from a session it
 only needs to sort the rows of files that maintenance compacts. Everything else is the package's own code. The logs are
 also on disk, in Delta's form, so that any reader of Delta tables can read the lake.
 """
@@ -51,8 +51,8 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class LocalSpark(FakeSpark):
-    """The part of a session that audits and maintenance with the `parts` writer use: sorting files, changing and
-    clearing tables. `slots`: of the loop that runs their tasks."""
+    """The part of a session that audits and maintenance use: sorting and clearing up files. `slots`: of the loop that
+    runs their tasks."""
 
     def __init__(self, store: FakeStore | None = None) -> None:
         super().__init__(store or StoreOnDisk())
