@@ -128,11 +128,12 @@ def _errors(answers: Answers) -> list[Headline]:
 
 def _quarantined(answers: Answers) -> list[Headline]:
     records = sum(row["records"] for row in answers["quarantine"])
-    fatal = sum(row["entries"] for row in answers["quarantine"] if row["coordinator_fails"])
+    failing = [row for row in answers["quarantine"] if row["coordinator_fails"]]
+    fatal = sum(row["entries"] for row in failing if row["reason"] != "corrupt_batch")  # it may be loaded
     if not records and not fatal:
         return []
     would_fail = f"; a coordinator would fail to load {counted(fatal, 'record')}" if fatal else ""
-    return [Headline(f"{counted(records, 'record')} could not be used{would_fail}.", "quarantine", bool(fatal))]
+    return [Headline(f"{counted(records, 'record')} could not be used{would_fail}.", "quarantine", bool(failing))]
 
 
 def _at_once(answers: Answers) -> list[Headline]:

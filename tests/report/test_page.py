@@ -464,7 +464,9 @@ def test_urgent_facts_come_first_in_words() -> None:
         ],
         quarantine=[
             {"offsets_partition": 0, "log_offset": 1, "record_count": 3, "reason": "corrupt_batch", "detail": "d"}
-            | {"coordinator_fails": False},
+            | {"coordinator_fails": True},
+            {"offsets_partition": 0, "log_offset": 9, "record_count": 1, "reason": "empty_value", "detail": "d"}
+            | {"coordinator_fails": True},
         ],
     )
     with asked(made) as ask:
@@ -474,7 +476,7 @@ def test_urgent_facts_come_first_in_words() -> None:
         "1 transaction likely hangs, with offsets of p.",
         "1 group was rewound in the last 7 days and reads up to 5 records again: r.",
         "2 warnings found: ghost_member, hanging_transaction.",
-        "3 records could not be used.",
+        "4 records could not be used; a coordinator would fail to load 1 record.",
         "1 offset of 1 group would be lost at once if the last member left: c.",
     ]
 
