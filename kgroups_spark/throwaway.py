@@ -25,8 +25,8 @@ def pattern(group_id: str) -> str | None:
 def throwaway_groups(groups: Iterable[tuple[str, int]]) -> dict[str, list[str]]:
     """By pattern, the names of at least ten groups without members that were most likely made for one run each.
 
-    `groups`: the name of each group, and the number of its members. Numbers up to 99 may be chosen names (of instances, of
-    shards), and so may those of groups most of which have members.
+    `groups`: the name of each group, and the number of its members. Numbers up to 99 may be chosen names (of
+    instances, of shards), and so may those of groups most of which have members.
     """
     empty: dict[str, set[str]] = {}
     in_use: dict[str, set[str]] = {}

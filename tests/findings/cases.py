@@ -145,6 +145,7 @@ def streams_group(*tasks_of_b: int, role: str = "activeTasks") -> Log:
     return log
 
 
+subscribed_to_u = classic_member("a", 0, topics=("u",), assignment=b"\0\1\0")
 in_turn = static_members("i", "j")
 for _ in range(10):
     in_turn.current("g", "m0", 0).current("g", "m1", 1)
@@ -182,7 +183,7 @@ CASES = [
          Log().commit("g", offset=9).commit("g", producer=7).end(7), group(topic="t", log_offset=2)),
     Case("offset_rewound", "from_its_start_after_it_expired", expired().commit("g"), group(log_offset=4)),
     Case("offset_rewound", "after_it_was_deleted",
-         Log().classic("g", classic_member("a", 0, topics=("u",))).commit("g", offset=9).commit("h", offset=9)
+         Log().classic("g", subscribed_to_u).commit("g", offset=9).commit("h", offset=9)
          .remove_offset("g").commit("g"), group(log_offset=4)),
     Case("offset_rewound", "the_same", Log().commit("g").commit("g")),
     Case("offset_rewound", "aborted", Log().commit("g", offset=9).commit("g", producer=7).end(7, commit=False)),
@@ -201,7 +202,7 @@ CASES = [
     Case("offset_skipped", "read_on_after_it_expired",
          Log().commit("g", offset=9).later(WEEK + MINUTE).remove_offset("g").commit("g", offset=99)),
     Case("offset_skipped", "read_on_after_it_was_deleted",
-         Log().classic("g", classic_member("a", 0, topics=("u",))).commit("g", offset=9).commit("h", offset=9)
+         Log().classic("g", subscribed_to_u).commit("g", offset=9).commit("h", offset=9)
          .remove_offset("g").commit("g", offset=99)),
     Case("offset_skipped", "at_the_same_offset_after_it_expired", expired().commit("g", offset=9)),
     Case("contested_static_member", "five_times_in_ten_minutes", taken_over(*"iiiiii", every=2 * MINUTE),
@@ -256,6 +257,7 @@ CASES = [
     Case("share_delivery_near_limit", "others_are_done", share_group("a"),
          tables={"share_batches": [share_batch(attempts_left=2), share_batch(1, "archived"),
                                    share_batch(2, "acknowledged")]}),
+    Case("share_delivery_near_limit", "limit_unknown", share_group("a"), tables={"share_batches": [share_batch()]}),
     Case("share_delivery_near_limit", "no_records_between_the_offsets", share_group("a"),
          tables={"share_batches": [share_batch(attempts_left=1) | {"last_offset": -(2**63)}]}),
     Case("share_partition_not_progressing", "records_wait", share_group("a").tick(2 * HOUR).commit("x"),

@@ -1,11 +1,11 @@
 -- warning: a share group's records that one more failed delivery archives
 --
 -- {records:counted record} of share group {group_id} ({partitions:some}) can be delivered once more at most: delivered
--- {delivery_count} times, and at the group's delivery count limit Kafka archives the record, and no consumer receives it
--- again. Find out why its consumers cannot process them: offsets {first_offset} to {last_offset} are the first. A higher
--- limit buys time
+-- {delivery_count} times, and at the group's share.delivery.count.limit (the brokers' group.share.delivery.count.limit, if
+-- it has none) the record is archived, and no consumer receives it again. Find out why its consumers cannot process them:
+-- offsets {first_offset} to {last_offset} are the first. A higher limit buys time
 
--- A batch may have any two offsets, between which there are no records.
+-- A batch may have any two offsets, between which there are no records. attempts_left is null if the limit is unknown.
 WITH names AS (
   SELECT topic_id, any_value(topic) AS topic FROM share_partitions WHERE topic IS NOT NULL GROUP BY topic_id
 )
