@@ -292,8 +292,8 @@ class _Report:
         self.members(*of, "member_left", changes.left)
         self.members(*of, "member_joined", changes.joined)
         for one, other in changes.replaced:
-            ids = {"value_before": one.member_id, "value_after": other.member_id}
-            self.event(*of, "member_replaced", **other._asdict(), **ids)
+            fields = {**other._asdict(), "value_before": one.member_id, "value_after": other.member_id}
+            self.event(*of, "member_replaced", **fields)
         for member_id, was, is_now in changes.assigned:
             self.event(*of, "assignment_changed", member_id=member_id, value_before=was, value_after=is_now)
         if old is not None and new is None:
