@@ -8,13 +8,13 @@ from kgroups_spark.times import format_time_for_people
 # Causes of removals, then of moves.
 CAUSES = {
     "expired": "expired",
+    "probably_expired": "expired, most likely: the brokers were off",
     "group_deleted": "group deleted",
     "offset_deleted": "offsets deleted",
     "topic_deleted": "topic deleted",
-    "probably_expired": "expired, most likely",
     "no_members": "no members: an admin reset, most likely",
+    "self_assigned": "its consumers assign themselves: their restart or a reset, the log cannot tell",
     "with_members": "the group had members",
-    "self_assigned": "no member ever: its own restart or a reset, the log cannot tell",
     "transaction": "in a transaction",
     "topic_recreated": "topic deleted and created again",
     "unknown": "unknown",
@@ -37,6 +37,7 @@ EVENTS = {
     "assignment_changed": "assignment changed",
     "offset_removed": "offset removed",
     "offset_unset": "offset set to none",
+    "topic_recreated": "topic deleted and created again",
 }
 # The usual causes of rebalances.
 REBALANCES = {

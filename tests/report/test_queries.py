@@ -368,7 +368,7 @@ def _umask() -> int:
 def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, written: Written, chosen: Chosen) -> None:
     """As it is there, for a reader who copies it."""
     page = written.output.read_text()
-    figures = re.findall(r'<figure id="figure-(\w+)" class="\w+.*?<pre>(.*?)</pre>', page, re.DOTALL)
+    figures = re.findall(r'<figure id="figure-(\w+)" class="\w+.*?<pre[^>]*>(.*?)</pre>', page, re.DOTALL)
     texts = {name: html.unescape(text) for name, text in figures}
     assert len(texts) == len(figures) > 15
     asked = {name: reader.sql(texts[name]) for name in chosen.some(texts, 5, always=["expiring_groups"])}

@@ -1,5 +1,5 @@
 SELECT date_trunc('day', event_timestamp) AS day, event, cause, count(*) AS events
-FROM group_events
+FROM all_events
 WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
   AND (event = 'offset_removed' OR least(offset_before, offset_after) >= 0)
   AND event_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY

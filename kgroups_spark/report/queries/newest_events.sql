@@ -15,7 +15,8 @@ WITH numbered AS (
     min_by(offset_after, partition) AS offset_after,
     row_number() OVER (PARTITION BY group_id ORDER BY max(log_offset) DESC, event, topic, offsets_partition) AS number,
     count(*) OVER (PARTITION BY group_id) AS of_group
-  FROM group_events
+  FROM all_events
+  WHERE log = '__consumer_offsets'
   GROUP BY offsets_partition, group_id, event_timestamp, event, cause, topic
 )
 SELECT

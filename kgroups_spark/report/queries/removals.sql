@@ -5,7 +5,7 @@ SELECT
   count(*) FILTER (WHERE event = 'offset_removed') AS offsets,
   count(DISTINCT topic) AS topics,
   count(*) FILTER (WHERE event = 'group_removed') > 0 AS is_group_removed
-FROM group_events
+FROM all_events
 WHERE event IN ('offset_removed', 'group_removed')
 GROUP BY offsets_partition, group_id, cause, date_trunc('hour', event_timestamp)
 ORDER BY event_timestamp DESC, group_id, offsets_partition, cause NULLS LAST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.report.parts import BarsOf, Part, TableOf
-from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PALE_BLUE, PURPLE, RED
+from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PURPLE, RED
 from kgroups_spark.report.sections.shared import DAYS
 from kgroups_spark.report.words import MOVES
 
@@ -13,9 +13,8 @@ moves_section = Part(
     "offset_moves",
     "No committed offset was rewound or skipped ahead in the log.",
     [
-        "The log does not record who committed. A lower offset, committed while a group has no members but has some at "
-        "other times, is most likely an admin reset. A group that never has members was reset or restarted its "
-        "consumers: the log cannot tell."
+        "The log does not record who committed. If a group has members at other times, a lower offset committed while "
+        "it has none is most likely an admin reset. If its consumers assign themselves, the log cannot tell."
     ],
     [
         BarsOf(
@@ -48,8 +47,14 @@ removals_section = Part(
             "events_by_day",
             f"Offsets that were removed, by day, in the {DAYS} days before the audit",
             "cause",
-            {"expired": BLUE, "probably_expired": PALE_BLUE, "group_deleted": RED, "offset_deleted": AMBER}
-            | {"topic_deleted": GREEN, "unknown": GREY},
+            {
+                "expired": BLUE,
+                "probably_expired": PURPLE,
+                "group_deleted": RED,
+                "offset_deleted": AMBER,
+                "topic_deleted": GREEN,
+                "unknown": GREY,
+            },
             "events",
             "offset",
             lambda row: row["event"] == "offset_removed",
