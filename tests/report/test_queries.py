@@ -139,7 +139,7 @@ BACK, AHEAD, AGAIN = "offset_rewound", "offset_skipped", "offset_restarted"
         ([(BACK, 9, 4)], 5, None),
         ([(AHEAD, 10, 100)], None, 90),
         ([(AHEAD, 10, 100), (AHEAD, 100, 150), (AHEAD, 170, 200)], None, 170),
-        # What was skipped is read after all, or was read before.
+        # The skipped records are read after all, or were read before.
         ([(AHEAD, 10, 100), (BACK, 100, 10)], 90, None),
         ([(AHEAD, 10, 100), (BACK, 120, 40)], 80, 30),
         ([(BACK, 100, 10), (AHEAD, 10, 100)], 90, None),
