@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kgroups_spark.counts import counted, first_of
 from kgroups_spark.durations import format_duration
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import quoted, typed_word
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.open_lake import existing_lake
@@ -185,9 +186,8 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
     known = found.facts[0].names | found.facts[1].names
     for group in groups:
         if group not in known:
-            raise KgroupsError(
-                f"no group {group} in this history by the rules of either release{did_you_mean(group, known)}"
-            )
+            nearest = did_you_mean(group, known, typed_word)
+            raise KgroupsError(f"no group {quoted(group)} in this history by the rules of either release{nearest}")
 
 
 def summary_lines(found: Comparison) -> Iterator[str]:

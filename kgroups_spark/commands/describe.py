@@ -25,7 +25,7 @@ from kgroups_spark.commands.moments import Moment
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import quoted, shell_option, shell_word
 from kgroups_spark.reading.described import DEAD, Described, GroupReader, What
-from kgroups_spark.reading.group_options import asked_groups
+from kgroups_spark.reading.group_options import asked_groups, deleted_next
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Row, Rows
 from kgroups_spark.terminal.display import list_items, words
@@ -132,6 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
     if moment.times is not None and moment.as_of is not None:
         unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
         first = f"{moment.times.closing(moment.as_of)}{unknown}"
+    if arguments.as_of is None:
+        notes += deleted_next(reader, names)
     say_lines([first, *notes])
     return 0
 

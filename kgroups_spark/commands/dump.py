@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import quoted
+from kgroups_spark.escapes import quoted, typed_word
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.terminal.options import group_value, name_value
 from kgroups_spark.terminal.output import json_line, say
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in chosen_lines(_lines(segments), groups, seen):
             sys.stdout.write(json_line(line))
     for group in sorted(groups - seen.groups):
-        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups)}")
+        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, typed_word)}")
     if seen.damaged_batches and not seen.records:
         raise KgroupsError(
             f"no record in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?"

@@ -25,7 +25,7 @@ from kgroups_spark.commands.audits import removal_lines
 from kgroups_spark.commands.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import cell_text, printable, quoted
+from kgroups_spark.escapes import cell_text, printable, quoted, typed_word
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
 from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
@@ -130,7 +130,9 @@ def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
     } - {None}
     for group in groups:
         if group not in known:
-            raise KgroupsError(f"no group {quoted(group)} in the lake at {reader.location}{did_you_mean(group, known)}")
+            raise KgroupsError(
+                f"no group {quoted(group)} in the lake at {reader.location}{did_you_mean(group, known, typed_word)}"
+            )
 
 
 def _of_what(reader: LakeReader, audits: list[int]) -> str:

@@ -17,6 +17,7 @@ from kgroups_spark.reading.group_options import (
     add_group_options,
     add_topic_option,
     asked_groups,
+    deleted_next,
     of_groups,
     of_topics,
     require_known,
@@ -170,6 +171,8 @@ def run(arguments: argparse.Namespace) -> int:
     say(closing)
     since = None if arguments.since is None else to_datetime(arguments.since)
     say_lines(reduced_history(reader, of_groups(groups), since))
+    if arguments.until is None:
+        say_lines(deleted_next(reader, groups))
     return fail_if_any(arguments, found)
 
 

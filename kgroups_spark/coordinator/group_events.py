@@ -291,9 +291,9 @@ class _Report:
         changes = member_changes(touched.group, touched.members, now)
         self.members(*of, "member_left", changes.left)
         self.members(*of, "member_joined", changes.joined)
-        for gone, new in changes.replaced:
-            ids = {"value_before": gone.member_id, "value_after": new.member_id}
-            self.event(*of, "member_replaced", **new._asdict(), **ids)
+        for one, other in changes.replaced:
+            fields = {**other._asdict(), "value_before": one.member_id, "value_after": other.member_id}
+            self.event(*of, "member_replaced", **fields)
         for member_id, was, is_now in changes.assigned:
             self.event(*of, "assignment_changed", member_id=member_id, value_before=was, value_after=is_now)
         if old is not None and new is None:

@@ -49,6 +49,7 @@ def member_changes(before: Group | None, touched: dict[str, Any], now: Group | N
     else:
         left, joined, assigned = _of_any(before, touched, now)
     gone, new = _names(before, left, touched), _names(now, joined, {})
+    by_instance: dict[str | None, MemberName]
     by_instance = {name.group_instance_id: name for name in gone if name.group_instance_id is not None}
     pairs = [(by_instance.pop(name.group_instance_id, None), name) for name in new]
     replaced = [(old, name) for old, name in pairs if old is not None]

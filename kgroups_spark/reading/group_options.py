@@ -113,7 +113,7 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     for group in wanted:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
-            nearest = did_you_mean(group, names) or _other_groups(len(names))
+            nearest = did_you_mean(group, names, typed_word) or _other_groups(len(names))
             raise KgroupsError(f"no group {quoted(group)} in the log ({reader.known_as_of()}){nearest}")
 
 
@@ -145,9 +145,28 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
     for topic in wanted:
         if topic not in found:
             names = {row["topic"] for row in reader.sql(query.format("topic", chosen.sql), **chosen.parameters)}
-            nearest = did_you_mean(topic, names) or _named_topics(names)
+            nearest = did_you_mean(topic, names, typed_word) or _named_topics(names)
             raise KgroupsError(f"no topic {quoted(topic)} {where}{nearest}")
     for topic, partitions in topics:
         if missing := sorted(set(partitions) - found[topic]):
             there = f"found {named_partitions(sorted(found[topic]))}"
             raise KgroupsError(f"no partition {missing[0]} of topic {quoted(topic)} {where}; {there}")
+
+
+def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
+    """A sentence for each of the named groups (None: for no group) that the brokers delete because it has no committed
+    offsets."""
+    if groups is None:
+        return []
+    chosen = of_groups(groups)
+    query = f"""
+        SELECT DISTINCT group_id
+        FROM (SELECT * FROM group_expiry WHERE {chosen.sql} AND decision = 'delete') AS expiry
+        LEFT JOIN (SELECT offsets_partition, group_id, topic FROM committed_offsets WHERE {chosen.sql}) AS committed
+          USING (offsets_partition, group_id)
+        WHERE topic IS NULL
+        ORDER BY group_id"""
+    return [
+        f"Group {quoted(row['group_id'])} has no committed offsets: the brokers delete it at their next check."
+        for row in reader.sql(query, **chosen.parameters)
+    ]

@@ -382,6 +382,20 @@ def test_every_cause_has_a_case() -> None:
     assert causes == {*REMOVAL_CAUSES, *MOVE_CAUSES}
 
 
+@pytest.mark.parametrize("command", ["history", "describe", "describe --state"])
+def test_a_group_whose_offsets_were_all_deleted_goes_at_the_next_check(command: str, kgroups: Any) -> None:
+    said = "Group 'g' has no committed offsets: the brokers delete it at their next check."
+    left = emptied().add(MINUTE, commit(0, 5, partition=1)).add(HOUR, commit(0, None))
+    assert said not in kgroups(f"{command} --group g", reader(Case("", (left,), [])))[2]
+    left.add(2 * HOUR, commit(0, None, partition=1))
+    lake = reader(Case("", (left,), []))
+    assert said in kgroups(f"{command} --group g", lake)[2]
+    moment = "--until" if command == "history" else "--as-of"
+    assert said not in kgroups(f"{command} --group g {moment} 2026-09-21T13:50", lake)[2]
+    with_member = left.add(3 * HOUR, classic(0, 3, A))
+    assert said not in kgroups(f"{command} --group g", reader(Case("", (with_member,), [])))[2]
+
+
 @pytest.mark.parametrize(
     ("status", "cause"), [("unknown_topic", "topic_deleted"), ("ok", "unknown"), ("not_authorized", "unknown")]
 )

@@ -182,6 +182,6 @@ def test_an_unknown_group_suggests_the_nearest_name(compared, capsys):
     assert compared("--group ordres") == 1
     said = capsys.readouterr()
     assert said.err == (
-        "kgroups: no group ordres in this history by the rules of either release; did you mean orders?\n"
+        "kgroups: no group 'ordres' in this history by the rules of either release; did you mean orders?\n"
     )
     assert said.out == ""
