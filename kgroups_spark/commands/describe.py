@@ -295,8 +295,6 @@ def notes_on(reader: LakeReader, group: Described, arguments: argparse.Namespace
         lines += _about_dead(reader, name, group, arguments)
     elif group.state == "Empty":
         lines.append(f"{name} has no active members.")
-        if group.is_due and not group.rows:
-            lines.append("It has no committed offsets either: the brokers delete it at their next check.")
     elif group.state not in ("Stable", "NotReady"):
         lines.append(f"Warning: {name} is rebalancing ({group.state}).")
     if group.group_type == "share" and not (arguments.members or arguments.state):

@@ -31,7 +31,6 @@ FROM_NOW = {
     "offsets": "lag",
     "pending": "pending_offsets",
     "expiry": "offset_expiry",
-    "group_expiry": "group_expiry",
     "topic_ends": "(SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets))",
     "ends": "(SELECT 0 AS offsets_partition, 0 AS end_offset WHERE false)",
     "shares": "share_lag",
@@ -46,7 +45,6 @@ FROM_THEN = {
     "FROM committed_offsets_as_of(:as_of))",
     "pending": "pending_offsets_as_of(:as_of)",
     "expiry": "(SELECT * FROM offset_expiry WHERE false)",
-    "group_expiry": "(SELECT * FROM group_expiry WHERE false)",
     "topic_ends": "(SELECT * FROM topic_offsets WHERE false)",
     "ends": "log_ends_as_of(:as_of)",
     "shares": "(SELECT *, NULL AS log_end_offset, NULL AS lag FROM share_partitions_as_of(:as_of))",
@@ -134,11 +132,8 @@ stored AS (
   WHERE group_type = 'share' AND init_state = 'initialized'
 ),
 described AS (
-  SELECT places.*, group_type, state, is_misplaced, CASE WHEN group_type = 'share' THEN share_known END AS share_known,
-    decision = 'delete' AS is_due
-  FROM places LEFT JOIN known USING (offsets_partition, group_id)
-  LEFT JOIN (SELECT offsets_partition, group_id, decision FROM {group_expiry}) USING (offsets_partition, group_id),
-  share_log
+  SELECT places.*, group_type, state, is_misplaced, CASE WHEN group_type = 'share' THEN share_known END AS share_known
+  FROM places LEFT JOIN known USING (offsets_partition, group_id), share_log
 )
 SELECT described.*, offsets.* EXCLUDE (offsets_partition, group_id)
 FROM described LEFT JOIN found AS offsets USING (offsets_partition, group_id)
@@ -245,9 +240,8 @@ FROM removed, commits, after, members"""
 
 @dataclass
 class Described:
-    """A group in one offsets partition; None: in none. `is_due`: the brokers delete it at their next check, by the last
-    audit; None: unknown. `removal`: the row of REMOVAL of a group that does not exist any more, whose rows are its last
-    ones; `members`: its last members."""
+    """A group in one offsets partition; None: in none. `removal`: the row of REMOVAL of a group that does not exist any
+    more, whose rows are its last ones; `members`: its last members."""
 
     group_id: str
     offsets_partition: int | None
@@ -258,7 +252,6 @@ class Described:
     is_misplaced: bool | None = None
     is_split: bool = False
     share_known: str | None = None
-    is_due: bool | None = None
     removal: Row | None = None
     members: Rows = field(default_factory=list)
 
@@ -293,7 +286,7 @@ class GroupReader:
         for (group_id, number), its in groupby(self._ask(QUERIES[self.what], chosen, self.as_of), _PLACE):
             rows = list(its)
             first = rows[0]
-            names = ("group_type", "is_misplaced", "share_known", "is_due")
+            names = ("group_type", "is_misplaced", "share_known")
             facts: dict[str, Any] = {name: first.get(name) for name in names}
             facts["is_split"] = first["is_split"] or group_id in split
             rows = rows if first[_OF_A_ROW[self.what]] is not None else []

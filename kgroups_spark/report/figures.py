@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jinja2.utils import htmlsafe_json_dumps
 
 from kgroups_spark.counts import sized
-from kgroups_spark.escapes import cell_text
+from kgroups_spark.escapes import cell_text, printable
 from kgroups_spark.report.queries import Row, query
 from kgroups_spark.times import format_time_for_people
 
@@ -125,7 +125,7 @@ def table(
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
-        cells = [as_cell(row[column.name]) for column in columns]
+        cells = [as_cell(row[column.name], is_name=not column.is_detail) for column in columns]
         budget_bytes -= len(htmlsafe_json_dumps(cells, ensure_ascii=False).encode())
         if budget_bytes < 0:
             left_out += 1
@@ -134,9 +134,9 @@ def table(
     return Table(name, caption, columns, kept, left_out, query(name), is_small)
 
 
-def as_cell(value: Any) -> Cell:
-    """A value of an answer as a cell: times as texts, texts without invisible characters. No name is cut; a table that
-    is too large leaves out rows instead."""
+def as_cell(value: Any, *, is_name: bool = True) -> Cell:
+    """A value of an answer as a cell: times as texts, texts without invisible characters, names as they can be typed.
+    No name is cut; a table that is too large leaves out rows instead."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float):
@@ -145,7 +145,7 @@ def as_cell(value: Any) -> Cell:
         return format_time_for_people(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return cell_text(str(value))
+    return cell_text(str(value)) if is_name else printable(str(value))
 
 
 _LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")

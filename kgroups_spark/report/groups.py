@@ -103,8 +103,8 @@ def _facts(known: Row | None) -> str:
 
 
 def _change(row: Row) -> str | None:
-    """`Stable → Empty`, `9 → 4`, the member, or the cause. Of several partitions the offsets of the first; of several
-    other events their cause or number."""
+    """`Stable → Empty`, `9 → 4`, the member, or the cause. A move of several partitions has the offsets of the first
+    one; several other events have their cause or number."""
     if row["member_id"] is not None:
         return str(row["member_id"]) if row["events"] == 1 else counted(row["events"], "member")
     cause = CAUSES.get(row["cause"], row["cause"])

@@ -12,7 +12,6 @@ CAUSES = {
     "group_deleted": "group deleted",
     "offset_deleted": "offsets deleted",
     "topic_deleted": "topic deleted",
-    "probably_expired": "expired, most likely",
     "no_members": "no members: an admin reset, most likely",
     "self_assigned": "its consumers assign themselves: their restart or a reset, the log cannot tell",
     "with_members": "the group had members",

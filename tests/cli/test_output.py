@@ -72,7 +72,7 @@ def test_a_table_shows_the_columns_with_a_heading():
     assert written([row, NULLS], "table").splitlines() == [
         "GROUP       EXPIRES-AT (UTC)     PARTITIONS",
         "orders, eu  2026-11-16 06:30:15  a,b",
-        "            -                    -",
+        "''          -                    -",
     ]
 
 

@@ -76,6 +76,15 @@ def test_a_page_makes_no_requests_writes_nothing_to_the_console_and_fits(
             assert (it.said, it.asked) == ([], [])
 
 
+def test_a_phone_shows_what_moved_how_and_what_is_never_read(browser: Browser, pages: dict[str, Path]) -> None:
+    for lake in ("hostile", "long"):
+        with opened(browser, pages[lake], size=PHONE) as it:
+            headings = it.page.locator("#figure-offset_moves th").all_text_contents()
+            cells = it.page.locator("#figure-offset_moves tbody tr").first.locator("td")
+            for heading in ("What", "How", "Never read"):
+                expect(cells.nth(headings.index(heading))).to_be_visible()
+
+
 def test_a_name_that_is_markup_is_shown_and_not_run(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["hostile"]) as it:
         assert it.page.title().startswith("</script><img")

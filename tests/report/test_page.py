@@ -316,6 +316,12 @@ def moved(event: str, before: int, after: int, group_id: str = "g", **reported: 
     return event_row(event, group_id, **placed | reported)
 
 
+def again(before: int, after: int, group_id: str = "g") -> list[Row]:
+    """An offset that expired, and its first commit after that."""
+    removed = moved("offset_removed", before, after, group_id, offset_after=None, cause="expired", log_offset=0)
+    return [removed, moved("offset_restarted", before, after, group_id)]
+
+
 @pytest.mark.parametrize(
     ("events", "said"),
     [
@@ -324,14 +330,14 @@ def moved(event: str, before: int, after: int, group_id: str = "g", **reported: 
             ["1 group skipped up to 4 records in the last 7 days and will never read them: g."],
         ),
         (
-            [moved("offset_rewound", 9, 5, "h"), moved("offset_restarted", 5, 9), moved("offset_skipped", 5, 8, "f")],
+            [moved("offset_rewound", 9, 5, "h"), *again(5, 9), moved("offset_skipped", 5, 8, "f")],
             [
                 "2 groups skipped up to 7 records in the last 7 days and will never read them: f, g.",
                 "1 group was rewound in the last 7 days and reads up to 4 records again: h.",
             ],
         ),
         (
-            [moved("offset_restarted", 9, 5), moved("offset_restarted", 8, 2, "h")],
+            [*again(9, 5), *again(8, 2, "h")],
             [
                 "2 groups began at lower offsets in the last 7 days, after their offsets had been removed, and read up "
                 "to 10 records again: g, h."

@@ -118,7 +118,9 @@ def test_moves_between_any_two_numbers_have_a_size() -> None:
         for number, (before, after) in enumerate(((greatest, lowest), (greatest, 0), (5, 3)))
     ]
     skipped = [
-        event_row("offset_skipped", topic=topic, partition=0, offset_before=0, offset_after=greatest)
+        event_row(
+            "offset_skipped", topic=topic, partition=0, cause="no_members", offset_before=0, offset_after=greatest
+        )
         for topic in ("t", "u")
     ]
     lake = tables(group_events=[*moved, *(row | {"group_id": "s"} for row in skipped)])
@@ -130,7 +132,7 @@ def test_moves_between_any_two_numbers_have_a_size() -> None:
     assert [row["read_again"] for row in rewound] == [greatest, greatest, 2]
 
 
-BACK, AHEAD, AGAIN = "offset_rewound", "offset_skipped", "offset_restarted"
+BACK, AHEAD, AGAIN, GONE = "offset_rewound", "offset_skipped", "offset_restarted", "offset_removed"
 
 
 @pytest.mark.parametrize(
@@ -139,23 +141,29 @@ BACK, AHEAD, AGAIN = "offset_rewound", "offset_skipped", "offset_restarted"
         ([(BACK, 9, 4)], 5, None),
         ([(AHEAD, 10, 100)], None, 90),
         ([(AHEAD, 10, 100), (AHEAD, 100, 150), (AHEAD, 170, 200)], None, 170),
-        # What was skipped is read after all, or was read before.
+        # The skipped records are read after all, or were read before.
         ([(AHEAD, 10, 100), (BACK, 100, 10)], 90, None),
         ([(AHEAD, 10, 100), (BACK, 120, 40)], 80, 30),
         ([(BACK, 100, 10), (AHEAD, 10, 100)], 90, None),
         ([(BACK, 100, 10), (AHEAD, 10, 130)], 90, 30),
         ([(BACK, 100, 10), (AHEAD, 200, 250)], 90, 50),
         ([(AHEAD, 10, 100), (BACK, 100, 10), (AHEAD, 10, 100)], 90, 90),
-        # After a removal.
-        ([(AGAIN, 10, 100, "with_members")], None, 90),
-        ([(AGAIN, 10, 100, "no_members")], None, 90),
-        ([(AGAIN, 100, 10, "with_members")], 90, None),
-        ([(AGAIN, 10, 10, "with_members")], None, None),
-        ([(AGAIN, 10, 11, "transaction")], None, None),
-        ([(AGAIN, 10, 11, "unknown")], None, None),
+        # After a removal: of a consumer that went on meanwhile, or of another log, there is nothing to say.
+        ([(GONE, 10, None, "expired"), (AGAIN, 10, 100, "with_members")], None, 90),
+        ([(GONE, 10, None, "probably_expired"), (AGAIN, 10, 100, "no_members")], None, 90),
+        ([(GONE, 100, None, "offset_deleted"), (AGAIN, 100, 10, "with_members")], 90, None),
+        ([(GONE, 100, None, "group_deleted"), (AGAIN, 100, 10, "self_assigned")], 90, None),
+        ([(GONE, 10, None, "expired"), (AGAIN, 10, 10, "with_members")], None, None),
+        ([(GONE, 10, None, "expired"), (AGAIN, 10, 11, "transaction")], None, None),
+        ([(GONE, 10, None, "group_deleted"), (AGAIN, 10, 11, "self_assigned")], None, None),
+        ([(GONE, 10, None, "offset_deleted"), (AGAIN, 10, 11, "with_members")], None, None),
+        ([(GONE, 900, None, "topic_deleted"), (AGAIN, 900, 3, "with_members")], None, None),
+        ([(GONE, 3, None, "topic_deleted"), (AGAIN, 3, 900, "with_members")], None, None),
+        ([(GONE, 900, None, "unknown"), (AGAIN, 900, 3, "with_members")], None, None),
+        ([(AGAIN, 900, 3, "with_members")], None, None),
         # Offsets of two topics of one name are not compared.
         ([(BACK, 900, 3, "topic_recreated")], None, None),
-        ([(AGAIN, 3, 900, "topic_recreated")], None, None),
+        ([(GONE, 3, None, "expired"), (AGAIN, 3, 900, "topic_recreated")], None, None),
         ([(BACK, 900, 3, "topic_recreated"), (AHEAD, 10, 100)], None, 90),
         ([(AHEAD, 10, 100), (BACK, 100, 3, "topic_recreated")], None, 90),
         # A negative offset is none.
@@ -368,7 +376,7 @@ def _umask() -> int:
 def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, written: Written, chosen: Chosen) -> None:
     """As it is there, for a reader who copies it."""
     page = written.output.read_text()
-    figures = re.findall(r'<figure id="figure-(\w+)" class="\w+.*?<pre>(.*?)</pre>', page, re.DOTALL)
+    figures = re.findall(r'<figure id="figure-(\w+)" class="\w+.*?<pre[^>]*>(.*?)</pre>', page, re.DOTALL)
     texts = {name: html.unescape(text) for name, text in figures}
     assert len(texts) == len(figures) > 15
     asked = {name: reader.sql(texts[name]) for name in chosen.some(texts, 5, always=["expiring_groups"])}

@@ -1,16 +1,27 @@
-WITH moves AS (
+WITH placed AS (
   SELECT
     *,
     cause = 'topic_recreated' AS is_other_topic,
+    lag(cause) OVER (
+      PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
+    ) AS cause_before,
     sum(CASE WHEN cause = 'topic_recreated' THEN 1 ELSE 0 END) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
     ) AS life,
     lag(offset_after) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index
     ) AS moved_to
-  FROM group_events
+  FROM all_events
+  WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
+),
+moves AS (
+  SELECT
+    *,
+    event <> 'offset_restarted' OR cause_before IN ('expired', 'probably_expired', 'group_deleted') AS is_same_log,
+    event <> 'offset_restarted' OR cause IN ('no_members', 'with_members') AS is_subscribed
+  FROM placed
   -- A negative offset is none for every client.
-  WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped') AND least(offset_before, offset_after) >= 0
+  WHERE event <> 'offset_removed' AND least(offset_before, offset_after) >= 0
 ),
 -- Skipped records were read before an earlier move back, or are read after a later one.
 bounds AS (
@@ -27,12 +38,14 @@ bounds AS (
 distances AS (
   SELECT
     *,
+    -- After a removal with the topic the numbers are of another log.
     CASE
-      WHEN offset_after < offset_before AND NOT is_other_topic THEN CAST(offset_before AS DECIMAL(38, 0)) - offset_after
+      WHEN offset_after < offset_before AND NOT is_other_topic AND (is_same_log OR cause_before = 'offset_deleted')
+        THEN CAST(offset_before AS DECIMAL(38, 0)) - offset_after
     END AS distance_back,
-    -- Without subscriptions, or by a transaction, a reader may have gone on while its offset was removed.
+    -- Without a subscription, or with a transaction, a reader may have gone on while its offset was removed.
     CASE
-      WHEN offset_after > offset_before AND (event = 'offset_skipped' OR cause IN ('no_members', 'with_members'))
+      WHEN offset_after > offset_before AND NOT is_other_topic AND is_same_log AND is_subscribed
         THEN CAST(comes_back_to AS DECIMAL(38, 0)) - greatest(offset_before, coalesce(reached, offset_before))
     END AS distance_ahead
   FROM bounds

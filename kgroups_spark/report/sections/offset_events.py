@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroups_spark.report.parts import BarsOf, Part, TableOf
-from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PALE_BLUE, PURPLE, RED
+from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PURPLE, RED
 from kgroups_spark.report.sections.shared import DAYS
 from kgroups_spark.report.words import MOVES
 
