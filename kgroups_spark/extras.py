@@ -1,4 +1,4 @@
-"""What the package's extras bring: how to install them, and whether the Spark that one brings is there."""
+"""The package's extras: how to install them, and whether the Spark that one brings is there."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from kgroups_spark.extras import how_to_install
 from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.reading.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.reading.spark import may_have_catalog
-from kgroups_spark.storage.s3 import deltalake_options
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.output import say
 
@@ -109,7 +108,7 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
         try:
             with _damage(location):
                 # deltalake does not know Hadoop's file:/x.
-                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location), deltalake_options(location)))
+                return DuckDbReader(DuckDbLake(re.sub("^file:/+", "/", location)))
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {_in_one_line(error)}"
             if not must:

@@ -55,8 +55,8 @@ _LOOKED_AT = 512  # bytes
 
 
 def foreign_form(path: str) -> str:
-    """What a file or a folder is, and what to do instead: `; it is ...`. Empty if it is none of these, or cannot be
-    read."""
+    """A clause that names the form and what to do instead: `; it is ...`. Empty if the file or folder has none of these
+    forms, or cannot be read."""
     with suppress(KgroupsError, OSError, ValueError, NotImplementedError):
         if _is_redpandas(path):
             return f"; these are {_REDPANDA}"

@@ -160,8 +160,8 @@ def endpoint_of_environment() -> str | None:
 
 
 def deltalake_options(location: str) -> dict[str, str] | None:
-    """What deltalake needs to reach S3 as AWS's tools do: it reads their settings itself, but refuses http without
-    being asked, and does not know the endpoint of S3 alone."""
+    """The options with which deltalake reaches S3 as AWS's tools do: it reads their settings itself, but refuses http
+    without being asked, and does not know the endpoint of S3 alone. None: it needs none."""
     endpoint = endpoint_of_environment() if is_s3(location) else None
     if endpoint is None:
         return None

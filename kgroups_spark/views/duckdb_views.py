@@ -30,6 +30,7 @@ from kgroups_spark.lake.lost_versions import (
     version_lost,
 )
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
+from kgroups_spark.storage.s3 import deltalake_options
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
@@ -60,13 +61,15 @@ class DuckDbLake:
     def __init__(
         self, location: str, storage_options: dict[str, str] | None = None, *, reaches_files: bool = False
     ) -> None:
-        """`storage_options` are deltalake's, for object stores; `reaches_files`: SQL may also read and write files.
+        """`storage_options` are deltalake's, for object stores (None: as AWS's tools); `reaches_files`: SQL may also
+        read and write files.
 
         Raises UsageError if there is no lake, KgroupsError if newer software made it, its ledger has lost the claim
         of an audit that wrote rows, or the ledger's newest file is empty, DeltaError if deltalake cannot read it.
         """
         _require_plain_path(location)
         self.location = location
+        storage_options = storage_options or deltalake_options(location)
         self._reaches_files = reaches_files
         ledger = _ledger(location, storage_options)
         self.audit_id, added = _last_finished(ledger)
