@@ -143,10 +143,13 @@ def run(arguments: argparse.Namespace) -> int:
         columns = [Column(name) for name in column_names(arguments.commits)]
     elif groups is not None and len(groups) == 1:
         columns = [column for column in columns if column.name != "group_id"]
-    write_rows(rows, columns, arguments.format)
-    say(_closing_line(reader, arguments, chosen, len(rows), _count(reader, source, chosen, time)))
+    # Before the rows, because these queries fail, too, if a table is damaged.
+    closing = _closing_line(reader, arguments, chosen, len(rows), _count(reader, source, chosen, time))
     since = None if arguments.since is None else to_datetime(arguments.since)
-    say_lines(reduced_history(reader, of_groups(groups), since))
+    notes = list(reduced_history(reader, of_groups(groups), since))
+    write_rows(rows, columns, arguments.format)
+    say(closing)
+    say_lines(notes)
     return 0
 
 
