@@ -11,6 +11,7 @@ from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import format_utc
 
 
@@ -105,9 +106,14 @@ class AuditSummary:
         audit = self.audit
         if audit.finished_at is None:
             return
-        added = ", ".join(f"{name} {rows:,}" for name, rows in sorted((audit.rows_added or {}).items()) if rows)
+        added = ", ".join(f"{name} {rows:,}" for name, rows in _added(audit) if rows)
         seconds = (audit.finished_at - audit.started_at).total_seconds()
         yield (
             f"  ledger: audit {audit.audit_id} finished {format_utc(audit.finished_at)} after "
             f"{seconds:,.1f} s; rows added: {added or 'none'}"
         )
+
+
+def _added(audit: AuditRow) -> list[tuple[str, int]]:
+    """The rows that it added to each table of history."""
+    return [each for each in sorted((audit.rows_added or {}).items()) if TABLES[each[0]].kind == "history"]

@@ -167,12 +167,14 @@ def run(arguments: argparse.Namespace) -> int:
         columns = [Column(name) for name in column_names(arguments.commits)]
     elif groups is not None and len(groups) == 1:
         columns = [column for column in columns if column.name != "group_id"]
+    # Before the rows, because these queries fail, too, if a table is damaged.
+    since = None if arguments.since is None else to_datetime(arguments.since)
+    notes = list(reduced_history(reader, of_groups(groups), since))
+    if arguments.until is None:
+        notes += deleted_next(reader, groups)
     write_rows(rows, columns, arguments.format)
     say(closing)
-    since = None if arguments.since is None else to_datetime(arguments.since)
-    say_lines(reduced_history(reader, of_groups(groups), since))
-    if arguments.until is None:
-        say_lines(deleted_next(reader, groups))
+    say_lines(notes)
     return fail_if_any(arguments, found)
 
 

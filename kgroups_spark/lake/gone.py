@@ -9,11 +9,8 @@ from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import newest_audit
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.lost_versions import lost_versions, version_lost
-from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
-
-# The lake's copy of the log, and the corrections of the state. All other tables follow from these.
-NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
+from kgroups_spark.lake.lost_versions import NOT_REBUILT, lost_versions, version_lost
+from kgroups_spark.tables.schemas import TABLES
 
 
 def gone_tables(lake: Lake) -> list[str]:
@@ -37,6 +34,8 @@ def require_newest(lake: Lake, last: AuditRow | None, *, rebuilds: bool = False)
         return
     added = {name: rows for name, rows in (last.rows_added or {}).items() if rows and lake.place.has(name)}
     newest = {name: newest_audit(lake.table(name).last_transaction) for name in added}
+    # An unfinished audit may have rewritten some of them.
+    newest = {name: audit_id for name, audit_id in newest.items() if audit_id <= last.audit_id}
     for name in lost_versions(added, last.audit_id, newest, lambda name: not lake.table(name).files()):
         if name in NOT_REBUILT or not rebuilds:
             raise version_lost(lake.location, name)

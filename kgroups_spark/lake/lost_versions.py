@@ -3,7 +3,8 @@
 Delta reads a log up to its last file. If that file is lost, the table is as it was before, without an error. But each
 log has the number of the audit that wrote to it last, which shows the loss in two ways:
 
-    the ledger   counts the rows that the last finished audit added to each table
+    the ledger   counts the rows that the last finished audit added to each table of history, and the rows of each
+                 current table
     other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
 
 The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is, the
@@ -15,10 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
 
 _CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics")
 _DECIDED = ("offset_expiry", "group_expiry", "previous_offset_expiry")
 _OF_STATE_LOGS = ("share_partitions", "share_batches", "transactional_ids")
+# The lake's copy of the log, and the corrections of the state. All other tables follow from these.
+NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
+_REWRITTEN = {name for name, table in TABLES.items() if table.kind == "current"}
 # Tables that are rewritten together, and the tables that then are at least as new: expiry is also decided alone.
 _TOGETHER = ((_CURRENT, (*_CURRENT, *_DECIDED)), (_DECIDED, _DECIDED), (_OF_STATE_LOGS, _OF_STATE_LOGS))
 
@@ -28,13 +33,19 @@ def lost_versions(
 ) -> set[str]:
     """The tables whose logs end too early.
 
-    `added`: the number of rows that the last finished audit, `audit_id`, added to each table. `newest`: the number of
+    `added`: the number of rows that the last finished audit, `audit_id`, added to each table, and of those that it left
+    in each current table. `newest`: the number of
     the newest audit in each table's log, 0: it has none, because the table is new or a copy by other software.
     """
     lost = {
         name
         for name in added.keys() & newest.keys()
-        if added[name] and newest[name] < audit_id and (newest[name] or is_empty(name))
+        if added[name] and name not in _REWRITTEN and newest[name] < audit_id and (newest[name] or is_empty(name))
+    }
+    lost |= {
+        name
+        for name in added.keys() & newest.keys() & _REWRITTEN
+        if added[name] and newest[name] <= audit_id and is_empty(name)
     }
     for together, as_new in _TOGETHER:
         rewritten = max(newest.get(name, 0) for name in together)
@@ -68,9 +79,10 @@ def ledger_end_empty(location: str, version: int) -> KgroupsError:
 
 def version_lost(location: str, name: str) -> KgroupsError:
     """The error of a reader, and of an audit that would go on from an older version."""
+    cure = "audit into a new lake" if name in NOT_REBUILT else "kgroups rebuild makes the table again"
     return KgroupsError(
         f"the lake at {location} has lost the newest version of table {name} (a file in {name}/_delta_log): restore "
-        "it; or kgroups rebuild makes it again if the other tables have its rows"
+        f"it; or {cure}"
     )
 
 

@@ -31,7 +31,9 @@ def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionari
     options = {"coerce_int96_timestamp_unit": "us", "dictionary_columns": dictionaries}  # Spark writes int96
     # From a local disk, columns are read piece by piece. A store gets one request for all columns of a row group.
     is_local = isinstance(storage, pa.fs.LocalFileSystem)
-    scan = pa.dataset.ParquetFragmentScanOptions(use_buffered_stream=is_local, pre_buffer=not is_local)
+    scan = pa.dataset.ParquetFragmentScanOptions(
+        use_buffered_stream=is_local, pre_buffer=not is_local, page_checksum_verification=True
+    )
     parquet = pa.dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=scan)
     in_it = [f"{folder}/{unquote(path)}" for path in paths]
     return pa.dataset.dataset(in_it, schema=schema, filesystem=storage, format=parquet)

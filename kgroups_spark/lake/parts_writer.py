@@ -138,7 +138,7 @@ class OpenPart:
         dictionaries = [each.name for each in self._schema if pa.types.is_dictionary(each.type)]
         copy = OpenPart(self._of, self._schema)
         with storage.open_input_file(posixpath.join(folder, self._name)) as source:
-            file = pq.ParquetFile(source, read_dictionary=dictionaries)
+            file = pq.ParquetFile(source, read_dictionary=dictionaries, page_checksum_verification=True)
             for number in range(file.num_row_groups):
                 if copy.records < records:
                     copy.write(file.read_row_group(number, use_threads=False))
@@ -178,6 +178,7 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema, statistics: tuple[st
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=list(statistics),
         store_schema=False,
+        write_page_checksum=True,
     )
 
 

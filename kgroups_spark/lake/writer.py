@@ -6,7 +6,7 @@ One transaction of one audit writes a table. A second commit with the same audit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -32,6 +32,8 @@ class LakeWriter:
     audit_id: int
     check_claim: Callable[[], None]
     app_id: str = APP_ID
+    # The number of rows of each table that was replaced.
+    rewritten: dict[str, int] = field(default_factory=dict)
 
     def append_table(self, table: str, rows: pa.Table) -> None:
         """Appends rows that the driver has in memory; no commit without rows."""
@@ -60,6 +62,7 @@ class LakeWriter:
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
         """Replaces the table's rows by the parts'. Rows of `keep_audit` stay, and so do rows of checkpoints that are
         not a night's state. An empty table and no parts: no commit."""
+        self.rewritten[table] = sum(part.records for part in parts)
         if not parts and not self.lake.table(table).files():
             return
         self._commit_parts(table, "replace", parts, partial(_goes, table, keep_audit))

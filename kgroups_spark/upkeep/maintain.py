@@ -16,17 +16,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.result import current_rows
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.known_times import known_times
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.gone import require_newest
+from kgroups_spark.lake.gone import gone_tables, require_newest
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
+from kgroups_spark.lake.lost_versions import table_lost
 from kgroups_spark.lake.reach import make_readable, make_writable
 from kgroups_spark.lake.removed_audits import removal_note
 from kgroups_spark.lake.unfinished import clear_up, remove_work
@@ -79,6 +81,8 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     repeated."""
     require_vacuum_allowed(options.vacuum_ms)
     lake = Lake.open(spark, options.lake)
+    for name in gone_tables(lake):
+        raise table_lost(lake.location, name)
     require_newest(lake, Ledger(lake).last_finished())
     if options.dry_run:
         return _foreseen(lake, options)
@@ -188,7 +192,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
         "source": TABLES_ALONE,
         "partitions": tuple(map(not_read_now, before.partitions or ())),
         "state_partitions": tuple(map(not_read_now, before.state_partitions)),
-        "rows_added": {},
+        "rows_added": dict(current_rows(before, {})),
         "quarantined": {},
         "record_counts": (),
         "notes": notes,

@@ -108,7 +108,12 @@ class DuckDbLake:
             table, schema = self._tables[name], arrow_schema(name)
             if table is None:
                 raise table_lost(self.location, name)
-            self._datasets[name] = table.to_pyarrow_dataset(schema=schema)
+            dataset = table.to_pyarrow_dataset(schema=schema)
+            # Shared by all files of the dataset; deltalake (1.6) has no argument for it.
+            dataset.format.default_fragment_scan_options = pa.dataset.ParquetFragmentScanOptions(
+                pre_buffer=True, page_checksum_verification=True
+            )
+            self._datasets[name] = dataset
         return self._datasets[name]
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:

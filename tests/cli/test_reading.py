@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -145,6 +146,43 @@ def test_a_query_over_a_damaged_file_is_refused_in_one_line(tmp_path: Path, dama
     (line,) = refused.value.lines
     assert re.fullmatch(rf"the lake at .* cannot be read: table groups: [^\n]*{file.name}[^\n]*", line)
     assert "\x1b" not in line and line.count(file.name) <= 2
+
+
+def test_a_flipped_bit_of_a_data_file_is_refused(tmp_path: Path) -> None:
+    tables = tables_of("kip848-4.3") | {"audits": ledger({})}
+    lake = write_lake(tmp_path / "lake", tables)
+    (file,) = (tmp_path / "lake" / "groups").glob("*.parquet")
+    column = pq.read_metadata(file).row_group(0).column(tables["groups"].column_names.index("group_id"))
+    data = bytearray(file.read_bytes())
+    data[(column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(data)
+    for read in (lambda: opened(lake).rows("groups"), lambda: opened(lake).sql("SELECT * FROM groups")):
+        with pytest.raises(KgroupsError, match="CRC"):
+            read()
+
+
+def test_a_current_table_that_has_lost_all_of_its_rows_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    tables = tables_of("kip848-4.3")
+    rows = tables["groups"].num_rows
+    empty = {name: table for name, table in tables.items() if name != "groups"}
+    full = write_lake(tmp_path / "full", tables | {"audits": ledger({"rows_added": {"groups": rows}})})
+    assert len(opened(full).rows("groups")) == rows
+    lake = write_lake(tmp_path / "lake", empty | {"audits": ledger({"rows_added": {"groups": rows}})})
+    with pytest.raises(KgroupsError, match="has lost the newest version of table groups"):
+        opened(lake).rows("groups")
+    lake = write_lake(tmp_path / "none", empty | {"audits": ledger({"rows_added": {"topics": 1}})})
+    assert opened(lake).rows("groups") == []
+
+
+def test_history_prints_no_row_if_a_table_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = write_lake(tmp_path / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
+    assert main(["history", "--lake", lake, "--all-groups"]) == 0
+    assert capsys.readouterr().out
+    (file,) = (tmp_path / "lake" / "offset_commits").glob("*.parquet")
+    file.write_bytes(b"no Parquet")
+    assert main(["history", "--lake", lake, "--all-groups"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, "table offset_commits" in printed.err) == ("", True)
 
 
 def test_a_file_that_is_gone_since_the_lake_was_opened_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def create(path: Path, name: str, schema: pa.Schema, properties: Mapping[str, st
 def add(path: Path, name: str, rows: pa.Table, *, audit_id: int) -> Path:
     """Appends rows as an audit of that number does: the file."""
     file = path / name / f"{uuid.uuid4()}.parquet"
-    pq.write_table(rows, file)
+    pq.write_table(rows, file, write_page_checksum=True)
     stands = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 0}
     stands |= {"dataChange": True, "stats": json.dumps(_statistics(name, rows))}
     commit(path, name, {"txn": {"appId": APP_ID, "version": audit_id}}, {"add": stands})
