@@ -101,6 +101,7 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
         _found_before(lake, work.before),
         transaction_state(facts.columns["state_partitions"], is_live=work.is_live),
         any(each.topic == SHARE_LOG.topic for each in facts.columns["state_partitions"]),
+        hidden=[(number, *each) for number, each in facts.shortfall.hidden],
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, live_as_of, newest_plausible
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, ahead_notes, live_as_of, newest_time
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.known_times import known_times
@@ -18,9 +18,9 @@ class Moment:
     """The moment of an audit's decisions; times in epoch ms.
 
     known_until_ms  the time up to which the log is complete; not after as_of
-    newest_ms       the newest plausible time in the log; None: it has none
+    newest_ms       the newest time in the log that counts; None: none does
     known           the newest log times of earlier audits in the ledger, by offsets partition
-    notes           on implausible times and clocks
+    notes           on times that do not count, and on clocks
     """
 
     as_of_ms: int
@@ -35,11 +35,14 @@ class Moment:
         cluster."""
         settings = work.settings
         known = known_times(work.before, settings.clock_ms)
-        newest = newest_plausible(new_times(progress), settings.clock_ms, known)
-        now = _now(work, newest.ms)
+        times = new_times(progress)
+        newest_ms = newest_time((each for _, each in times), known.values())
+        before = work.before.newest_log_timestamp if work.before else None
+        notes = ahead_notes(times, settings.clock_ms, newest_ms, None if before is None else to_epoch_ms(before))
+        now = _now(work, newest_ms)
         if settings.as_of is None:
-            return cls(now.ms, now.ms, newest.ms, known, (*newest.notes, *now.notes))
-        return cls(settings.as_of, min(settings.as_of, now.ms), newest.ms, known, newest.notes)
+            return cls(now.ms, now.ms, newest_ms, known, (*notes, *now.notes))
+        return cls(settings.as_of, min(settings.as_of, now.ms), newest_ms, known, tuple(notes))
 
 
 def new_times(progress: Sequence[RangeProgress]) -> list[tuple[int, LogTimes]]:

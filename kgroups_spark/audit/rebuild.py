@@ -101,7 +101,7 @@ class _Rebuild:
         say("rebuilding from history: decoding quarantine again, and looking for names")
         kept = kept_checkpoints(work.lake)
         begins = usable_checkpoints(kept, work.settings.release_version)
-        added, names = self._look(is_reduced=bool(kept.num_rows))
+        added, names = self._look(is_gone=bool(kept.num_rows or self.replaced))
         work = replace(work, state=replace(work.state, names=names))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
@@ -125,9 +125,10 @@ class _Rebuild:
         """All history that counts. So far this audit has appended only the records that it decoded again."""
         return StoredHistory(tables, self.last, self.work.audit_id, self.replaced)
 
-    def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
+    def _look(self, *, is_gone: bool) -> tuple[Counter[str], HistoryNames]:
         """Appends the records that now decode; returns the number of rows by table, and the names in all records. An
-        audit that goes on counts the traffic itself, together with that of its new records."""
+        audit that goes on counts the traffic itself, together with that of its new records. `is_gone`: whether earlier
+        audits may have seen names in records that no longer count."""
         stored = Stored(self.work.lake)
         tables = {
             name: stored.table(name, name, columns or arrow_schema(name).names) for name, columns in LOOKED_AT.items()
@@ -138,9 +139,9 @@ class _Rebuild:
             for name in DECODED_TABLES:
                 sink.append(self.writer, name)
         kept = sightings(self.work.then.rows("topics").to_pylist())
-        # Only the table has names from a cluster, and from records that are gone.
+        # Only the table has names from a cluster, and from records that were reduced or replaced.
         return found.rows, names_of_shards(found.facts).with_topics(
-            each for each in kept if is_reduced or each[3] == CLUSTER
+            each for each in kept if is_gone or each[3] == CLUSTER
         )
 
     def _decoded(self) -> pa.Table:

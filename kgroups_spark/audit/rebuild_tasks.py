@@ -73,14 +73,16 @@ class KeptRows:
     replaced: Replaced
 
     def of(self, name: str, stored: StoredHistory, reader: PartReader, number: int) -> Iterator[pa.Table]:
-        begin, is_kept = stored.begins.get(number), self.replaced.condition_of(name, number)
+        if name not in self.tables:
+            return
+        rows, begin = reader.rows(self.tables[name], number), stored.begins.get(number)
+        is_kept = pa.array(self.replaced.is_replaced(name, rows))
         if begin is not None:
-            is_before = pc.field("log_offset") < begin.log_offset
+            is_before = pc.less(rows["log_offset"], begin.log_offset)
             if name == "quarantine":  # rows with records stay anyway
-                is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
-            is_kept = is_before if is_kept is None else is_before | is_kept
-        if is_kept is not None and name in self.tables:
-            yield reader.rows(self.tables[name], number).filter(is_kept)
+                is_before = pc.and_(is_before, pc.equal(rows["reason"], LOAD_WOULD_FAIL["reason"]))
+            is_kept = pc.or_(is_before, is_kept)
+        yield rows.filter(is_kept)
 
 
 @dataclass(frozen=True)

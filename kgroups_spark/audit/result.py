@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS, newest_time
 from kgroups_spark.decoding.partition_count import MOST_PARTITIONS
 from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
@@ -23,7 +24,7 @@ from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import named_partitions, number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
-from kgroups_spark.plan.uncommitted import uncommitted_notes
+from kgroups_spark.plan.uncommitted import Uncommitted, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.state_logs.partition import StateShardRead
 from kgroups_spark.times import to_datetime
 
@@ -54,12 +55,13 @@ class Shortfall:
     left: tuple[int, ...] = ()  # refused, or not readable to their ends
     unconfirmed: tuple[int, ...] = ()  # their last batch was held back
     unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
-    # Partitions of the other logs, as __transaction_state-3: missing, without an answer, given up, unconfirmed or
-    # unsettled.
+    hidden: tuple[tuple[int, Uncommitted], ...] = ()  # by a checkpoint of high watermarks that is older than the log
+    # Partitions of the other logs, as __transaction_state-3: missing, without an answer, given up, unconfirmed,
+    # unsettled or hidden.
     others: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return any((self.missing, self.left, self.unconfirmed, self.unsettled, self.others))
+        return any(vars(self).values())
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     partitions = _partitions(work, result.progress, moment)
     counts = sum((each.record_counts for each in result.progress), Counter[tuple[int, int | None]]())
     missing, gone = _missing(work, result)
-    short = _shortfall(work, result, missing)
+    hidden = uncommitted_offsets(work.plan, result.progress, settings.clock_ms + CLOCKS_DIFFER_MS)
+    hidden_of = {topic: _hidden_states(work, result, topic) for topic in work.states.plans}
+    short = _shortfall(work, result, missing, hidden, hidden_of)
     all_notes = [
         *work.plan.losses,
         *work.plan.notes,
@@ -88,11 +92,12 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         *gone_before_we_came(work, partitions),
         *_missing_notes(work, result, missing, gone),
         *_held_back(result.progress),
-        *uncommitted_notes(work.plan, result.progress),
+        *uncommitted_notes(hidden),
         *filter(None, [work.state.why_rebuilt]),
         *moment.notes,
         *unsettled_note(short.unsettled),
         *_state_notes(work, result),
+        *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
     ]
     rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
@@ -128,13 +133,26 @@ def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
             yield f"{read.topic}: {note}"
 
 
-def _shortfall(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> Shortfall:
+def _hidden_states(work: AuditWork, result: AuditResult, topic: str) -> dict[int, Uncommitted]:
+    progress = [each for read in result.states.reads if read.topic == topic for each in read.progress]
+    return uncommitted_offsets(work.states.plans[topic], progress, work.settings.clock_ms + CLOCKS_DIFFER_MS)
+
+
+def _shortfall(
+    work: AuditWork,
+    result: AuditResult,
+    missing: Sequence[int],
+    hidden: Mapping[int, Uncommitted],
+    hidden_of: Mapping[str, Mapping[int, Uncommitted]],
+) -> Shortfall:
+    not_read = (f"{topic}-{n}" for topic, found in hidden_of.items() for n, each in found.items() if each.is_stale)
     return Shortfall(
         missing=tuple(missing),
         left=tuple(sorted(work.plan.left)),
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
-        others=tuple(sorted({*_not_planned(work), *_not_given(work), *_of_other_logs(result.states.reads)})),
+        hidden=tuple((number, each) for number, each in sorted(hidden.items()) if each.is_stale),
+        others=tuple(sorted({*_not_planned(work), *_not_given(work), *_of_other_logs(result.states.reads), *not_read})),
     )
 
 
@@ -189,13 +207,10 @@ def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) 
 
 
 def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], moment: Moment) -> datetime | None:
-    """The newest time of the partition that is not later than the log's newest plausible one."""
-    if moment.newest_ms is None:
-        return None
-    read = new_times(by_partition.get(number, []))
-    times = [ms for _, each in read for ms, _ in (*each.newest, *each.last, *each.ahead)]
-    known = moment.known.get(number, -1)
-    return max((to_datetime(ms) for ms in (*times, known) if 0 <= ms <= moment.newest_ms), default=None)
+    """The newest time of the partition that counts."""
+    times = (each for _, each in new_times(by_partition.get(number, [])))
+    newest_ms = newest_time(times, [moment.known[number]] if number in moment.known else ())
+    return None if newest_ms is None else to_datetime(newest_ms)
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:

@@ -8,7 +8,7 @@
 
 A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
 `$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), and
-the tables `large_records`, `times_off`, `mixed_commits` of what it read.
+the tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read, or could not.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def connect(evidence: Evidence) -> DuckDBPyConnection:
         "large_records": _table(LARGE_RECORDS, evidence.large_records),
         "times_off": _table(TIMES_OFF, evidence.times_off),
         "mixed_commits": _table(MIXED_COMMITS, [(number, *mixed) for number, mixed in evidence.mixed_commits]),
+        "hidden": _table(HIDDEN, evidence.hidden),
         "before": pa.Table.from_pylist(evidence.before, arrow_schema("findings")),
     }
     for name, rows in facts.items():
@@ -68,6 +69,7 @@ TIMES_OFF = (
     "offsets_partition:int group_id topic partition:int log_offset:long commit_timestamp:long log_timestamp:long "
     "commits:long"
 )
+HIDDEN = "offsets_partition:int offsets:long log_ms:long"
 MIXED_COMMITS = (
     "offsets_partition:int group_id topic partition:int transactional_commits:long plain_commits:long partitions:long "
     "log_offset:long"

@@ -72,7 +72,8 @@ class Evidence:
     later is overdue.
 
     `known_until_of`: the same for offsets partitions that were not given to this audit. `log_starts`: the present start
-    of each offsets partition's log, if known. `before`: the findings of the last audit.
+    of each offsets partition's log, if known. `before`: the findings of the last audit. `hidden`: partition, number and
+    log time (ms) of offsets that a checkpoint older than the log hides.
     """
 
     tables: Tables
@@ -88,6 +89,7 @@ class Evidence:
     transaction_state: TransactionState = field(default_factory=TransactionState)
     has_share_state: bool = False
     mixed_commits: Sequence[MixedOfShard] = ()
+    hidden: Sequence[tuple[int, int, int]] = ()
 
     def before_until(self, duration_ms: int) -> datetime:
         """The latest moment at which a state of that duration can have begun."""

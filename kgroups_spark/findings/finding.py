@@ -45,8 +45,8 @@ _IN_PYTHON = {
     "target_for_unknown_member": Kind("warning", "partitions are assigned to a member that does not exist"),
 }
 _ORDER = """
-    load_would_fail group_in_wrong_partition orphaned_offsets partition_assigned_twice duplicate_static_member
-    clean_up_fails hanging_transaction offsets_of_share_group share_delivery_near_limit
+    stale_checkpoint load_would_fail group_in_wrong_partition orphaned_offsets partition_assigned_twice
+    duplicate_static_member clean_up_fails hanging_transaction offsets_of_share_group share_delivery_near_limit
     share_partition_not_progressing share_state_without_group unreadable_subscription ghost_member
     partition_targeted_twice target_for_unknown_member member_not_reconciled group_record_near_limit
     two_open_producers committed_by_non_owner commit_time_skew lost_when_emptied expiry_overdue topic_recreated

@@ -1,4 +1,4 @@
-"""The newest log times in the ledger, without implausible ones (decoding/log_times.py)."""
+"""The newest log times in the ledger that count (decoding/log_times.py)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from kgroups_spark.times import to_epoch_ms
 
 def known_times(audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
     """The newest log time (epoch ms) of each offsets partition in the ledger, without times ahead of the clock: they
-    would make all of history old. If all are ahead, the clock is wrong."""
+    would make all of history old."""
     partitions = (audit.partitions or ()) if audit else ()
     known = {p.offsets_partition: to_epoch_ms(p.newest_log_timestamp) for p in partitions if p.newest_log_timestamp}
-    plausible = {number: ms for number, ms in known.items() if ms <= clock_ms + CLOCKS_DIFFER_MS}
-    return known if len(known) > 1 and not plausible else plausible
+    return {number: ms for number, ms in known.items() if ms <= clock_ms + CLOCKS_DIFFER_MS}

@@ -1,7 +1,7 @@
 """The end of the log as of a moment: each offsets partition ends before its first record with a later log_timestamp.
 The log is ordered by offset; its times may step back.
 
-Times that are ahead of every clock end no log (log_times.believed_until_ms): otherwise one record dated 2040 would end
+Times that are ahead of the clock end no log (decoding/log_times.py): otherwise one record dated 2040 would end
 the log at its offset as of every moment. In SQL: the view last_audit and the function log_ends_as_of."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.decoding.log_times import believed_until_ms
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.runner import Line
@@ -27,8 +27,7 @@ ENDS_COLUMNS = ("offsets_partition", "log_offset", "log_timestamp")
 
 def believed_until(audit: AuditRow) -> int:
     """The epoch ms above which log times count nowhere after that audit."""
-    newest = audit.newest_log_timestamp
-    return believed_until_ms(None if newest is None else to_epoch_ms(newest), to_epoch_ms(audit.started_at))
+    return to_epoch_ms(audit.started_at) + CLOCKS_DIFFER_MS
 
 
 def log_ends(rows: pa.Table, as_of_ms: int, believed_until_ms: int, partition: Sequence[str]) -> Places:

@@ -1,8 +1,8 @@
 """Replaced rows of history: the log was cut back after an audit had read them, and continued with other records.
 
-History is append-only, so these rows stay in the tables. The ledger lists them (`replaced_ranges`, all ranges ever
-found), and readers leave them out in one place each: `Lake.read` and `Lake.rows`, and the tables for DuckDB
-(duckdb_views.py). If the log was never cut back, this costs one read of the ledger's last row.
+History is append-only, so these rows stay in the tables. The ledger lists them (`replaced_ranges`, all ranges that
+no later one covers), and readers leave them out in one place each: `Lake.read` and `Lake.rows`, and the tables for
+DuckDB (duckdb_views.py). If the log was never cut back, this costs one read of the ledger's last row.
 
     audit 4 read offsets 40 to 99; the log was cut back to 60; audit 5 detected that and read on from 60
     -> {offsets_partition: 3, from_offset: 60, to_offset: 100, audit_id: 5}: rows of audits before 5 from 60 on
@@ -10,8 +10,9 @@ found), and readers leave them out in one place each: `Lake.read` and `Lake.rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
 
-from kgroups_spark.tables.conditions import AnyOf, Condition, expression_of, expression_of_any, sql_of_any
+from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
 
@@ -31,7 +32,7 @@ COLUMN = "replaced_ranges"
 
 # Rows of these are replaced from the range's first offset on.
 _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_events")
-# Rows of these tables are replaced, too. A checkpoint belongs to the records before it, a decision to the audit
+# Rows of these tables are replaced, too. A checkpoint belongs to the records before its offset, a decision to the audit
 # `decided_by`.
 REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry")
 # Columns of offset_commits about the later marker, which may be replaced although the row is not.
@@ -50,7 +51,7 @@ class ReplacedRange:
 
 @dataclass(frozen=True)
 class Replaced:
-    """All replaced ranges of a lake: those of its last finished audit, and those that the present audit has found."""
+    """The replaced ranges of a lake: those of its last finished audit, and those that the present audit has found."""
 
     ranges: tuple[ReplacedRange, ...] = ()
 
@@ -63,8 +64,8 @@ class Replaced:
         return cls(tuple(ReplacedRange(**each) for each in reported or ()))
 
     def and_also(self, ranges: Iterable[ReplacedRange]) -> Replaced:
-        """These ranges and those of a later audit."""
-        return Replaced((*self.ranges, *ranges))
+        """These ranges and those of a later audit, without those that a later one covers."""
+        return Replaced(tuple(_uncovered((*self.ranges, *ranges))))
 
     def first_after(self, offsets_partition: int, audit_id: int) -> int | None:
         """The first offset of the partition that was replaced after the audit; None: no offset was."""
@@ -75,33 +76,53 @@ class Replaced:
         """Whether the table may have replaced rows."""
         return bool(self.ranges) and name in REPLACEABLE
 
-    def conditions(self, name: str, place: str = "log_offset") -> AnyOf:
-        """Which rows are replaced, by the offset in the column `place`: those that meet all conditions of one range.
+    @cached_property
+    def steps(self) -> dict[int, tuple[list[int], list[int]]]:
+        """By offsets partition: ascending offsets, and the newest audit that replaced the rows from each of them on."""
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        for each in _uncovered(self.ranges):
+            offsets, audits = found.setdefault(each.offsets_partition, ([], []))
+            offsets.append(each.from_offset)
+            audits.append(each.audit_id)
+        return found
 
-        This is the one place that knows. Everything below is this in the words of an engine.
-        """
-        decided = "decided_by" if name == "previous_offset_expiry" else "audit_id"
-        # A checkpoint belongs to the records before it. Rows of another log have their own partitions and offsets.
-        of_log, first = ([Condition("log", "is null")], 1) if name == CHECKPOINTS else ([], 0)
-        return [
-            [
-                Condition("offsets_partition", "==", each.offsets_partition),
-                Condition(decided, "<=", each.audit_id - 1),
-                Condition(place, ">=", each.from_offset + first),
-                *of_log,
-            ]
-            for each in self.ranges
-        ]
+    def is_replaced(self, name: str, rows: pa.Table, place: str = "log_offset") -> NDArray[np.bool_]:
+        """Which rows are replaced, by the offset in the column `place`: those that an audit read before the newest one
+        that replaced this offset. `sql` says the same."""
+        found = np.zeros(len(rows), np.bool_)
+        numbers, audits, places = (
+            pc.fill_null(rows[column], -1).to_numpy() for column in ("offsets_partition", _audit_of(name), place)
+        )
+        for number in set(np.unique(numbers).tolist()) & self.steps.keys():
+            offsets, newest = self.steps[number]
+            mine = np.flatnonzero(numbers == number)
+            step = np.searchsorted(offsets, places[mine] - (name == CHECKPOINTS), side="right") - 1
+            found[mine] = (step >= 0) & (audits[mine] < np.array(newest)[step])
+        # Rows of another log have their own partitions and offsets.
+        return found & rows["log"].is_null().to_numpy() if name == CHECKPOINTS else found
+
+    def sql(self, name: str, place: str = "log_offset") -> str:
+        """The same as a condition in SQL of both dialects. Each row is compared with ranges of its own partition, and
+        with no range after the first that fits."""
+        newest = " ".join(
+            f"WHEN {number} THEN CASE {' '.join(_when(*step, place) for step in zip(*steps, strict=True))} END"
+            for number, (offsets, audits) in self.steps.items()
+            for steps in [(reversed(offsets), reversed(audits))]
+        )
+        return f"coalesce(CASE offsets_partition {newest} END, 0) > {_audit_of(name)}"
 
     def condition(self, name: str) -> str:
         """A condition in SQL of both dialects: true for replaced rows of the table."""
-        return sql_of_any(self.conditions(name))
+        if name == CHECKPOINTS:
+            return f"log IS NULL AND {self.sql(name, 'log_offset - 1')}"
+        return self.sql(name)
 
     def columns(self, name: str) -> dict[str, str]:
         """SQL of both dialects for columns that become null in rows that stay: those about a replaced marker."""
-        is_gone = sql_of_any(self.conditions(name, "marker_offset"))
         of_marker = _OF_MARKER if name == "offset_commits" else ()
-        return {column: f"CASE WHEN {is_gone} THEN NULL ELSE {column} END" for column in of_marker}
+        return {
+            column: f"CASE WHEN {self.sql(name, 'marker_offset')} THEN NULL ELSE {column} END" for column in of_marker
+        }
 
     def left_out(self, name: str, rows: DataFrame) -> DataFrame:
         """The table's rows without those that are replaced."""
@@ -116,30 +137,28 @@ class Replaced:
         """Rows of the table as readers get them, and a mask of the replaced ones, which are returned unchanged."""
         if not self.touches(name):
             return rows, np.zeros(len(rows), np.bool_)
-        is_replaced = expression_of_any(self.conditions(name))
-        found = pa.dataset.dataset(rows).to_table({"is_it": is_replaced})["is_it"].to_numpy()
-        fields = self._fields(name, rows.column_names, ~is_replaced)
-        return pa.dataset.dataset(rows).to_table(fields), found
+        found = self.is_replaced(name, rows)
+        if name == "offset_commits" and "marker_offset" in rows.column_names:
+            is_gone = pa.array(self.is_replaced(name, rows, "marker_offset") & ~found)
+            columns = [each for each in _OF_MARKER if each in rows.column_names]
+            rows = with_columns(rows, **{each: pc.if_else(is_gone, None, rows[each]) for each in columns})
+        return rows, found
 
     def rows_left(
         self, name: str, dataset: pa.dataset.Dataset, columns: Sequence[str] | None, conditions: Sequence[Condition]
     ) -> pa.Table:
         """Rows of a table's dataset that meet the conditions, without those that are replaced."""
-        chosen = None if columns is None else list(columns)
+        chosen = dataset.schema.names if columns is None else list(columns)
         if not self.touches(name):
             return dataset.to_table(chosen, filter=expression_of(conditions))
         on_marker = [each for each in conditions if each.column in _OF_MARKER]
-        where = ~expression_of_any(self.conditions(name))
-        others = expression_of([each for each in conditions if each not in on_marker])
-        names = dataset.schema.names if chosen is None else [*chosen, *{each.column for each in on_marker} - {*chosen}]
-        found = dataset.to_table(self._fields(name, names), filter=where if others is None else where & others)
-        found = found.filter(expression_of(on_marker)) if on_marker else found
-        return found if chosen is None else found.select(chosen)
-
-    def condition_of(self, name: str, offsets_partition: int) -> pc.Expression | None:
-        """A condition for pyarrow: true for replaced rows of an offsets partition; None: no row is replaced."""
-        mine = Replaced(tuple(each for each in self.ranges if each.offsets_partition == offsets_partition))
-        return expression_of_any(mine.conditions(name)) if mine.touches(name) else None
+        others = [each for each in conditions if each not in on_marker]
+        decides = ["offsets_partition", _audit_of(name), "log_offset"]
+        decides += ["log"] if name == CHECKPOINTS else _OF_MARKER if name == "offset_commits" else []
+        found = dataset.to_table([*dict.fromkeys([*chosen, *decides])], filter=expression_of(others))
+        found, is_replaced = self.parted(name, found)
+        found = found.filter(pa.array(~is_replaced))
+        return (found.filter(expression_of(on_marker)) if on_marker else found).select(chosen)
 
     def clipped(self, read: pa.Table) -> pa.Table:
         """Rows of `what_was_read` (ledger_rows.py) with spans cut to the offsets that still count."""
@@ -153,16 +172,24 @@ class Replaced:
         ]
         return with_columns(read, end_offset=pa.array(ends, pa.int64()))
 
-    def _fields(
-        self, name: str, columns: Sequence[str], where: pc.Expression | None = None
-    ) -> dict[str, pc.Expression]:
-        """The columns; those about a replaced marker are null (`where` true; None: in all rows)."""
-        fields = {column: pc.field(column) for column in columns}
-        if name == "offset_commits":
-            is_gone = pc.coalesce(expression_of_any(self.conditions(name, "marker_offset")), pc.scalar(False))
-            is_gone = is_gone if where is None else is_gone & where
-            fields |= {each: pc.if_else(~is_gone, pc.field(each), None) for each in _OF_MARKER if each in fields}
-        return fields
+
+def _uncovered(ranges: Iterable[ReplacedRange]) -> Iterator[ReplacedRange]:
+    """The ranges by partition and first offset, without those that a later audit's range covers: rows that one replaces
+    are replaced by it, too."""
+    last: ReplacedRange | None = None
+    for each in sorted(ranges, key=lambda one: (one.offsets_partition, one.from_offset, -one.audit_id)):
+        if last is None or last.offsets_partition != each.offsets_partition or last.audit_id < each.audit_id:
+            yield each
+            last = each
+
+
+def _audit_of(name: str) -> str:
+    """The column with the audit that read a row, or decided by it."""
+    return "decided_by" if name == "previous_offset_expiry" else "audit_id"
+
+
+def _when(from_offset: int, audit_id: int, place: str) -> str:
+    return f"WHEN {place} >= {from_offset} THEN {audit_id}"
 
 
 NOTHING = Replaced()

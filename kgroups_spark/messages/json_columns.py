@@ -4,9 +4,9 @@ One snapshot of a group may hold hundreds of members, each with a blob of topics
 objects for them costs more than everything else about the log. Here the i-th elements of all arrays are found in
 lock-step. Then all elements of one kind are read as one column and joined by Arrow, according to the definitions.
 
-Only plain values are read: versions 0 to 3, protocol type `consumer`, text of printable ASCII without quotes and
-backslashes, blobs that are read to their last byte, no bytes left over. The others are null in the result, for the
-record-by-record readers, which give the same texts for plain values.
+Only plain values are read: at most MOST_FIELDS bytes, versions 0 to 3, protocol type `consumer`, printable ASCII text
+without quotes and backslashes, blobs that are read to their last byte, no bytes left over. The others are null in the
+result, for the record-by-record readers, which give the same texts for plain values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.messages.definition import Field, definition
 from kgroups_spark.messages.lock_step import SPARE, WIDTH, LockStep, Positions, consecutive
+from kgroups_spark.messages.reader_source import MOST_FIELDS
 from kgroups_spark.messages.schema import base64_text
 from kgroups_spark.records.slices import binary_slices, list_offsets, unaligned
 
@@ -50,7 +51,8 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
 def _plain_versions(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> NDArray[np.int64]:
     """The version of each value that begins like a plain one; -1 for all others."""
     head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
-    begins = (lengths >= 2 + len(PLAIN_START)) & (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 0] == 0)
+    is_sized = (lengths >= 2 + len(PLAIN_START)) & (lengths <= MOST_FIELDS)
+    begins = is_sized & (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 0] == 0)
     return np.where(begins & (head[:, 1] < len(PLAIN_VERSIONS)), head[:, 1].astype(np.int64), -1)
 
 

@@ -19,6 +19,9 @@ from kgroups_spark.messages.definition import Field
 
 _FIXED = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "16s"}
 _MAX_TEXT = 0x7FFF
+# A coordinator writes no value above message.max.bytes (1,048,588 by default), and each field has at least one byte. So
+# no message has more fields in its lists; a few bytes of a compressed batch may claim more, and fill the memory.
+MOST_FIELDS = 1_048_588
 _FEW = 64
 
 
@@ -59,6 +62,7 @@ class ReaderSource:
         """Emits read_fields(b, p, notes) -> (dict of the fields, position after them)."""
         self._emit(0, "def read_fields(b, p, notes):")
         self._emit(1, "end = len(b)")
+        self._emit(1, f"left = {MOST_FIELDS}")
         result = self._struct(1, fields, "", with_tags)
         self._emit(1, "if p > end: raise Malformed('the bytes end too early')")
         self._emit(1, f"return {result}, p")
@@ -184,6 +188,8 @@ class ReaderSource:
 
     def _array(self, depth: int, field: Field, known: str | None) -> str:
         depth, count, value = self._length(depth, field, known, self.version in field.nullable)
+        self._emit(depth, f"left -= {count} * {max(1, len(field.fields))}")
+        self._emit(depth, f"if left < 0: raise Malformed('lists of more than {MOST_FIELDS:,} fields')")
         if field.element in _FIXED and field.element != "uuid":
             code = _FIXED[field.element]
             self.constants[f"unpack_few_{code}"] = _unpack_few(code)

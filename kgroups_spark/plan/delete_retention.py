@@ -106,16 +106,13 @@ class DeleteRetention:
         """Milliseconds since the last read, by the ledger's clock or by log time, whichever is longer: a copy of a log
         may be read long after it was made.
 
-        A log time more than a day ahead of the ledger's clock does not count (decoding/log_times.py), unless both log
-        times are: then the clock is wrong. A wrong time that is not ahead counts, because reading a partition again
-        without need does no harm.
+        A log time more than a day ahead of the ledger's clock does not count (decoding/log_times.py). A wrong time
+        that is not ahead counts, because reading a partition again without need does no harm.
         """
         read = self.last_reads.of(offsets_partition)
         if read is None:
             return 0
         ages, latest = [self.now - to_epoch_ms(read.started_at)], self.now + CLOCKS_DIFFER_MS
-        if newest is not None and read.newest_log_timestamp is not None:
-            then = to_epoch_ms(read.newest_log_timestamp)
-            if newest <= latest or then > latest:
-                ages.append(newest - then)
+        if newest is not None and newest <= latest and read.newest_log_timestamp is not None:
+            ages.append(newest - to_epoch_ms(read.newest_log_timestamp))
         return max(ages)

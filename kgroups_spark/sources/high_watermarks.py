@@ -6,8 +6,7 @@
                                         records
 
 Both are text: a version (0), the number of entries, then a line `topic partition offset` for each. Kafka:
-CheckpointFile.java 4.3.1, OffsetCheckpointFile.java; the broker reads an empty file as one without entries, and takes a
-directory with a malformed one out of service.
+CheckpointFile.java 4.3.1, OffsetCheckpointFile.java; the broker takes a directory with a malformed one out of service.
 """
 
 from __future__ import annotations
@@ -27,29 +26,31 @@ class BadCheckpoint(UsageError):
 
 def committed_offsets(log_dir: str) -> dict[Place, int] | None:
     """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
-    None: there is no checkpoint of high watermarks. Raises BadCheckpoint, UnreadableFolder.
+    None: there is no checkpoint of high watermarks, it is empty (as after a power failure), or it has more entries than
+    it says or two of one partition (two files in one). Raises BadCheckpoint, UnreadableFolder.
 
     The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
     there because of newer ones, so these must be read, too.
     """
     path = path_in(log_dir, HIGH_WATERMARKS)
     text = read_text_if_there(path)
-    if text is None:
+    found = None if text is None else parse_checkpoint(text, path)
+    if found is None:
         return None
-    found = parse_checkpoint(text, path)
     path = path_in(log_dir, CLEANED_TO)
     cleaned = read_text_if_there(path)
-    for place, offset in parse_checkpoint(cleaned or "", path).items():
+    for place, offset in (parse_checkpoint(cleaned or "", path) or {}).items():
         if place in found:
             found[place] = max(found[place], offset)
     return found
 
 
-def parse_checkpoint(text: str, path: str) -> dict[Place, int]:
-    """The entries of a checkpoint file; `path` is for messages. Raises BadCheckpoint."""
-    lines = text.splitlines()
+def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
+    """The entries of a checkpoint file; None: it is empty, or has too many. `path` is for messages. Raises
+    BadCheckpoint."""
+    lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        return {}
+        return None
     if lines[0].strip() != "0":
         raise _bad(path, f"line 1 is {lines[0][:40]!r}, version 0 is known")
     if len(lines) < 2 or not is_number(lines[1].strip()):
@@ -57,11 +58,11 @@ def parse_checkpoint(text: str, path: str) -> dict[Place, int]:
     entries: dict[Place, int] = {}
     for number, line in enumerate(lines[2:], start=3):
         words = line.split()
-        if not words:
-            continue
         if len(words) != 3 or not is_number(words[1]) or not is_number(words[2]):
             raise _bad(path, f"line {number} is {line[:80]!r}, not a topic, a partition and an offset")
         entries[words[0], int(words[1])] = int(words[2])
+    if len(lines) - 2 > int(lines[1]) or len(entries) < len(lines) - 2:
+        return None
     if len(entries) != int(lines[1]):
         raise _bad(path, f"it has {len(entries)} entries, and says {int(lines[1])}")
     return entries

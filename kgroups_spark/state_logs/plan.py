@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.log_times import newest_time
 from kgroups_spark.decoding.range_progress import RangeProgress, not_corrected_notes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -145,7 +146,7 @@ def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
 
 
 def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | None:
-    times = [ms for each in ranges for ms, _ in each.log_times.newest]
     known = plan.before.newest_log_timestamp if plan.before else None
-    newest = to_datetime(max(times)) if times else None
+    newest_ms = newest_time(each.log_times for each in ranges)
+    newest = None if newest_ms is None else to_datetime(newest_ms)
     return max((at for at in (known, newest) if at is not None), default=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from operator import and_, eq, ge, le, or_
+from operator import and_, eq, ge, le
 from typing import Any, Literal, NamedTuple
 
 import pyarrow.compute as pc
@@ -60,27 +60,6 @@ def _is_short_text(value: Any) -> bool:
 def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
     """All conditions as one expression of pyarrow; None: there is no condition."""
     return reduce(and_, [each.of(pc.field(each.column)) for each in conditions]) if conditions else None
-
-
-# Rows that meet all conditions of one of the lists.
-AnyOf = Sequence[Sequence[Condition]]
-
-
-def expression_of_any(any_of: AnyOf) -> pc.Expression:
-    return reduce(or_, map(expression_of, any_of))
-
-
-def sql_of_any(any_of: AnyOf) -> str:
-    """The same in SQL of both dialects, of whole numbers."""
-    signs = {"==": "="}
-    return " OR ".join(
-        "("
-        + " AND ".join(
-            f"{c.column} {signs.get(c.comparison, c.comparison)} {'' if c.value is None else c.value}" for c in all_of
-        )
-        + ")"
-        for all_of in any_of
-    )
 
 
 def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.decoding.log_times import log_times_from_json
+from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.partition_reading import readings
 from kgroups_spark.decoding.range_decoder import RangeDecoder
 from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
@@ -78,7 +78,7 @@ def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
         **{
             **payload,
             "record_counts": counts,
-            "log_times": log_times_from_json(payload["log_times"]),
+            "log_times": LogTimes(**payload["log_times"]),
             "quarantined": Counter(payload["quarantined"]),
             "topics": [tuple(row) for row in payload["topics"]],
             "damage": [tuple(place) for place in payload["damage"]],

@@ -28,7 +28,7 @@ def at(ms: int) -> datetime:
 
 
 def read(newest_ms: int, number: int = 0) -> RangeProgress:
-    return RangeProgress(0, number, 0, 1, log_times=LogTimes(newest=[(newest_ms, 0)], last=[(newest_ms, 0)]))
+    return RangeProgress(0, number, 0, 1, log_times=LogTimes(newest_ms=newest_ms))
 
 
 def moment(

@@ -7,24 +7,22 @@ import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import pytest
 
 from kgroups_spark.decoding.log_times import (
     CHECK_MS,
     CLOCKS_DIFFER_MS,
-    LONGEST_JUMP_MS,
-    NEWEST,
     LogTimes,
+    ahead_notes,
     live_as_of,
-    newest_plausible,
+    newest_time,
 )
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
-from kgroups_spark.times import LAST_MS, to_epoch_ms
+from kgroups_spark.times import to_epoch_ms
 from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.logs.log_files import borders, files_of_nights
@@ -53,8 +51,7 @@ def read(log: bytes, clock_ms: int = NOW, chunk_bytes: int = 1 << 20) -> LogTime
 
 
 def newest(*batches: int, clock_ms: int = NOW, known: tuple[int, ...] = ()) -> int | None:
-    times = [(0, times_of(*batches, clock_ms=clock_ms))]
-    return newest_plausible(times, clock_ms, dict(enumerate(known, 1))).ms
+    return newest_time([times_of(*batches, clock_ms=clock_ms)], known)
 
 
 DAYS = [OLD + number * DAY for number in range(5)]
@@ -65,172 +62,76 @@ DAYS = [OLD + number * DAY for number in range(5)]
     [
         ([], None),
         ([OLD], OLD),
-        ([YEAR_2040], None),
+        ([0], 0),
         ([-1, -1], None),
+        ([-2], None),
+        ([YEAR_2040], None),
         (DAYS, DAYS[-1]),
         ([*DAYS, YEAR_2040], DAYS[-1]),
         ([YEAR_2040, *DAYS], DAYS[-1]),
-        ([*DAYS, YEAR_2040, YEAR_2040 + 1], DAYS[-1]),
         ([*DAYS, 2**61], DAYS[-1]),
-        ([*DAYS, OLD + 300 * DAY], DAYS[-1]),
-        ([*DAYS, OLD + 300 * DAY, OLD + 600 * DAY], DAYS[-1]),
-        ([*DAYS, OLD + 300 * DAY, OLD + 300 * DAY + 1], OLD + 300 * DAY + 1),
-        ([*DAYS, NOW - HOUR], NOW - HOUR),
-        ([*DAYS, NOW + HOUR], NOW + HOUR),
+        # A broker that was off for months, and a step back of a clock.
+        ([*DAYS, OLD + 300 * DAY], OLD + 300 * DAY),
+        ([OLD + 20 * DAY, OLD], OLD + 20 * DAY),
+        ([*DAYS, NOW + CLOCKS_DIFFER_MS], NOW + CLOCKS_DIFFER_MS),
         ([*DAYS, NOW + CLOCKS_DIFFER_MS + 1], DAYS[-1]),
-        ([OLD, OLD + 31 * DAY, OLD + 62 * DAY], OLD + 62 * DAY),
-        ([*DAYS, DAYS[-1] + 30 * DAY], DAYS[-1] + 30 * DAY),
-        ([*DAYS, DAYS[-1] + 31 * DAY], DAYS[-1]),
-        ([OLD, YEAR_2040], OLD),
-        # The log continued below it.
-        ([*DAYS, OLD + 24 * DAY, DAYS[-1] + HOUR], DAYS[-1] + HOUR),
-        ([OLD + 20 * DAY, OLD], OLD),
-        ([NOW - HOUR, *DAYS], DAYS[-1]),
-        ([*DAYS, *[OLD + 24 * DAY] * 3, *DAYS[-3:]], DAYS[-1]),
-        ([*DAYS, *[OLD + 24 * DAY] * 50, *[DAYS[-1]] * 8], DAYS[-1]),
-        # Nothing contradicts it, or not enough does.
-        ([*DAYS, OLD + 24 * DAY], OLD + 24 * DAY),
-        ([*DAYS, OLD + 24 * DAY, OLD + 24 * DAY, DAYS[-1]], OLD + 24 * DAY),
-        ([*DAYS, 0], DAYS[-1]),
-        ([*DAYS, *[DAYS[-1]] * 12, 0, 0, 0], DAYS[-1]),
-        # A clock that is corrected by hours.
-        ([*DAYS, *[DAYS[-1] - 20 * HOUR] * 40], DAYS[-1]),
     ],
     ids=str,
 )
-def test_a_time_counts_if_something_agrees_with_it(batches: list[int], expected: int | None) -> None:
+def test_a_time_counts_from_1970_until_a_day_after_the_clock(batches: list[int], expected: int | None) -> None:
     assert newest(*batches) == expected
-
-
-def test_a_slow_clock_is_reported_from_a_broken_time() -> None:
-    """The machine's clock is in 2010. A log of many batches is right, one batch alone is not."""
-    slow = 1_262_304_000_000
-    found = newest_plausible([(0, times_of(*DAYS, YEAR_2040, clock_ms=slow))], slow)
-    assert found.ms == DAYS[-1]
-    assert "the whole log is ahead of this machine's clock (2010-01-01 00:00:00 UTC)" in found.notes[0]
-    assert "offset 5 of partition 0 is stamped 2040-01-01 00:00:00 UTC" in found.notes[1]
-    assert newest(OLD, clock_ms=slow) is None
-    assert newest_plausible([], slow, {0: OLD, 1: OLD + DAY}).ms == OLD + DAY
 
 
 def test_times_known_to_earlier_audits_still_count() -> None:
     assert newest(known=(OLD, OLD + 100 * DAY)) == OLD + 100 * DAY
-    assert newest(OLD + 101 * DAY, known=(OLD, OLD + 100 * DAY)) == OLD + 101 * DAY
-    assert newest(OLD + 300 * DAY, known=(OLD, OLD + 100 * DAY)) == OLD + 100 * DAY
-    assert newest(OLD, known=(YEAR_2040,)) == OLD
-    assert newest(known=(YEAR_2040,)) is None
+    assert newest(OLD + 101 * DAY, known=(OLD,)) == OLD + 101 * DAY
+    assert newest(OLD, known=(OLD + DAY,)) == OLD + DAY
 
 
-def test_a_known_time_is_given_up_where_the_log_goes_on_below_it() -> None:
-    """Partition 0 ended at a wrong time, which an audit believed."""
-    far = OLD + 20 * DAY
-    known = {0: far, 1: OLD}
-    assert newest_plausible([(1, times_of(OLD + HOUR, OLD + HOUR))], NOW, known).ms == far
-    assert newest_plausible([(0, times_of(OLD + HOUR))], NOW, known).ms == far
-    found = newest_plausible([(0, times_of(OLD + HOUR, OLD + 2 * HOUR))], NOW, known)
-    assert found == (
-        OLD + 2 * HOUR,
-        (
-            "an earlier audit went by 2023-12-04 22:13:20 UTC in partition 0, but the log went on 19d 22h below it: "
-            "as_of does not go by it any more",
-        ),
+def test_the_latest_record_that_does_not_count_is_named() -> None:
+    clock = "more than a day ahead of this machine's clock (2026-11-22 00:00:00 UTC)"
+    one = [(3, times_of(*DAYS)), (7, times_of(OLD, YEAR_2040))]
+    assert ahead_notes(one, NOW, DAYS[-1], None) == [
+        f"the record at offset 1 of partition 7 is stamped 2040-01-01 00:00:00 UTC, {clock}: its time does not count"
+    ]
+    assert ahead_notes([*one, (8, times_of(2**61))], NOW, DAYS[-1], None) == [
+        f"the record at offset 0 of partition 8 (one of 2 such records) is stamped {2**61} ms, which is after the year "
+        f"9999, {clock}: its time does not count"
+    ]
+    assert not ahead_notes([(3, times_of(*DAYS, NOW + CLOCKS_DIFFER_MS, -1))], NOW, NOW + CLOCKS_DIFFER_MS, None)
+
+
+def test_a_clock_that_is_far_behind_is_named() -> None:
+    slow = 1_262_304_000_000
+    note = (
+        "all log times are more than a day ahead of this machine's clock (2010-01-01 00:00:00 UTC), so none counts: "
+        "set the clock, or give --as-of"
     )
-
-
-def times_of_ranges(rng: random.Random, stamps: list[int]) -> list[LogTimes]:
-    """The times of a partition that several tasks read, each some batches of it."""
-    cuts = sorted(rng.sample(range(len(stamps) + 1), min(3, len(stamps))))
-    found = []
-    for start, stop in pairwise([0, *cuts, len(stamps)]):
-        log = b"".join(batch(i, [(b"k", b"v")], base_timestamp=stamps[i]) for i in range(start, stop))
-        found.append(read(log, chunk_bytes=700))
-    return rng.sample(found, len(found))
-
-
-def newest_by_twin(partitions: list[list[int]]) -> int | None:
-    """The rules over whole logs, word by word; every time is at most a day after NOW."""
-    ends = []
-    for stamps in partitions:
-        last = stamps[-16:]
-        for at, ms in enumerate(last):
-            below = [each for each in last[at + 1 :] if each < ms - DAY]
-            beside = [each for each in last if each >= ms - DAY]
-            if len(below) < len(beside):
-                ends.append(ms)
-    ends.sort(reverse=True)
-    for ms, older in zip(ends, [*ends[1:], None], strict=True):
-        if abs(NOW - ms) <= 30 * DAY or (older is not None and ms - older <= 30 * DAY):
-            break
-    else:
-        ms = max(ends, default=-1)
-    return max((each for stamps in partitions for each in stamps if each <= ms + DAY), default=None)
-
-
-@pytest.mark.parametrize("seed", some_of(4, *range(40)))
-def test_the_rules_equal_their_twin_whichever_task_reads_a_range(seed: int) -> None:
-    rng = random.Random(seed)
-    partitions = []
-    for _ in range(rng.randrange(1, 4)):
-        stamps, ms = [], OLD + rng.randrange(DAY)
-        for _ in range(rng.randrange(40)):
-            ms += rng.choice([0, 1, MINUTE, HOUR, DAY, 40 * DAY]) if rng.random() < 0.3 else 0
-            odd = rng.choice([-20 * DAY, -2 * HOUR, 2 * HOUR, 20 * DAY, 300 * DAY]) if rng.random() < 0.1 else 0
-            stamps.append(ms + odd)
-        partitions.append(stamps)
-    times = [(number, each) for number, stamps in enumerate(partitions) for each in times_of_ranges(rng, stamps)]
-    assert newest_plausible(times, NOW).ms == newest_by_twin(partitions)
-
-
-@pytest.mark.parametrize("seed", some_of(4, *range(40)))
-def test_one_broken_time_changes_nothing(seed: int) -> None:
-    """Partitions whose leaders' clocks differ by hours; some pause. One batch that is not its partition's last is
-    stamped too late, or any one too early."""
-    rng = random.Random(seed)
-    partitions: list[list[int]] = [[] for _ in range(rng.randrange(1, 4))]
-    ms = OLD
-    for _ in range(rng.randrange(20, 100)):
-        ms += rng.choice([MINUTE, HOUR, 20 * HOUR])
-        rng.choice(partitions).append(ms + rng.randrange(-2 * HOUR, 2 * HOUR))
-    expected = max(each for stamps in partitions for each in stamps)
-    sound = [(number, times_of(*stamps)) for number, stamps in enumerate(partitions)]
-    assert newest_plausible(sound, NOW).ms == expected
-    broken = rng.choice([stamps for stamps in partitions if stamps])
-    if rng.random() < 0.5:
-        broken.insert(rng.randrange(len(broken)), rng.randrange(expected + DAY + 1, NOW))
-    else:
-        broken.insert(rng.randrange(len(broken) + 1), rng.choice([0, expected - 400 * DAY]))
-    times = [(number, each) for number, stamps in enumerate(partitions) for each in times_of_ranges(rng, stamps)]
-    assert newest_plausible(times, NOW).ms == expected
-
-
-def test_the_record_that_does_not_count_is_named() -> None:
-    times = [(3, times_of(*DAYS, OLD + 300 * DAY)), (7, times_of(OLD, YEAR_2040, YEAR_2040)), (8, times_of(2**61))]
-    assert newest_plausible(times, NOW).notes == (
-        f"the record at offset 0 of partition 8 is stamped {2**61} ms, which is after the year 9999: no time goes "
-        "by it",
-        "the record at offset 5 of partition 3 is stamped 2024-09-09 22:13:20 UTC, 296d ahead of the rest of the log: "
-        "as_of does not go by it",
-        "the record at offset 2 of partition 7 (one of 2 such records) is stamped 2040-01-01 00:00:00 UTC, 5887d 1h "
-        "ahead of the rest of the log: as_of does not go by it",
-    )
+    assert ahead_notes([(0, times_of(*DAYS, clock_ms=slow))], slow, None, None) == [note]
+    # Nothing new was read.
+    assert ahead_notes([], slow, None, OLD) == [note]
+    # A log without times, and an empty one.
+    assert ahead_notes([(0, times_of(-1))], slow, None, None) == []
+    assert ahead_notes([], slow, None, None) == []
 
 
 def test_records_of_a_batch_with_plausible_times_count() -> None:
     body = b"".join(record(i, b"k", b"v", delta) for i, delta in enumerate((5, YEAR_2040 - OLD, 2**61, 7)))
     found = read(batch(9, [], body=body, count=4, last_offset_delta=3, base_timestamp=OLD))
-    assert (found.newest, found.ahead, found.impossible) == ([(OLD + 7, 12)], [(YEAR_2040, 10)], (OLD + 2**61, 11))
-    assert read(message(0, b"k", b"v", magic=0) + message(1, b"k", b"v", magic=1, timestamp=OLD)).newest == [(OLD, 1)]
+    assert (found.newest_ms, found.ahead_ms, found.ahead_offset, found.ahead_records) == (OLD + 7, OLD + 2**61, 11, 2)
+    old_formats = read(message(0, b"k", b"v", magic=0) + message(1, b"k", b"v", magic=1, timestamp=OLD))
+    assert (old_formats.newest_ms, old_formats.ahead_records) == (OLD, 0)
 
 
 @pytest.mark.parametrize("seed", one_of(*range(5)))
-def test_the_newest_batches_do_not_depend_on_chunks_and_survive_the_way_to_the_driver(seed: int) -> None:
+def test_the_times_do_not_depend_on_chunks_and_survive_the_way_to_the_driver(seed: int) -> None:
     rng = random.Random(seed)
     stamps = [rng.choice([rng.randrange(NOW), YEAR_2040 + rng.randrange(DAY), -1, 2**60]) for _ in range(300)]
     found = times_of(*stamps, chunk_bytes=700)
     assert found == times_of(*stamps)
-    sound = [(ms, at) for at, ms in enumerate(stamps) if 0 <= ms <= NOW]
-    assert found.newest == sorted(sound)[::-1][:NEWEST]
-    assert found.last == sound[-NEWEST:]
+    assert found.newest_ms == max(ms for ms in stamps if 0 <= ms <= NOW)
+    assert (found.ahead_ms, found.ahead_offset) == (2**60, stamps.index(2**60))
+    assert found.ahead_records == sum(ms >= YEAR_2040 for ms in stamps)
     progress = RangeProgress(0, 0, 0, 0, log_times=found)
     assert progress_from_json(json.loads(json.dumps(progress_to_json(progress)))) == progress
 
@@ -291,24 +192,13 @@ def as_of_ms(audited: Audited) -> int:
     return to_epoch_ms(audited.newest.as_of)
 
 
-def test_a_record_twenty_days_ahead_of_those_after_it_expires_nothing() -> None:
-    log = Log(now=OLD).commit("g").later(20 * DAY).commit("h").later(HOUR - 20 * DAY).commit("i")
-    places = borders(log.files, 0)
-    until_it, _ = files_of_nights(log.files, {0: [[places[2]], [places[-1]]]})
+def test_a_broker_that_was_off_for_months_is_judged_by_its_newest_record() -> None:
+    """A public folder of 2026: one batch was written after 252 days in which the broker was off."""
+    log = Log(now=OLD).commit("g").later(252 * DAY).commit("h")
     audited = audit(log.files, AT_NOW)
-    assert (as_of_ms(audited), set(audited.table("offset_expiry")["decision"].to_pylist())) == (OLD + HOUR, {"keep"})
-    assert audited.newest.notes == (
-        "the record at offset 1 of partition 0 is stamped 2023-12-04 22:13:20 UTC, 19d 23h ahead of the rest of the "
-        "log: as_of does not go by it",
-    )
-    assert as_of_ms(audit(log.files, replace(AT_NOW, as_of=NOW))) == NOW
-    # Nothing contradicts it as long as it is the last one.
-    audited = audit(until_it, AT_NOW)
-    assert as_of_ms(audited) == OLD + 20 * DAY
-    log.later(HOUR).commit("i")
-    audited.night(log.files, AT_NOW)
-    assert as_of_ms(audited) == OLD + 2 * HOUR
-    assert any("an earlier audit went by 2023-12-04" in note for note in audited.newest.notes or ())
+    assert (as_of_ms(audited), audited.newest.notes) == (OLD + 252 * DAY, ())
+    decisions = {row["group_id"]: row["decision"] for row in audited.table("offset_expiry").to_pylist()}
+    assert decisions == {"g": "expire", "h": "keep"}
 
 
 def test_a_record_after_the_year_9999_fails_no_audit() -> None:
@@ -359,15 +249,13 @@ def _as_of(row: Row, far: datetime) -> Row:
     return {**row, "as_of": far, "newest_log_timestamp": far, "partitions": partitions}
 
 
-def test_partitions_have_no_time_after_the_newest_time_of_the_log() -> None:
-    sound, broken = (
-        Log(0, OLD).commit("g").later(HOUR).commit("g"),
-        Log(1, OLD).commit("h").later(300 * DAY).commit("h"),
-    )
-    found = audit({**sound.files, **broken.files}, AT_NOW)
-    assert found.newest.partitions is not None
-    assert [each.newest_log_timestamp for each in found.newest.partitions] == [
-        datetime.fromtimestamp((OLD + HOUR) / 1000, UTC),
-        datetime.fromtimestamp(OLD / 1000, UTC),
-    ]
-    assert LONGEST_JUMP_MS < 300 * DAY < NOW + CLOCKS_DIFFER_MS <= LAST_MS
+def test_a_night_under_a_clock_that_is_far_behind_says_so_and_the_next_one_is_right() -> None:
+    log = Log(now=OLD).commit("g").later(HOUR).commit("h")
+    places = borders(log.files, 0)
+    first, second = files_of_nights(log.files, {0: [[places[1]], [places[-1]]]})
+    slow = 1_262_304_000_000
+    audited = audit(first, replace(AT_NOW, clock_ms=slow))
+    assert (as_of_ms(audited), audited.newest.newest_log_timestamp) == (slow, None)
+    assert [note for note in audited.newest.notes or () if "set the clock, or give --as-of" in note]
+    audited.night(second, AT_NOW)
+    assert (as_of_ms(audited), audited.newest.notes) == (OLD + HOUR, ())

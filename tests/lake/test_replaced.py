@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pytest
 
@@ -93,6 +95,36 @@ def test_clipped_reads_end_where_the_log_was_cut_back() -> None:
     )
     assert RANGES.clipped(read)["end_offset"].to_pylist() == [40, 40, 40, 40, 80, 100]
     assert (RANGES.first_after(0, 4), RANGES.first_after(0, 6), RANGES.first_after(0, 7)) == (40, 40, None)
+
+
+def test_many_ranges_are_looked_up_by_partition() -> None:
+    """As after 400 cuts of 50 partitions: no engine gets a condition that is nested as deeply as there are ranges."""
+    many = Replaced(tuple(ReplacedRange(i % 50, 1000 + i, 2000 + i, 2 + i // 50) for i in range(20_000)))
+    rng = random.Random(5)
+    rows = [(rng.randrange(51), rng.randrange(22_000), rng.randrange(403)) for _ in range(2_000)]
+    table = rows_of("group_events", *({"offsets_partition": p, "log_offset": at, "audit_id": a} for p, at, a in rows))
+    by_partition: dict[int, list[ReplacedRange]] = {}
+    for each in many.ranges:
+        by_partition.setdefault(each.offsets_partition, []).append(each)
+    stays = sorted(
+        row
+        for row in rows
+        if not any(row[1] >= each.from_offset and row[2] < each.audit_id for each in by_partition.get(row[0], ()))
+    )
+    assert 100 < len(stays) < 1_900
+    assert places(many.rows_left("group_events", pa.dataset.dataset(table), None, ()), "audit_id") == stays
+    few = Replaced(tuple(each for each in many.ranges if each.offsets_partition == 7))
+    of_7 = duckdb.from_arrow(table.filter(pc.field("offsets_partition") == 7))
+    left = of_7.query("rows", f"SELECT * FROM rows WHERE NOT ({few.condition('group_events')})").to_arrow_table()
+    assert places(left, "audit_id") == [row for row in stays if row[0] == 7]
+
+
+def test_a_range_that_a_later_one_covers_is_dropped() -> None:
+    first, second, other = ReplacedRange(0, 60, 100, 5), ReplacedRange(0, 40, 70, 7), ReplacedRange(1, 10, 20, 7)
+    assert Replaced((first,)).and_also([second, other]).ranges == (second, other)
+    # It does not cover what was replaced below it, nor another partition.
+    later = ReplacedRange(0, 80, 90, 9)
+    assert Replaced((second, other)).and_also([later]).ranges == (second, later, other)
 
 
 class Asked:

@@ -21,6 +21,7 @@ from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.plan.read_to import read_now
 from kgroups_spark.plan.uncommitted import uncommitted_offsets
 from kgroups_spark.storage import files
+from kgroups_spark.times import LAST_MS
 from tests.logs.cleaner import clean
 from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
@@ -167,7 +168,7 @@ class Lake:
         progress = [self.read(log_range) for log_range in (order[::-1] if backwards else order)]
         progress += [self.read(log_range) for log_range in read_on(plan, progress)]
         lost = sum(row["record_count"] for row in self.damage[damage:])
-        self.uncommitted = uncommitted_offsets(plan, progress).get(0, 0)
+        self.uncommitted = uncommitted_offsets(plan, progress, LAST_MS).get(0, (0, 0))[0]
         self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
         assert sum(each.records for each in progress) == len(self.offsets) + len(self.again) + lost - already
         self.last = replace(self.last, partitions=(read_now(plan.partitions[0], progress),))

@@ -12,8 +12,9 @@ from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 from kgroups_spark.plan.read_to import not_read_now, read_now
-from kgroups_spark.plan.uncommitted import uncommitted_notes, uncommitted_offsets
+from kgroups_spark.plan.uncommitted import STALE_MS, Uncommitted, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.times import LAST_MS
 
 BEFORE = PartitionProgress(
     3,
@@ -44,7 +45,13 @@ class EndedLog(SimpleNamespace):
 
 def plan(before: PartitionProgress | None, **more: Any) -> PartitionPlan:
     """Partition 3, from offset 100 on."""
-    facts = {"partition": 3, "topic_id": None, "readable_to": None, "end_offset": 120} | more.pop("log", {})
+    facts = {
+        "partition": 3,
+        "topic_id": None,
+        "readable_to": None,
+        "end_offset": 120,
+        "newest_timestamp": None,
+    } | more.pop("log", {})
     return PartitionPlan(cast(PartitionLog, EndedLog(**facts)), 20, 100, None, before=before, **more)
 
 
@@ -137,26 +144,26 @@ def test_a_partition_that_was_not_read_keeps_its_end() -> None:
     assert (found.topic_id, *last_batch(found)) == ("t", 98, 4, 77)
 
 
-def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, int]:
-    """The counts, where something may follow the range that was read."""
+def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, Uncommitted]:
+    """What is uncommitted, where something may follow the range that was read."""
     partition = plan(BEFORE, log={"readable_to": readable_to, "end_offset": end}, **more)
-    return uncommitted_offsets(AuditPlan([partition], None), [])
+    return uncommitted_offsets(AuditPlan([partition], None), [], LAST_MS)
 
 
 def test_offsets_at_or_above_the_high_watermark_are_counted() -> None:
-    assert uncommitted(110, 120) == {3: 10}
-    assert uncommitted(90, 120) == {3: 20}  # nothing below 100 is new
+    assert uncommitted(110, 120) == {3: (10, 0)}
+    assert uncommitted(90, 120) == {3: (20, 0)}  # nothing below 100 is new
     assert uncommitted(120, 120) == {}
     assert uncommitted(None, 120) == {}
 
 
 def test_the_note_counts_offsets_and_names_partitions() -> None:
-    plans = [
-        plan(BEFORE, log={"partition": partition, "readable_to": 110, "end_offset": end})
-        for partition, end in ((7, 111), (3, 112), (4, 110))
-    ]
-    assert uncommitted_notes(AuditPlan(plans, None), []) == [
+    start = (
         "3 offsets of 2 partitions (3, 7) not read: at or above the high watermark in replication-offset-checkpoint, "
-        "so what is there may vanish when a leader fails"
+    )
+    found = {7: Uncommitted(1, 0), 3: Uncommitted(2, STALE_MS)}
+    assert uncommitted_notes(found) == [start + "so what is there may vanish when a leader fails"]
+    assert uncommitted_notes(found | {3: Uncommitted(2, STALE_MS + 1)}) == [
+        start + "it is older than the log of 1 partition (3): copy it again with the log, or delete it"
     ]
-    assert uncommitted_notes(AuditPlan(plans[2:], None), []) == []
+    assert uncommitted_notes({}) == []

@@ -22,8 +22,18 @@ def test_committed_offsets_are_those_of_the_checkpoint(tmp_path: Path) -> None:
     assert committed_offsets(str(tmp_path)) is None
     write_checkpoint(tmp_path, 21, 0)
     assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21, (TOPIC, 1): 0}
-    (tmp_path / "replication-offset-checkpoint").write_bytes(b"")
+    write_checkpoint(tmp_path)
     assert committed_offsets(str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "0\n1\na 0 5\na 1 5\n", "0\n2\na 0 5\na 0 5\n", "0\n1\na 0 270\na 0 5\n"])
+def test_an_empty_checkpoint_and_one_with_too_many_lines_count_as_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "replication-offset-checkpoint").write_text(text)
+    assert parse_checkpoint(text, "") is None
+    assert committed_offsets(str(tmp_path)) is None
+    write_checkpoint(tmp_path, 21)
+    (tmp_path / "cleaner-offset-checkpoint").write_text(text)
+    assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21}
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from kgroups_spark.decoding.log_times import believed_until_ms
+from kgroups_spark.history.log_ends import believed_until
+from kgroups_spark.lake.ledger import FINISHED, AuditRow
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import Chosen, one_of
 from tests.lake.table_rows import rows_of as table_rows
@@ -61,20 +62,8 @@ def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen
     assert differed or not chosen.every
 
 
-def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time() -> None:
-    query = "SELECT believed_until FROM last_audit"
-    day = timedelta(days=1)
-    for newest, until in ((None, STARTED + day), (STARTED, STARTED + day), (STARTED + 9 * day, STARTED + 9 * day)):
-        finished = {"audit_id": 1, "status": "finished", "started_at": STARTED, "newest_log_timestamp": newest}
-        [row] = rows_of(in_duckdb({"audits": table_rows("audits", finished)}), query)
-        assert row["believed_until"] == until
-        newest_ms = None if newest is None else to_epoch_ms(newest)
-        assert believed_until_ms(newest_ms, to_epoch_ms(STARTED)) == to_epoch_ms(until)
-
-
-def test_a_lake_audited_under_a_wrong_clock_believes_the_logs_times() -> None:
-    """All of it lies ahead of when the audit began: then its newest time counts, and every time is believed."""
-    long_ago = datetime(1969, 1, 1, tzinfo=UTC)
-    behind, right = views(0, NONE, long_ago), views(0, NONE)
-    query = "FROM committed_offsets_as_of(TIMESTAMPTZ '1970-01-01 00:17:00Z')"
-    assert rows_of(behind, query) == rows_of(right, query) != []
+def test_times_are_believed_up_to_a_day_after_the_audit_began() -> None:
+    finished = {"audit_id": 1, "status": "finished", "started_at": STARTED}
+    [row] = rows_of(in_duckdb({"audits": table_rows("audits", finished)}), "SELECT believed_until FROM last_audit")
+    assert row["believed_until"] == STARTED + timedelta(days=1)
+    assert believed_until(AuditRow(1, FINISHED, "host", STARTED)) == to_epoch_ms(row["believed_until"])

@@ -5,7 +5,7 @@
 -- outcome: committed, aborted or pending: its transaction has ended, or not; null: no transaction, or a partition that was read again no longer held it. committed does not mean that it became the committed offset
 -- marker_offset: Offset of the marker that ended it; null: no transaction, or it is open
 -- effective_log_offset: Log offset at which it took effect: its own for a tombstone or a value without a producer, the COMMIT marker's for a value of a transaction; null: never, or not yet
--- effective_timestamp: Log time of the record at effective_log_offset; null: never in effect, or no credible time (last_audit.believed_until)
+-- effective_timestamp: Log time of the record at effective_log_offset; null: never in effect, or its time does not count (last_audit.believed_until)
 -- corrected_log_offset: End of the log read so far when a partition that was read again no longer held it; null: it was not read again, or held it
 
 WITH markers AS NOT MATERIALIZED (

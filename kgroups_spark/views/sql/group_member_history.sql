@@ -1,7 +1,7 @@
 -- group_member_versions, each with the time at which it ended
 --
 -- columns of group_member_versions
--- valid_from: Log time of the record; null: it has no credible time (last_audit.believed_until), or it was found when a partition was read again (so the time is unknown)
+-- valid_from: Log time of the record; null: its time does not count (last_audit.believed_until), or it was found when a partition was read again (so the time is unknown)
 -- valid_to: Log time of the record that changed the member next, or the next known time (in a log without times: the start of the last audit); null: still
 
 WITH versions AS (

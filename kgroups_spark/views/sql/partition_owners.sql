@@ -7,7 +7,7 @@
 -- member_id of group_member_versions
 -- client_id: Its client.id; null: not logged
 -- client_host of group_member_versions
--- valid_from: Log time of the record by which it got the partition; null: it has no credible time (last_audit.believed_until)
+-- valid_from: Log time of the record by which it got the partition; null: its time does not count (last_audit.believed_until)
 -- valid_to: Log time of the record by which it no longer had it, or the next known time (in a log without times: the start of the last audit); null: still
 -- log_offset: The record by which it got the partition
 -- released_log_offset: The record by which it no longer had it; null: still
