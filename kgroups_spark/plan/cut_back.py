@@ -126,7 +126,7 @@ class KnownReadings:
     def _before_misread(self, before: PartitionProgress, read_to: int) -> CutBack | None:
         counting = self._counting(before.offsets_partition)
         found = next((entry for entry in counting if entry.end_offset <= read_to), None)
-        return found and CutBack(found.end_offset, before.end_offset, found, is_misread=True)
+        return None if found is None else CutBack(found.end_offset, before.end_offset, found, is_misread=True)
 
     def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
         entries = (before, *self._counting(before.offsets_partition))
