@@ -39,8 +39,8 @@ class MaybeCutBack(AnotherLog):
 
 
 class Misread(AnotherLog):
-    """The log has the last batch that the lake read, at another offset: its header was damaged at that time. All that
-    was read before `read_to` is right."""
+    """The log has the last batch that the lake read, at another offset: its header was damaged at that time. The rows
+    below `read_to` are right."""
 
     def __init__(self, message: str, read_to: int) -> None:
         super().__init__(message)
