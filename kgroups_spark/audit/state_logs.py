@@ -70,13 +70,14 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     task = StateTask(tuple(shards), work.read_context(len(tasks.shards)), work.settings.states, history)
     with sink_of(work.writer) as sink:
         made = sink.run(stored.given_to(tasks), partial(read_and_replay_shards, task, tasks))
+        reads = list(map(read_from_json, made.facts))
+        work.states.require_replaced(reads)
         for name in HISTORY:
             sink.append(work.writer, name)
         for name in NOW:
             sink.replace(work.writer, name)
         sink.replace(work.writer, STATE_TABLE, history.saved_audit_id)
         share_partitions = sink.table(work.writer, SHARE_PARTITIONS)
-    reads = list(map(read_from_json, made.facts))
     return StateLogsResult(
         Counter({name: made.rows[name] for name in HISTORY}),
         newly_quarantined(each for read in reads for each in read.progress),
@@ -111,4 +112,4 @@ def _history(work: AuditWork, stored: Stored, *, from_history: bool) -> StateLog
         columns = ["audit_id", "state_partition", "log_offset", "log_timestamp", "record_type", *NAMES[topic]]
         columns += [each for each in ("value_version", "layout", "value") if each in TABLES[name].schema.names]
         tables[name] = stored.table(name, name, columns, conditions=[Condition("audit_id", "<=", last)])
-    return StateLogHistory(tables, saved, last, from_history)
+    return StateLogHistory(tables, saved, last, from_history, work.lake.replaced)

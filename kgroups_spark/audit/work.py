@@ -74,9 +74,11 @@ class AuditWork:
     def replaced(self) -> Replaced:
         """The parts of history that no longer count, for this audit and those after it."""
         known = self.before.replaced if self.before else NOTHING
+        plans = [(None, self.plan), *self.states.plans.items()]
         return known.and_also(
-            ReplacedRange(number, cut.from_offset, cut.to_offset, self.audit_id)
-            for number, cut in self.plan.replaced.items()
+            ReplacedRange(number, cut.from_offset, cut.to_offset, self.audit_id, topic)
+            for topic, plan in plans
+            for number, cut in plan.replaced.items()
         )
 
     @cached_property

@@ -26,8 +26,8 @@ SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
 DESCRIPTION = """\
 Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
 its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
-a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if its offset or its
-leader epoch is odd: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
+a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
+offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
 __share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
 --topic. Uses no lake."""
 EXAMPLES = """\

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
 
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
@@ -32,21 +33,30 @@ COLUMN = "replaced_ranges"
 
 # Rows of these are replaced from the range's first offset on.
 _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_events")
+# The same of the other logs, by the logs of which the table has rows.
+_STATE_LOGS = {
+    "share_group_state_records": (SHARE_LOG.topic,),
+    "transaction_state_records": (TRANSACTION_LOG.topic,),
+    "state_quarantine": (SHARE_LOG.topic, TRANSACTION_LOG.topic),
+    "state_events": (SHARE_LOG.topic, TRANSACTION_LOG.topic),
+}
 # Rows of these tables are replaced, too. A checkpoint belongs to the records before its offset, a decision to the audit
 # `decided_by`.
-REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry")
+REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry", *_STATE_LOGS)
 # Columns of offset_commits about the later marker, which may be replaced although the row is not.
 _OF_MARKER = ("outcome", "marker_offset")
 
 
 @dataclass(frozen=True)
 class ReplacedRange:
-    """Offsets `from_offset` to `to_offset` - 1 of an offsets partition as audits before `audit_id` read them."""
+    """Offsets `from_offset` to `to_offset` - 1 of a partition of `topic` (None: __consumer_offsets) as audits before
+    `audit_id` read them."""
 
     offsets_partition: int
     from_offset: int
     to_offset: int
     audit_id: int
+    topic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,20 +78,20 @@ class Replaced:
         return Replaced(tuple(_uncovered((*self.ranges, *ranges))))
 
     def first_after(self, offsets_partition: int, audit_id: int) -> int | None:
-        """The first offset of the partition that was replaced after the audit; None: no offset was."""
-        mine = (r for r in self.ranges if r.offsets_partition == offsets_partition and r.audit_id > audit_id)
-        return min((r.from_offset for r in mine), default=None)
+        """The first offset of the offsets partition that was replaced after the audit; None: no offset was."""
+        mine = (each for each in self.ranges if each.offsets_partition == offsets_partition and each.topic is None)
+        return min((each.from_offset for each in mine if each.audit_id > audit_id), default=None)
 
     def touches(self, name: str) -> bool:
         """Whether the table may have replaced rows."""
-        return bool(self.ranges) and name in REPLACEABLE
+        return name in REPLACEABLE and any(self.steps.get(topic) for topic in _STATE_LOGS.get(name, (None,)))
 
     @cached_property
-    def steps(self) -> dict[int, tuple[list[int], list[int]]]:
-        """By offsets partition: ascending offsets, and the newest audit that replaced the rows from each of them on."""
-        found: dict[int, tuple[list[int], list[int]]] = {}
+    def steps(self) -> dict[str | None, dict[int, tuple[list[int], list[int]]]]:
+        """By topic and partition: ascending offsets, and the newest audit that replaced the rows from each on."""
+        found: dict[str | None, dict[int, tuple[list[int], list[int]]]] = {}
         for each in _uncovered(self.ranges):
-            offsets, audits = found.setdefault(each.offsets_partition, ([], []))
+            offsets, audits = found.setdefault(each.topic, {}).setdefault(each.offsets_partition, ([], []))
             offsets.append(each.from_offset)
             audits.append(each.audit_id)
         return found
@@ -91,25 +101,35 @@ class Replaced:
         that replaced this offset. `sql` says the same."""
         found = np.zeros(len(rows), np.bool_)
         numbers, audits, places = (
-            pc.fill_null(rows[column], -1).to_numpy() for column in ("offsets_partition", _audit_of(name), place)
+            pc.fill_null(rows[column], -1).to_numpy() for column in (_partition_of(name), _audit_of(name), place)
         )
-        for number in set(np.unique(numbers).tolist()) & self.steps.keys():
-            offsets, newest = self.steps[number]
-            mine = np.flatnonzero(numbers == number)
-            step = np.searchsorted(offsets, places[mine] - (name == CHECKPOINTS), side="right") - 1
-            found[mine] = (step >= 0) & (audits[mine] < np.array(newest)[step])
+        for topic in _STATE_LOGS.get(name, (None,)):
+            steps = self.steps.get(topic, {})
+            is_of_log = (
+                pc.equal(rows["log"], topic).to_numpy() if _log_of(topic, name) else np.ones(len(rows), np.bool_)
+            )
+            for number in set(np.unique(numbers).tolist()) & steps.keys():
+                offsets, newest = steps[number]
+                mine = np.flatnonzero((numbers == number) & is_of_log)
+                step = np.searchsorted(offsets, places[mine] - (name == CHECKPOINTS), side="right") - 1
+                found[mine] = (step >= 0) & (audits[mine] < np.array(newest)[step])
         # Rows of another log have their own partitions and offsets.
         return found & rows["log"].is_null().to_numpy() if name == CHECKPOINTS else found
 
     def sql(self, name: str, place: str = "log_offset") -> str:
         """The same as a condition in SQL of both dialects. Each row is compared with ranges of its own partition, and
         with no range after the first that fits."""
-        newest = " ".join(
-            f"WHEN {number} THEN CASE {' '.join(_when(*step, place) for step in zip(*steps, strict=True))} END"
-            for number, (offsets, audits) in self.steps.items()
-            for steps in [(reversed(offsets), reversed(audits))]
-        )
-        return f"coalesce(CASE offsets_partition {newest} END, 0) > {_audit_of(name)}"
+        found = []
+        for topic in _STATE_LOGS.get(name, (None,)):
+            newest = " ".join(
+                f"WHEN {number} THEN CASE {' '.join(_when(*step, place) for step in zip(*steps, strict=True))} END"
+                for number, (offsets, audits) in self.steps.get(topic, {}).items()
+                for steps in [(reversed(offsets), reversed(audits))]
+            )
+            if newest:
+                of_log = f"{log} AND " if (log := _log_of(topic, name)) else ""
+                found.append(f"{of_log}coalesce(CASE {_partition_of(name)} {newest} END, 0) > {_audit_of(name)}")
+        return " OR ".join(found) or "false"
 
     def condition(self, name: str) -> str:
         """A condition in SQL of both dialects: true for replaced rows of the table."""
@@ -153,8 +173,9 @@ class Replaced:
             return dataset.to_table(chosen, filter=expression_of(conditions))
         on_marker = [each for each in conditions if each.column in _OF_MARKER]
         others = [each for each in conditions if each not in on_marker]
-        decides = ["offsets_partition", _audit_of(name), "log_offset"]
-        decides += ["log"] if name == CHECKPOINTS else _OF_MARKER if name == "offset_commits" else []
+        decides = [_partition_of(name), _audit_of(name), "log_offset"]
+        has_log = name == CHECKPOINTS or len(_STATE_LOGS.get(name, ())) > 1
+        decides += ["log"] if has_log else _OF_MARKER if name == "offset_commits" else []
         found = dataset.to_table([*dict.fromkeys([*chosen, *decides])], filter=expression_of(others))
         found, is_replaced = self.parted(name, found)
         found = found.filter(pa.array(~is_replaced))
@@ -177,10 +198,24 @@ def _uncovered(ranges: Iterable[ReplacedRange]) -> Iterator[ReplacedRange]:
     """The ranges by partition and first offset, without those that a later audit's range covers: rows that one replaces
     are replaced by it, too."""
     last: ReplacedRange | None = None
-    for each in sorted(ranges, key=lambda one: (one.offsets_partition, one.from_offset, -one.audit_id)):
-        if last is None or last.offsets_partition != each.offsets_partition or last.audit_id < each.audit_id:
+    for each in sorted(ranges, key=lambda one: (*_place(one), one.from_offset, -one.audit_id)):
+        if last is None or _place(last) != _place(each) or last.audit_id < each.audit_id:
             yield each
             last = each
+
+
+def _place(of: ReplacedRange) -> tuple[str, int]:
+    return of.topic or "", of.offsets_partition
+
+
+def _partition_of(name: str) -> str:
+    """The column with the partition of a row."""
+    return "state_partition" if name in _STATE_LOGS else "offsets_partition"
+
+
+def _log_of(topic: str | None, name: str) -> str | None:
+    """The condition in SQL of rows of the log, in a table that has rows of two; None: it has rows of one."""
+    return f"log = '{topic}'" if len(_STATE_LOGS.get(name, ())) > 1 else None
 
 
 def _audit_of(name: str) -> str:

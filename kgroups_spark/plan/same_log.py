@@ -11,7 +11,7 @@ import numpy as np
 
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.lake.ledger import PartitionProgress
-from kgroups_spark.plan.cut_back import AnotherLog, MaybeCutBack, is_untouched
+from kgroups_spark.plan.cut_back import AnotherLog, MaybeCutBack, Misread, is_untouched
 from kgroups_spark.records.bounds import NO_EPOCH
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
@@ -77,18 +77,17 @@ def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
 
 
 def _require_right_offset(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
-    """Raises MaybeCutBack if an older version of this package read the last batch under an offset beyond its own,
-    because its header was damaged at that time."""
+    """Raises Misread if the last batch that was read is not there, but at another offset."""
     offset = before.last_batch_offset or 0
-    if (found.base_offset == offset).any():
-        return
-    span = before.end_offset - offset
-    is_it = (found.crc == before.last_batch_crc) & (found.last_offset - found.base_offset + 1 == span)
-    if (is_it & (found.base_offset < offset)).any():
+    is_it = (found.crc == before.last_batch_crc) & (
+        found.last_offset - found.base_offset == before.end_offset - 1 - offset
+    )
+    if is_it.any() and not (found.base_offset == offset).any():
         true = int(found.base_offset[is_it][-1])
-        raise MaybeCutBack(
+        raise Misread(
             f"the lake has a batch under offset {offset} that stands at offset {true} of {log.where}: its header was "
-            "damaged when it was read, so the lake's rows from there on are wrong"
+            "damaged when it was read, so the lake's rows from there on are wrong",
+            min(offset, true),
         )
 
 

@@ -1,4 +1,4 @@
-"""What confirms the header of a log's last batch, and where the batches of a segment can be.
+"""The rule for the header of a log's last batch, and the bounds of the batches of a segment.
 
 A batch's CRC covers neither its base offset nor its leader epoch (magic 0 and 1: not the offset). Between two batches a
 wrong offset shows in the order. Nothing follows the log's last batch, so one rule decides:

@@ -166,14 +166,15 @@ class SegmentScan:
         return ends
 
     def _judge(self, run: Run) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """For each batch, whether it has a known magic, the right CRC and a possible offset; and whether it has all
-        that, and its offset is in order."""
+        """For each batch, whether it has a known magic and the right CRC; and whether it has both, and its offset is
+        possible and in order."""
         batches = run.batches
         is_sound = self._sums.match(run.edges, batches)
+        is_good = is_sound.copy()
         if self._bounds.below is not None:
-            is_sound &= batches.last_offset < self._bounds.below
-        sound, is_good = np.flatnonzero(is_sound), is_sound.copy()
-        is_good[sound] = in_order(batches.base_offset[sound], batches.last_offset[sound], self._last_offset)
+            is_good &= batches.last_offset < self._bounds.below
+        good = np.flatnonzero(is_good)
+        is_good[good] = in_order(batches.base_offset[good], batches.last_offset[good], self._last_offset)
         return is_sound, is_good
 
     def _settled(self, run: Run, is_sound: NDArray[np.bool_], is_good: NDArray[np.bool_], may_go_on: bool) -> int:
@@ -203,15 +204,15 @@ class SegmentScan:
         last_offset = int(run.batches.last_offset[last])
         before = self._bounds.after(run.batches[good[good < last]])
         damaged_to = int(run.batches.last_offset[last - 1]) + 1 if last else None
-        why = before.unconfirmed(first_offset, last_offset, damaged_to)
-        if is_good[last] and why is None:
+        why = before.unconfirmed(first_offset, last_offset, damaged_to) if is_good[last] else ""
+        if why is None:
             return take
         window, after = self._window, int(run.edges[last + 1])
         found = find_batch(window.data, after, window.filled, before.floor - 1, at_end=True, sums=self._sums)
         if found is not None:
             is_good[last] &= int(unaligned(window.data, ">i8")[found.position]) > last_offset
             return take
-        self.why_unconfirmed = why or f"it says offset {first_offset}, which is not after the batch before it"
+        self.why_unconfirmed = why or f"it says offset {first_offset}, which is impossible there"
         while last and is_sound[last - 1] and not is_good[last - 1]:
             last -= 1
         return last

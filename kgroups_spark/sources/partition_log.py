@@ -138,11 +138,6 @@ class PartitionLog(ABC):
         """`partition 3 in /data/__consumer_offsets-3`: for messages."""
 
     @property
-    def is_there(self) -> bool:
-        """Whether any part of the log was given, even if only an empty segment."""
-        return True
-
-    @property
     @abstractmethod
     def log_start_offset(self) -> int: ...
 

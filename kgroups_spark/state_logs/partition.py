@@ -18,7 +18,7 @@ from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
 from kgroups_spark.state_logs.range_decoder import Output, StateRangeDecoder
-from kgroups_spark.state_logs.replay import Settings, StateRecord, StateReplay, replay_history
+from kgroups_spark.state_logs.replay import SETTINGS, Settings, StateRecord, StateReplay, replay_history
 
 Place = tuple[str, int]
 
@@ -27,12 +27,13 @@ Place = tuple[str, int]
 class StateShardWork:
     """The work of an audit on one partition. `starts_again`: the offset at which the log now begins, if that is
     after the last one read, because DeleteRecords removed records that newer snapshots replace; keys that it no longer
-    has are dropped."""
+    has are dropped. `is_replaced`: nothing that was read of it counts any longer."""
 
     topic: str
     partition: int
     ranges: tuple[LogRange, ...] = ()
     starts_again: int | None = None
+    is_replaced: bool = False
 
     @property
     def place(self) -> Place:
@@ -106,6 +107,8 @@ def _before(
     """The shard after the history of its partition, without events: earlier audits have written them. None: it is the
     saved state, in which a key that was gone may be there again."""
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    if work.is_replaced:
+        state, history = [row for row in state if row.entry_type == SETTINGS], None
     shard = StateReplay(log, rules, work.partition, state, reporting=False)
     if history is not None:
         replay_history(shard, history, shard.gone())

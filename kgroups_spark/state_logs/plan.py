@@ -10,11 +10,14 @@ from functools import partial
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.log_times import newest_time
 from kgroups_spark.decoding.range_progress import RangeProgress, not_corrected_notes
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.ledger_rows import readings_backwards
+from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan, plan_audit
+from kgroups_spark.plan.cut_back import KnownReadings
 from kgroups_spark.plan.delete_retention import DeleteRetention
 from kgroups_spark.plan.known_corrupt import IN_A_FILE, KnownCorrupt, places
 from kgroups_spark.plan.read_to import not_read_now, read_now
@@ -36,7 +39,7 @@ class StatePlan:
     @property
     def is_new(self) -> bool:
         """Whether there is anything to read."""
-        return any(plan.new_ranges or plan.read_again for plan in self.plans.values())
+        return any(plan.new_ranges or plan.read_again or plan.replaced for plan in self.plans.values())
 
     @property
     def shards(self) -> list[StateShardWork]:
@@ -47,7 +50,11 @@ class StatePlan:
             for each in plan.partitions:
                 ranges = tuple(r for r in (each.reread, each.new) if r is not None)
                 works[topic, each.offsets_partition] = StateShardWork(
-                    topic, each.offsets_partition, ranges, each.lost_to if _is_deleted_from(topic) else None
+                    topic,
+                    each.offsets_partition,
+                    ranges,
+                    each.lost_to if _is_deleted_from(topic) else None,
+                    is_replaced=each.cut is not None,
                 )
         return [works[place] for place in sorted(works)]
 
@@ -71,6 +78,15 @@ class StatePlan:
                 entry = _without_loss(topic, read_now(partition, ranges))
                 found[place] = replace(entry, topic=topic, newest_log_timestamp=_newest(partition, ranges))
         return [found[place] for place in sorted(found)]
+
+    def require_replaced(self, reads: Sequence[StateShardRead]) -> None:
+        """Raises KgroupsError if a log that replaces another one could not be read to its end."""
+        for read in reads:
+            for each in read.progress:
+                if each.given_up and each.offsets_partition in self.plans[read.topic].replaced:
+                    raise KgroupsError(
+                        f"{read.topic}-{each.offsets_partition} has changed, and {each.given_up}: try again"
+                    )
 
     def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
         notes = []
@@ -112,6 +128,7 @@ def plan_state_logs(
             full=full,
             known_corrupt=_known_corrupt(lake, topic) if lake else None,
             delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
+            readings=KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0, accept),
         )
     return StatePlan(plans, before)
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.errors import NotReadable
+from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.replay.history_parts import PartReader
@@ -45,6 +46,7 @@ class StateLogHistory:
     saved_audit_id: int | None
     last_audit_id: int
     from_history: bool
+    replaced: Replaced = NOTHING
 
     def state(self, reader: PartReader, place: Place) -> list[StateRow]:
         """The saved state of the partition; in a rebuild only the entries that history does not have."""
@@ -63,6 +65,7 @@ class StateLogHistory:
         if not self.from_history:
             return None
         rows = reader.rows(self.tables[RECORDS[topic]], number)
+        rows = rows.filter(pa.array(~self.replaced.is_replaced(RECORDS[topic], rows)))
         rows = rows.filter(pc.field("audit_id") <= self.last_audit_id).sort_by("log_offset")
         at = rows.schema.get_field_index("log_timestamp")
         rows = rows.set_column(at, "log_timestamp", milliseconds(rows["log_timestamp"]))

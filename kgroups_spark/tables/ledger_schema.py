@@ -42,10 +42,11 @@ PARTITION_PROGRESS = struct(
 )
 
 REPLACED_RANGE = struct(
-    required("offsets_partition", INT, "Partition of __consumer_offsets"),
+    required("offsets_partition", INT, "Partition of __consumer_offsets, or of `topic`"),
     required("from_offset", BIGINT, "First offset behind which the log was cut back"),
     required("to_offset", BIGINT, "Next offset of what had been read"),
     required("audit_id", BIGINT, "The audit that found it: what earlier audits read from from_offset on is replaced"),
+    column("topic", STRING, "__share_group_state or __transaction_state; null: __consumer_offsets"),
 )
 
 RECORD_COUNT = struct(

@@ -57,6 +57,7 @@ FROM (
   ) AS read
   LEFT JOIN replaced_ranges AS replaced
     ON replaced.offsets_partition = read.offsets_partition
+    AND replaced.topic IS NULL
     AND replaced.audit_id > read.audit_before
     AND replaced.audit_id <= read.audit_id
   LEFT JOIN (

@@ -152,12 +152,13 @@ class Lake:
         self.uncommitted = 0
         self.unconfirmed: list[str] = []
         self.notes: list[str] = []
+        self.readings = READINGS
         at = datetime(2026, 11, 20, tzinfo=UTC)
         self.last = AuditRow(1, FINISHED, "host", at, partitions=(PartitionProgress(0, 0, READ_BEFORE),))
 
     def audit(self, *, full: bool = False, backwards: bool = False) -> None:
         already, damage = len(self.offsets) + len(self.again), len(self.damage)
-        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=READINGS)
+        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=self.readings)
         require_readable([plan])
         for replaced in plan.replaced.values():
             self.offsets = [offset for offset in self.offsets if offset < replaced.from_offset]

@@ -103,7 +103,10 @@ def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> No
 
 
 def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path) -> None:
-    with pytest.raises(AnotherLog, match="ends at offset 5, the lake has read it up to 10; give a newer one; if the log has changed, --acc"):
+    with pytest.raises(
+        AnotherLog,
+        match=r"ends at offset 5, the lake has read it up to 10: if this is an older copy, .*, --acc",
+    ):
         planned(folder, [FIRST, SECOND], READ)
     plan = planned(folder, [FIRST, SECOND], READ, accept=True)
     assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
@@ -118,19 +121,21 @@ def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> Non
     assert plan.cut == CutBack(0, 10, None)
     assert plan.cut.note(0, plan.log) == (
         "partition 0 is read again (--accept-log-change): all that was read of it up to 10 is replaced, the log now "
-        "is 0 to 6"
+        "is 0 to 7"
     )
     assert (plan.reread, plan.read_again, plan.before) == (None, False, None)
     assert plan.new is not None
 
 
 def test_another_topic_id_is_never_a_cut(folder: Path) -> None:
-    with pytest.raises(AnotherLog, match=r"the lake holds topic id other; use a new lake; if the log has changed, --accept-log-change"):
+    with pytest.raises(
+        AnotherLog, match=r"topic id other; use a new lake; if the log has changed, --accept-log-change"
+    ):
         planned(folder, CUT_BACK, replace(READ, topic_id="other"))
 
 
 def test_without_a_checksum_the_topic_id_must_identify_the_log(folder: Path) -> None:
-    with pytest.raises(AnotherLog, match="use a new lake; if the log has changed, --accept-log-change"):
+    with pytest.raises(AnotherLog, match="if the log has changed, --accept-log-change"):
         planned(folder, CUT_BACK, replace(READ, topic_id=None))
     plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
     assert plan.cut is not None and plan.cut.from_offset == 5
@@ -177,7 +182,9 @@ def test_only_the_newest_64_readings_are_looked_up(folder: Path) -> None:
 
 def test_a_cut_into_reduced_history_is_refused(folder: Path) -> None:
     assert planned(folder, CUT_BACK, READ, reduced_to=5).cut is not None
-    with pytest.raises(AnotherLog, match="was cut back to 5, into history that kgroups maintain --keep has reduced"):
+    with pytest.raises(
+        AnotherLog, match="differs from offset 5 on, in history that kgroups maintain --keep has reduced"
+    ):
         planned(folder, CUT_BACK, READ, reduced_to=6)
     assert planned(folder, CUT_BACK, READ, reduced_to=6, accept=True).cut == CutBack(0, 10, None)
 

@@ -42,6 +42,7 @@ def log(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(batch(0, RECORDS))
     (folder / f"{3:020}.log").write_bytes(batch(7, RECORDS))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 10\n")
     return tmp_path
 
 
@@ -126,6 +127,7 @@ def test_segments_are_only_scanned_for_missing_offsets_where_the_last_read_is_ol
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (log / "__consumer_offsets-0" / f"{10:020}.log").write_bytes(batch(10, RECORDS))
+    (log / "replication-offset-checkpoint").unlink()
     scanned: list[int] = []
 
     def scan(segment):  # type: ignore[no-untyped-def]

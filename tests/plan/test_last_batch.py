@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.plan.audit_plan import AnotherLog
-from kgroups_spark.plan.read_to import not_read_now
 from kgroups_spark.records.headers import HEADER_BYTES
 from kgroups_spark.sources.leader_epochs import LEADER_EPOCHS, epoch_by_checkpoint
 from tests.chosen import Chosen
-from tests.nights import changing_segments
 from tests.nights.changing_segments import PLANNED, READINGS, Broker, Lake, commit, state
 
 UNCOVERED_BITS = range(8 * 17)  # base offset, length, leader epoch, magic
@@ -56,22 +56,9 @@ def test_any_flipped_bit_of_the_last_header_loses_nothing(
             assert (lake.next_offset, lake.state()) == (end, state(end)), bit
 
 
-@pytest.mark.parametrize("segment", [6, 10, 20])
-def test_any_flipped_bit_in_a_segment_of_few_batches_is_corrected_by_the_next_audit(
-    tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch, segment: int
+def test_an_offset_that_nothing_confirms_is_held_back_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong offset may be believed there; the next audit replaces what was read under it."""
-    monkeypatch.setattr(Broker, "segment", segment)
-    for bit in chosen.some(UNCOVERED_BITS, 1, always=[63 - 5]):
-        broker, lake, active, sound = audited_with_a_flipped_bit(tmp_path / str(bit), bit)
-        active.write_bytes(sound)
-        for end in (PLANNED, PLANNED, PLANNED + 9):
-            broker.append(end - broker.written)
-            lake.audit()
-            assert (sorted(lake.offsets), lake.next_offset, lake.state()) == (list(range(end)), end, state(end)), bit
-
-
-def test_an_offset_that_jumps_is_held_back_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "segment", 24)
     broker = Broker(tmp_path)
     lake = Lake(broker)
@@ -80,23 +67,27 @@ def test_an_offset_that_jumps_is_held_back_and_named(tmp_path: Path, monkeypatch
     for _ in range(2):
         lake.audit()
         assert (lake.next_offset, lake.damage) == (PLANNED - 1, [])
-        assert "it says offset 28, 8 after the end of the batch before it" in lake.unconfirmed[0]
+        assert "it says offset 28, 8 after the end of the batch before it, and nothing confirms" in lake.unconfirmed[0]
 
 
-def test_an_epoch_that_jumps_is_held_back_until_a_later_batch_confirms_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("epoch", [8388611, -2147483645, 0])
+def test_a_batch_is_read_whatever_its_leader_epoch(tmp_path: Path, epoch: int) -> None:
     broker = Broker(tmp_path)
     lake = Lake(broker)
     active = max(broker.log.glob("*.log"))
-    at = active.stat().st_size - len(commit(0))
-    flip(active, at, 8 * 12 + 8)
-    lake.audit()
-    assert (lake.next_offset, len(lake.unconfirmed)) == (PLANNED - 1, 1)
-    assert "it says leader epoch 8388611, the batch before it 3" in lake.unconfirmed[0]
-    data = bytearray(commit(PLANNED))
-    data[12:16] = struct.pack(">i", 8388611)
-    active.write_bytes(active.read_bytes() + data)
-    lake.audit()
-    assert (lake.next_offset, lake.unconfirmed) == (PLANNED + 1, [])
+    data, at = bytearray(active.read_bytes()), active.stat().st_size - len(commit(0))
+    data[at + 12 : at + 16] = struct.pack(">i", epoch)
+    active.write_bytes(data)
+    for _ in range(2):
+        lake.audit()
+        (entry,) = lake.last.partitions or ()
+        assert (lake.next_offset, lake.unconfirmed, entry.last_leader_epoch) == (PLANNED, [], None)
+        broker.append(1)
+        lake.audit()
+        assert lake.next_offset == broker.written
+        active.write_bytes(data)
+        broker.written = PLANNED
+        lake = Lake(broker)
 
 
 @pytest.mark.parametrize("bit", [25, 26, 30, 31])
@@ -142,14 +133,77 @@ def test_an_unreadable_leader_epoch_checkpoint_confirms_nothing(tmp_path: Path) 
     assert epoch_by_checkpoint(str(tmp_path), 20) is None
 
 
-def test_a_gap_in_a_cleaned_segment_is_normal(tmp_path: Path) -> None:
+def gap_log(tmp_path: Path, *numbers: int) -> Broker:
+    """A log of these offsets in one segment."""
     broker = Broker(tmp_path)
     for path in broker.log.glob("*.log"):
         path.unlink()
-    broker.path(0).write_bytes(b"".join(commit(number) for number in (0, 1, 2, 7, 400)))
+    broker.path(0).write_bytes(b"".join(commit(number) for number in numbers))
+    return broker
+
+
+def test_a_last_batch_after_a_gap_waits_until_another_one_follows(tmp_path: Path) -> None:
+    broker = gap_log(tmp_path, 0, 1, 2, 7, 400)
     lake = Lake(broker)
+    for _ in range(2):
+        lake.audit()
+        assert (lake.next_offset, len(lake.unconfirmed)) == (8, 1)
+    broker.path(0).write_bytes(broker.path(0).read_bytes() + commit(401))
+    lake.audit()
+    assert (lake.next_offset, lake.unconfirmed) == (402, [])
+
+
+@pytest.mark.parametrize("confirmed_by", ["the next segment", "the high watermark"])
+def test_the_end_of_the_last_batch_confirms_it(tmp_path: Path, confirmed_by: str) -> None:
+    """Once it is read, the lake confirms it, too; and a batch that begins a segment has that segment's name."""
+    broker = gap_log(tmp_path, 0, 1, 2, 7, 400)
+    checkpoint = tmp_path / "replication-offset-checkpoint"
+    for end in (402, 401):
+        if confirmed_by == "the next segment":
+            broker.path(402).unlink(missing_ok=True)
+            broker.path(end).write_bytes(b"")
+        else:
+            checkpoint.write_text(f"0\n1\n__consumer_offsets 0 {end}\n")
+        lake = Lake(broker)
+        lake.audit()
+        assert (lake.next_offset, len(lake.unconfirmed)) == ((8, 1) if end == 402 else (401, 0))
+    broker.path(401).unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     lake.audit()
     assert (lake.next_offset, lake.unconfirmed) == (401, [])
+    broker.path(500).write_bytes(commit(500))
+    lake.audit()
+    assert (lake.next_offset, lake.unconfirmed) == (501, [])
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("which", [-1, -2])
+def test_a_flipped_offset_of_one_of_the_last_two_batches_loses_and_invents_nothing(
+    tmp_path: Path, chosen: Chosen, which: int, gaps: bool
+) -> None:
+    """The sound batch before it is read; and what waited is read under its own offset when the log goes on."""
+    numbers = [n + 3 * (n // 4) * gaps for n in range(30)]
+    for bit in chosen.some(range(64), 6, always=[*range(57, 64)]):
+        flipped = bytearray(b"".join(map(commit, numbers[:20])))
+        at = len(flipped) + which * len(commit(0))
+        flipped[at + bit // 8] ^= 0x80 >> bit % 8
+        claimed = struct.unpack_from(">q", flipped, at)[0]
+        before = numbers[19 + which] if which == -1 else numbers[17]
+        if before < claimed < numbers[20 + which] or (which == -2 and numbers[18] < claimed < numbers[19]):
+            continue  # in a gap between two batches nothing can show it
+        broker = gap_log(tmp_path / str(bit))
+        broker.path(0).write_bytes(flipped)
+        lake = Lake(broker)
+        lake.audit()
+        assert set(lake.offsets) <= {*numbers[:20]}, bit
+        assert {*numbers[: 20 if which == -2 else 19]} - {*lake.offsets} <= (
+            {*numbers[18:20]} if which == -2 else set()
+        )
+        assert lake.damage == [] or which == -2, bit
+        broker.path(0).write_bytes(b"".join(map(commit, numbers)))
+        broker.path(numbers[-1] + 1).write_bytes(b"")
+        lake.audit()
+        assert (sorted(lake.offsets), lake.next_offset) == (numbers, numbers[-1] + 1), bit
 
 
 def test_a_batch_outside_the_offsets_of_its_segment_is_damage(
@@ -179,74 +233,60 @@ def test_an_epoch_damaged_after_it_was_read_refuses_no_log(tmp_path: Path) -> No
     assert lake.next_offset == PLANNED + 1
 
 
-def believed(tmp_path: Path) -> tuple[Broker, Lake]:
-    """A lake that read the last batch, of offset 18, under offset 50: it was the first of its segment."""
-    broker = Broker(tmp_path, written=19)
+def misread(tmp_path: Path, claimed: int, *, earlier: bool) -> tuple[Broker, Lake]:
+    """A lake that read the batch of offset 7 under another offset, as its newest batch."""
+    broker = gap_log(tmp_path, 0, 1, 2)
     lake = Lake(broker)
-    active = max(broker.log.glob("*.log"))
-    sound = active.read_bytes()
-    flip(active, 0, 63 - 5)
+    lake.last = replace(lake.last, partitions=(PartitionProgress(0, 0, 0),))
+    lake.offsets = []
     lake.audit()
-    assert (lake.next_offset, lake.unconfirmed) == (51, [])
-    active.write_bytes(sound)
+    (first,) = lake.last.partitions or ()
+    lake.readings = replace(READINGS, earlier=lambda _: iter([(1, first)] if earlier else []))
+    broker.path(0).write_bytes(b"".join(map(commit, range(3))) + struct.pack(">q", claimed) + commit(7)[8:])
+    broker.path(claimed + 1).write_bytes(b"")
+    lake.audit()
+    assert (lake.next_offset, sorted(lake.offsets)) == (claimed + 1, [0, 1, 2, claimed])
+    broker.path(claimed + 1).unlink()
+    broker.path(0).write_bytes(b"".join(map(commit, (0, 1, 2, 7, 8))))
     return broker, lake
 
 
-@pytest.mark.parametrize("more", [0, 1, 31, 32, 33, 60])
-@pytest.mark.parametrize("segment", [6, 18])
-def test_the_next_audit_goes_on_from_the_true_offset_of_a_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment: int, more: int
-) -> None:
-    monkeypatch.setattr(Broker, "segment", segment)
-    broker, lake = believed(tmp_path)
-    broker.append(more)
+@pytest.mark.parametrize("claimed", [3, 5, 6, 15, 71])
+def test_a_batch_that_was_read_under_another_offset_is_replaced(tmp_path: Path, claimed: int) -> None:
+    _, lake = misread(tmp_path, claimed, earlier=True)
     lake.audit()
-    end = 19 + more
-    assert (sorted(lake.offsets), lake.next_offset, lake.state()) == (list(range(end)), end, state(end))
-    assert "was read under offset 50, and stands at offset 18: its header was damaged" in lake.notes[0]
-    broker.append(2)
+    assert (sorted(lake.offsets), lake.next_offset) == ([0, 1, 2, 7, 8], 9)
+    assert "a batch of partition 0 was read under a wrong offset: the range from 3 to" in lake.notes[0]
     lake.audit()
-    assert (sorted(lake.offsets), lake.notes) == (list(range(end + 2)), [])
+    assert (sorted(lake.offsets), lake.notes) == ([0, 1, 2, 7, 8], [])
 
 
-def test_another_batch_with_the_same_bytes_was_not_read_under_a_wrong_offset(tmp_path: Path) -> None:
-    """Both were read under their own offsets, and another one was missing; then the cleaner removes the later one."""
-    broker = Broker(tmp_path, written=19)
-    broker.path(12).write_bytes(b"".join(map(commit, range(12, 17))))
+@pytest.mark.parametrize("claimed", [3, 15])
+def test_a_partition_with_such_a_row_is_refused_if_no_earlier_audit_is_left(tmp_path: Path, claimed: int) -> None:
+    _, lake = misread(tmp_path, claimed, earlier=False)
+    with pytest.raises(
+        AnotherLog, match=rf"under offset {claimed} that stands at offset 7 of .*: its header was damag"
+    ):
+        lake.audit()
+
+
+def test_what_the_lake_has_read_up_to_an_unconfirmed_end_is_not_doubted(tmp_path: Path) -> None:
+    """The log's last batch, which was read, is damaged now: neither a cut nor another log."""
+    broker = Broker(tmp_path, written=18)
     lake = Lake(broker)
-    broker.path(50).write_bytes(struct.pack(">q", 50) + commit(18)[8:])
     lake.audit()
-    assert (lake.next_offset, sorted(lake.offsets)) == (51, [*range(17), 18, 50])
-    broker.path(50).unlink()
-    broker.path(60).write_bytes(commit(60))
+    path = max(broker.log.glob("*.log"))
+    sound = path.read_bytes()
+    for bit in (63 - 5, 63 - 40):
+        flip(path, len(sound) - len(commit(0)), bit)
+        lake.audit()
+        assert (lake.next_offset, lake.unconfirmed, lake.notes) == (18, [], [])
+        path.write_bytes(sound)
+    path.write_bytes(sound + struct.pack(">q", 19) + commit(18)[8:])  # its true offset is 18
     lake.audit()
-    assert (sorted(lake.offsets), lake.notes) == ([*range(17), 18, 50, 60], [])
-
-
-@pytest.mark.parametrize("more", [3, 60])
-def test_the_true_offset_is_found_after_nights_without_new_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
-) -> None:
-    """The segment was damaged while nothing new came, or the broker's folder was not given."""
-    monkeypatch.setattr(Broker, "segment", 18)
-    broker, lake = believed(tmp_path)
-    (progress,) = lake.last.partitions or ()
-    idle = not_read_now(progress)
-    monkeypatch.setattr(
-        changing_segments,
-        "READINGS",
-        replace(READINGS, earlier=lambda _: iter([(4, idle), (3, idle), (2, progress), (1, idle)])),
-    )
-    lake.last = replace(lake.last, partitions=(idle,))
-    broker.append(more)
-    lake.audit()
-    assert sorted(lake.offsets) == list(range(19 + more))
-    assert "was read under offset 50, and stands at offset 18" in lake.notes[0]
-
-
-def test_a_wrong_offset_in_reduced_history_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broker, "segment", 18)
-    _, lake = believed(tmp_path)
-    monkeypatch.setattr(changing_segments, "READINGS", replace(READINGS, reduced_to=lambda _: 19))
-    with pytest.raises(AnotherLog, match=r"under offset 50 that stands at offset 18 of .*: its header was damaged"):
+    assert (lake.next_offset, len(lake.unconfirmed)) == (18, 1)
+    path.write_bytes(sound[: -len(commit(0))] + struct.pack(">q", 25) + commit(18)[8:])  # 17 is gone, 18 says 25
+    with pytest.raises(
+        KgroupsError, match=r"nothing confirms the offset of the last batch of .*, which says 25; the la"
+    ):
         lake.audit()

@@ -159,9 +159,7 @@ def test_a_folder_without_segments_is_left_and_others_are_read(log: Path) -> Non
     for number in (1, 2, 4):
         (log.parent / f"__consumer_offsets-{number}").mkdir()
     write(log.parent / "__consumer_offsets-4", 0, first)
-    (log.parent / "replication-offset-checkpoint").write_text(
-        "0\n2\n__consumer_offsets 0 3\n__consumer_offsets 4 3\n"
-    )
+    (log.parent / "replication-offset-checkpoint").write_text("0\n2\n__consumer_offsets 0 3\n__consumer_offsets 4 3\n")
     plan = lake.plan()
     assert [(p.offsets_partition, p.new is not None) for p in plan.partitions] == [(4, True)]
     assert plan.left_notes == ["partitions 0-2 are left to the next audit: no segment file (*.log)"]
@@ -297,9 +295,7 @@ class TestRefused:
         lake.audit()
         spans = pairwise((*starts, 8))
         write(log, 0, *(batch(start, commits(end - start), leader_epoch=4) for start, end in spans))
-        with pytest.raises(
-            AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36]"
-        ):
+        with pytest.raises(AnotherLog, match=r"has a batch from offset \d to \d, where one .* ends before offset [36]"):
             lake.plan()
 
     def test_a_last_batch_that_the_cleaner_reduced_is_not_refused(self, log: Path) -> None:

@@ -8,7 +8,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sources.copies import choose_copies
 from kgroups_spark.sources.segment_file import UnreadableSegment
 from kgroups_spark.sources.segment_log import SegmentLog
-from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions
+from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions, require_listed
 from kgroups_spark.storage.files import FolderNotFound, UnreadableFolder
 from tests.records.build import batch
 
@@ -84,14 +84,14 @@ def test_the_path_to_the_folder_of_a_partition_may_have_a_question_mark(tmp_path
 
 
 def test_a_uri_gives_uris(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 1, 2, 3, 4))
     (copy,) = find_partitions([tmp_path.as_uri()])
     assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
 
 
 def test_a_uri_with_one_slash_is_as_one_with_three(tmp_path: Path) -> None:
-    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 1, 2, 3, 4))
     (copy,) = find_partitions([f"file:{tmp_path}"])
     assert SegmentLog(copy).last_batch.last_offset.tolist() == [4]
 
@@ -163,14 +163,62 @@ def brokers(tmp_path: Path, **logs: bytes) -> list[PartitionCopy]:
 
 
 def test_the_copy_with_the_highest_leader_epoch_is_read_even_if_another_is_longer(tmp_path: Path) -> None:
-    copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=segment(0) + segment(1, leader_epoch=4), three=b"")
+    two = segment(0) + b"".join(batch(offset, [(b"other", b"v")], leader_epoch=4) for offset in (1, 2))
+    copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=two, three=b"")
     choice = choose_copies(copies)
     assert [copy.folder for copy in choice.copies] == [str(tmp_path / "two" / f"{TOPIC}-0")]
     (note,) = choice.notes
     assert note.startswith(
-        f"{TOPIC}-0 is read from {tmp_path}/two/{TOPIC}-0 (leader epoch 4, ends before offset 2); not"
+        f"{TOPIC}-0 is read from {tmp_path}/two/{TOPIC}-0 (leader epoch 4, ends before offset 3); not"
     )
     assert f"{tmp_path}/one/{TOPIC}-0 (leader epoch 3, ends before offset 4)" in note
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_last_leader_epoch_counts_if_a_neighbour_or_the_checkpoint_has_it(tmp_path: Path, checkpoint: bool) -> None:
+    two = segment(0) + batch(1, [(b"other", b"v")], leader_epoch=4)
+    copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=two)
+    if checkpoint:
+        put(tmp_path / "two" / f"{TOPIC}-0" / "leader-epoch-checkpoint", "0\n2\n3 0\n4 1\n")
+    read = "two" if checkpoint else "one"
+    assert [copy.folder for copy in choose_copies(copies).copies] == [str(tmp_path / read / f"{TOPIC}-0")]
+
+
+@pytest.mark.parametrize("bit", [*range(57, 64), *range(121, 128)])
+def test_a_copy_that_lags_and_has_a_damaged_last_header_is_not_read(tmp_path: Path, bit: int) -> None:
+    """Its last batch, by offset and checksum, or the one before it, is in the other copy, which goes on."""
+    stale, at = bytearray(segment(*range(20), leader_epoch=5)), len(segment(*range(19)))
+    stale[at + bit // 8] ^= 0x80 >> bit % 8
+    copies = brokers(tmp_path, stale=bytes(stale), good=segment(*range(40), leader_epoch=5))
+    assert [copy.folder for copy in choose_copies(copies).copies] == [str(tmp_path / "good" / f"{TOPIC}-0")]
+
+
+def test_equal_copies_are_one_sentence(tmp_path: Path) -> None:
+    for broker in ("one", "two", "three"):
+        for number in range(4):
+            put(tmp_path / broker / f"{TOPIC}-{number}" / log_name(0), segment(0, 1) if number % 2 else b"")
+    put(tmp_path / "two" / f"{TOPIC}-3" / log_name(0), segment(0))
+    copies = find_partitions([str(tmp_path / broker) for broker in ("one", "two", "three")])
+    different, *equal = choose_copies(copies).notes
+    assert different.startswith(f"{TOPIC}-3 is read from {tmp_path}/one/") and "/three/" not in different
+    assert equal == [
+        f"{TOPIC}: partitions 0-2 in {tmp_path}/one and in {tmp_path}/two end with the same batch: read from "
+        f"{tmp_path}/one",
+        f"{TOPIC}: partitions 0-3 in {tmp_path}/one and in {tmp_path}/three end with the same batch: read from "
+        f"{tmp_path}/one",
+    ]
+
+
+@pytest.mark.parametrize("broken", [None, "a folder"])
+def test_a_copy_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, broken: str | None) -> None:
+    copies = brokers(tmp_path, one=segment(0, 1), two=segment(0))
+    path = tmp_path / "one" / f"{TOPIC}-0" / log_name(0)
+    path.unlink()
+    if broken:
+        path.mkdir()
+    choice = choose_copies(find_partitions([str(tmp_path / "one"), str(tmp_path / "two")]))
+    assert [copy.folder for copy in choice.copies] == [copies[1].folder]
+    assert ("is not a file" if broken else "no segment file (*.log)") in choice.notes[0]
 
 
 def test_the_longest_copy_of_equal_leader_epochs_is_read_or_else_the_first(tmp_path: Path) -> None:
@@ -210,28 +258,26 @@ def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: py
 def test_a_segment_that_is_no_file_is_refused_and_not_left_out(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (tmp_path / f"{TOPIC}-0" / log_name(5)).mkdir()
-    with pytest.raises(
-        UnreadableSegment, match=f"{log_name(5)} is not a file: it is a folder, or a link to a missing file"
-    ):
-        find_partitions([str(tmp_path)])
+    (copy,) = find_partitions([str(tmp_path)])
+    assert f"{log_name(5)} is not a file: it is a folder, or a link to a missing file" in (copy.unreadable or "")
+    with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is not a file"):
+        require_listed([copy])
 
 
 def test_a_segment_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (tmp_path / f"{TOPIC}-0" / log_name(5)).symlink_to(tmp_path / "gone")
     for folder in (str(tmp_path), tmp_path.as_uri()):
-        with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is not a file"):
-            find_partitions([folder])
+        (copy,) = find_partitions([folder])
+        assert f"{log_name(5)} is not a file" in (copy.unreadable or "")
 
 
 def test_a_compressed_segment_is_refused_and_not_left_out(tmp_path: Path) -> None:
     folder = tmp_path / f"{TOPIC}-0"
     put(folder / log_name(0), segment(0))
     put(folder / f"{log_name(5)}.gz", b"\x1f\x8b")
-    with pytest.raises(
-        UnreadableSegment, match=f"{log_name(5)}.gz is a compressed segment, and there is no {log_name(5)}"
-    ):
-        find_partitions([str(tmp_path)])
+    (copy,) = find_partitions([str(tmp_path)])
+    assert f"{log_name(5)}.gz is a compressed segment, and there is no {log_name(5)}" in (copy.unreadable or "")
     put(folder / log_name(5), segment(5))
     (copy,) = find_partitions([str(tmp_path)])
     assert base_offsets(copy) == [0, 5]
@@ -245,14 +291,24 @@ def test_a_link_to_a_segment_or_a_partition_is_followed_and_other_links_are_igno
     (tmp_path / "logs" / "orders-0").symlink_to(tmp_path / "gone")
     copies = find_partitions([str(tmp_path / "logs")])
     assert [(copy.partition, base_offsets(copy)) for copy in copies] == [(0, [0]), (1, [0])]
-    assert last_batch(copies[0]).last_offset.tolist() == [0]
+    assert SegmentLog(copies[0]).last_batch.last_offset.tolist() == [0]
 
 
 def test_a_partition_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     (tmp_path / f"{TOPIC}-1").symlink_to(tmp_path / "gone")
-    with pytest.raises(FolderNotFound, match=f"{TOPIC}-1 does not exist"):
+    sound, gone = find_partitions([str(tmp_path)])
+    assert sound.unreadable is None and f"{TOPIC}-1 does not exist" in (gone.unreadable or "")
+
+
+def test_a_number_with_leading_zeros_is_no_partition(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-002" / log_name(0), segment(0))
+    with pytest.raises(NoPartitions, match=f"has {TOPIC}-002"):
         find_partitions([str(tmp_path)])
+    with pytest.raises(NoPartitions):
+        find_partitions([str(tmp_path / f"{TOPIC}-002")])
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    assert [copy.partition for copy in find_partitions([str(tmp_path)])] == [0]
 
 
 def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:

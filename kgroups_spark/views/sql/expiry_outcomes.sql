@@ -24,7 +24,9 @@ read_then AS (
     least(read.end_offset, coalesce(min(replaced.from_offset), read.end_offset)) AS read_to
   FROM audit_partitions AS read
   LEFT JOIN replaced_ranges AS replaced
-    ON replaced.offsets_partition = read.offsets_partition AND replaced.audit_id > read.audit_id
+    ON replaced.offsets_partition = read.offsets_partition
+    AND replaced.topic IS NULL
+    AND replaced.audit_id > read.audit_id
   LEFT JOIN reduced ON reduced_partition = read.offsets_partition
   -- In reduced history, the first record since then may be gone.
   WHERE coalesce(reduced_to <= read.end_offset, TRUE) AND read.audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)

@@ -1,9 +1,10 @@
 -- Ranges that were read and later cut off the log: the partition's rows from from_offset on, read before audit_id, stay in the Delta tables and are in no view or function
 --
--- offsets_partition of committed_offsets
+-- offsets_partition: Partition of __consumer_offsets, or of topic
 -- from_offset: First offset that was cut off the log
 -- to_offset: Next offset after the range that had been read
 -- audit_id: The audit that found it, and read the log's new records from from_offset on
+-- topic: __share_group_state or __transaction_state; null: __consumer_offsets
 
 SELECT replaced.*
 FROM (
