@@ -162,9 +162,7 @@ def _print_tables(reader: LakeReader, groups: Iterable[Described], what: What, a
     release_version = reader.last_audit["release_version"]
     for group in groups:
         say_lines(notes_on(reader, group, arguments))
-        rows = [
-            row | {"state": group.state} | _as_kafka_shows(row) for row in rows_of(group, what, release_version)
-        ]
+        rows = [row | {"state": group.state} | _as_kafka_shows(row) for row in rows_of(group, what, release_version)]
         columns = screen_of(group, what, rows, arguments.verbose)
         if what == "state":
             states.setdefault(columns, []).extend(rows)

@@ -32,7 +32,7 @@ from typing import TypeVar
 
 from kgroups_spark.client.properties_file import parse_properties
 from kgroups_spark.counts import first_of
-from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
+from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.sources.foreign_files import foreign_form
 from kgroups_spark.sources.high_watermarks import committed_offsets
 from kgroups_spark.sources.segment_file import (

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.cli import main
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.reading import by_duckdb as by_duckdb
 from kgroups_spark.reading.by_spark import SparkReader

@@ -60,7 +60,8 @@ DONE: dict[str, dict[str, str]] = {
         # report-120bfa: Empty, then orders-0 reset backwards to 5 and orders-1 forwards to 999999999
         "report-120bfa": "1 offset_skipped no_members",
         # search-11f7a1: simple group deleted, then an offset of orders-1 set again
-        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, 1 offset_restarted self_assigned",
+        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, "
+        "1 offset_restarted self_assigned",
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
         # created again under a new id; the simple one committed on its partition 1 again
         "search-132aa6": "2 offset_removed topic_deleted, 1 topic_recreated, 1 offset_restarted topic_recreated",
@@ -264,7 +265,8 @@ DONE: dict[str, dict[str, str]] = {
         # then committed
         "report-145fdf": "2 offset_removed offset_deleted, 1 offset_restarted transaction",
         # search-11f7a1: simple group deleted, then an offset of orders-1 set again
-        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, 1 offset_restarted self_assigned",
+        "search-11f7a1": "3 offset_removed group_deleted, 1 group_removed group_deleted, "
+        "1 offset_restarted self_assigned",
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
         # created again under a new id; the simple one committed on its partition 1 again
         "search-132aa6": "2 offset_removed unknown, 1 offset_restarted self_assigned",

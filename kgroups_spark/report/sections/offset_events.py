@@ -47,7 +47,7 @@ removals_section = Part(
             "events_by_day",
             f"Offsets that were removed, by day, in the {DAYS} days before the audit",
             "cause",
-            {"expired": BLUE, "probably_expired": PALE_BLUE, "group_deleted": RED, "offset_deleted": AMBER}
+            {"expired": BLUE, "probably_expired": PURPLE, "group_deleted": RED, "offset_deleted": AMBER}
             | {"topic_deleted": GREEN, "unknown": GREY},
             "events",
             "offset",
