@@ -174,7 +174,7 @@ def test_a_cut_into_reduced_history_is_refused_and_replaced_rows_hide_no_others(
     log.rebuild()
     assert log.tables(*NOW) == new
     log.elect(0, 2)
-    with pytest.raises(AnotherLog, match="or --accept-log-change, which reads the partition again from its start"):
+    with pytest.raises(AnotherLog, match="--accept-log-change"):
         log.audit("lake")
     row = log.audit("lake", accept=True)
     assert (row.replaced_ranges or ())[-1].from_offset == 0

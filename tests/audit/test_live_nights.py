@@ -150,7 +150,7 @@ def test_a_partition_that_cannot_be_read_costs_no_other_one(
     audit = nights.night()
     (note,) = (note for note in audit.audit.notes or () if "left to the next audit" in note)
     assert "partition 0" in note and why in note
-    assert (audit.shortfall.given_up, audit.shortfall.missing, audit.lacks_records) == ((0,), (), True)
+    assert (audit.shortfall.left, audit.shortfall.missing, audit.lacks_records) == ((0,), (), True)
     assert nights.ends() == {**ends, 1: first.high_watermark}
     del nights.brokers.instead["Fetch"]
     assert not nights.night().lacks_records

@@ -151,7 +151,7 @@ def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(sessio
     second.at_fetch(1, second.broker.stop)
     live_audit(session, lost, both.proxies.address, properties={"default.api.timeout.ms": "4000"})
     assert second.broker.state() == "stopped"
-    left = f"left to the next audit, their leaders were lost while they were read: partition {ALONE}: {OFFSETS_TOPIC}-"
+    left = f"partition {ALONE} is left to the next audit: {OFFSETS_TOPIC}-"
     assert [note for note in last_finished(lost)["notes"] if note.startswith(left)] != []
     assert_all_but_one_partition(lost, both)
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
