@@ -27,7 +27,8 @@ ENDS_COLUMNS = ("offsets_partition", "log_offset", "log_timestamp")
 
 def believed_until(audit: AuditRow) -> int:
     """The epoch ms above which log times count nowhere after that audit."""
-    return to_epoch_ms(audit.started_at) + CLOCKS_DIFFER_MS
+    newest = audit.newest_log_timestamp or audit.started_at
+    return max(to_epoch_ms(newest), to_epoch_ms(audit.started_at) + CLOCKS_DIFFER_MS)
 
 
 def log_ends(rows: pa.Table, as_of_ms: int, believed_until_ms: int, partition: Sequence[str]) -> Places:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.audit.findings import findings_table
+from kgroups_spark.decoding.log_times import newest_time
 from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, MixedOfShard, TimesOff, moment
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
@@ -57,7 +58,7 @@ def evidence_of(
     before: Sequence[Row] = (),
 ) -> Evidence:
     """The evidence that the audit has. `as_of`: ms; None: the newest time in the log."""
-    newest = max((ms for p in audited.progress for ms, _ in p.log_times.newest), default=0)
+    newest = newest_time(p.log_times for p in audited.progress) or 0
     at = newest if as_of is None else as_of
     tables = audited.tables()
     tables["offset_expiry"] = _offset_expiry(audited, at, retention_ms, version, java)

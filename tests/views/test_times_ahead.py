@@ -62,8 +62,11 @@ def test_records_ahead_of_time_count_as_records_without_a_time(time: int, chosen
     assert differed or not chosen.every
 
 
-def test_times_are_believed_up_to_a_day_after_the_audit_began() -> None:
-    finished = {"audit_id": 1, "status": "finished", "started_at": STARTED}
-    [row] = rows_of(in_duckdb({"audits": table_rows("audits", finished)}), "SELECT believed_until FROM last_audit")
-    assert row["believed_until"] == STARTED + timedelta(days=1)
-    assert believed_until(AuditRow(1, FINISHED, "host", STARTED)) == to_epoch_ms(row["believed_until"])
+def test_times_are_believed_up_to_a_day_after_the_audit_began_or_up_to_the_newest_time() -> None:
+    day = timedelta(days=1)
+    for newest, until in ((None, STARTED + day), (STARTED, STARTED + day), (STARTED + 9 * day, STARTED + 9 * day)):
+        finished = {"audit_id": 1, "status": "finished", "started_at": STARTED, "newest_log_timestamp": newest}
+        [row] = rows_of(in_duckdb({"audits": table_rows("audits", finished)}), "SELECT believed_until FROM last_audit")
+        assert row["believed_until"] == until
+        audit = AuditRow(1, FINISHED, "host", STARTED, newest_log_timestamp=newest)
+        assert believed_until(audit) == to_epoch_ms(until)

@@ -15,8 +15,8 @@
 -- quarantined: Rows of quarantine, by reason
 -- record_counts: Records read, by type and version; version null: tombstones
 -- notes: Notes for people
--- believed_until: Later log times are ignored (a record may be stamped 2040): a day after started_at
+-- believed_until: Later log times are ignored (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later
 
-SELECT *, started_at + INTERVAL '24' HOUR AS believed_until
+SELECT *, greatest(newest_log_timestamp, started_at + INTERVAL '24' HOUR) AS believed_until
 FROM audits
 WHERE status = 'finished' AND audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
