@@ -13,11 +13,24 @@ import pyarrow.dataset
 import pytest
 
 from kgroups_spark.lake.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
 
 # The log of partition 0 was cut back to 60, then to 40; the one of partition 1 to 10.
 RANGES = Replaced((ReplacedRange(0, 60, 100, 5), ReplacedRange(0, 40, 70, 7), ReplacedRange(1, 10, 20, 7)))
+# The same of the other logs, and what stands in their rows' column `log`.
+SHARE, TRANSACTIONS = SHARE_LOG.topic, TRANSACTION_LOG.topic
+STATE_RANGES = Replaced(
+    (ReplacedRange(0, 60, 100, 5, SHARE), ReplacedRange(0, 40, 70, 7, TRANSACTIONS), ReplacedRange(1, 10, 20, 7, SHARE))
+)
+LOGS_OF = {
+    "share_group_state_records": (SHARE,),
+    "transaction_state_records": (TRANSACTIONS,),
+    "state_quarantine": (SHARE, TRANSACTIONS),
+    "state_events": (SHARE, TRANSACTIONS),
+}
 
 
 def is_replaced(partition: int, log_offset: int, audit_id: int) -> bool:
@@ -34,12 +47,20 @@ def table_of(name: str) -> pa.Table:
     return rows_of(name, *({"offsets_partition": p, "log_offset": at, by: audit} for p, at, audit in places))
 
 
+def state_table_of(name: str) -> pa.Table:
+    """The same of a table of other logs."""
+    places = itertools.product(LOGS_OF[name], (0, 1, 2), (9, 10, 39, 40, 59, 60, 61), (4, 5, 6, 7))
+    rows = ({"state_partition": p, "log_offset": at, "audit_id": audit, "log": log} for log, p, at, audit in places)
+    columns = TABLES[name].columns.names
+    return rows_of(name, *({column: row[column] for column in row if column in columns} for row in rows))
+
+
 def places(table: pa.Table, by: str) -> list[tuple[int, int, int]]:
     columns = (table[name].to_pylist() for name in ("offsets_partition", "log_offset", by))
     return sorted(zip(*columns, strict=True))
 
 
-@pytest.mark.parametrize("name", REPLACEABLE)
+@pytest.mark.parametrize("name", [name for name in REPLACEABLE if name not in LOGS_OF])
 def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name: str) -> None:
     table, by = table_of(name), "decided_by" if name == "previous_offset_expiry" else "audit_id"
     # A checkpoint belongs to the records before its offset.
@@ -47,13 +68,33 @@ def test_rows_after_a_cut_that_earlier_audits_read_are_left_out(name: str) -> No
     stays = [place for place in places(table, by) if not is_replaced(place[0], place[1] - step, place[2])]
     left = RANGES.rows_left(name, pa.dataset.dataset(table), None, ())
     assert places(left, by) == stays
-    by_sql = (
-        duckdb.from_arrow(table)
-        .query("rows", f"SELECT * FROM rows WHERE NOT ({RANGES.condition(name)})")
-        .to_arrow_table()
+    assert places(left_by_sql(name, table, RANGES), by) == stays
+    for none in (NOTHING, STATE_RANGES):
+        assert none.rows_left(name, pa.dataset.dataset(table), None, ()) == table
+
+
+@pytest.mark.parametrize("name", LOGS_OF)
+def test_a_cut_of_another_log_replaces_rows_of_that_log_alone(name: str) -> None:
+    table = state_table_of(name)
+    stays = [row for row in table.to_pylist() if not is_state_replaced(row.get("log", LOGS_OF[name][0]), row)]
+    assert 0 < len(stays) < len(table)
+    assert STATE_RANGES.rows_left(name, pa.dataset.dataset(table), None, ()).to_pylist() == stays
+    assert left_by_sql(name, table, STATE_RANGES).to_pylist() == stays
+    assert RANGES.rows_left(name, pa.dataset.dataset(table), None, ()) == table
+
+
+def is_state_replaced(log: str, row: dict[str, Any]) -> bool:
+    return any(
+        (log, row["state_partition"]) == (each.topic, each.offsets_partition)
+        and row["log_offset"] >= each.from_offset
+        and row["audit_id"] < each.audit_id
+        for each in STATE_RANGES.ranges
     )
-    assert places(by_sql, by) == stays
-    assert NOTHING.rows_left(name, pa.dataset.dataset(table), None, ()) == table
+
+
+def left_by_sql(name: str, table: pa.Table, replaced: Replaced) -> pa.Table:
+    found = duckdb.from_arrow(table).query("rows", f"SELECT * FROM rows WHERE NOT ({replaced.condition(name)})")
+    return found.to_arrow_table()
 
 
 def test_another_logs_checkpoint_is_never_replaced() -> None:

@@ -145,7 +145,7 @@ def test_a_partition_that_was_not_read_keeps_its_end() -> None:
 
 
 def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, Uncommitted]:
-    """What is uncommitted, where something may follow the range that was read."""
+    """The uncommitted offsets of a log that may go on after the range that was read."""
     partition = plan(BEFORE, log={"readable_to": readable_to, "end_offset": end}, **more)
     return uncommitted_offsets(AuditPlan([partition], None), [], LAST_MS)
 

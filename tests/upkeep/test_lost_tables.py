@@ -37,7 +37,7 @@ def maintain(lake: Audited) -> None:
 
 
 @pytest.mark.parametrize("name", ["groups", "offset_expiry", "group_events", "findings"])
-def test_a_deleted_table_is_made_again_by_the_next_audit(audited: Audited, name: str) -> None:
+def test_the_next_audit_makes_a_deleted_table(audited: Audited, name: str) -> None:
     lake = Audited(audited)
     del lake.session.store.logs[log_of(lake, name)]
     shutil.rmtree(f"{lake.lake}/{name}", ignore_errors=True)
