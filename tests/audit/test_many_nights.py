@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -9,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.plan.audit_plan import AnotherLog
 from tests.logs.cleaner import GrowingLog
 from tests.logs.dense_logs import dense_log
 from tests.logs.every_profile import logs_of_every_profile
+from tests.logs.log_files import Files, checkpoint_of
 from tests.logs.written_nights import written
 from tests.nights.cleaned_nights import random_night, write_folder
 from tests.nights.lakes import COMPARED, contents, rows, versions
@@ -79,16 +83,21 @@ def lakes(request, session, tmp_path_factory):
             catch_up(long_nights, every_night, rng)
             audited += plan.seldom
         for name in audited:
-            write_folder(folder / "log", (every_night if name == "parts" else long_nights).files)
+            write_committed(folder / "log", (every_night if name == "parts" else long_nights).files)
             audit(session, folder / name, folder / "log", delete_retention_ms=NEVER_TOO_LATE_MS)
         drop_tombstones = bool(rng.random() < 0.5)
         if rng.random() < 0.6:
             every_night.clean(drop_tombstones=drop_tombstones)
         if night in plan.long_nights[:-2]:
             long_nights.clean(drop_tombstones=drop_tombstones)
-    write_folder(folder / "whole-log", written(files))
+    write_committed(folder / "whole-log", written(files))
     audit(session, folder / "whole", folder / "whole-log")
     return Lakes(folder, plan)
+
+
+def write_committed(folder: Path, files: Files) -> None:
+    """The folder of a broker that has committed all records: these logs have gaps, also before the last batch."""
+    write_folder(folder, {**files, **checkpoint_of(files)})
 
 
 def catch_up(behind: GrowingLog, ahead: GrowingLog, rng: np.random.Generator) -> None:
@@ -156,14 +165,22 @@ def events_of(audited: Reported) -> list[str]:
 
 
 def test_a_log_that_was_cut_back_is_refused_with_the_reason(session, lakes, tmp_path):
-    before = versions(lakes / "parts")
+    """Its partition alone; the others are audited."""
+    lake, why = lakes / "parts", r"partition 2 .* ends at offset \d+, the lake has read it up to"
+    before, rows_before = versions(lake), comparable(lake)
     log = GrowingLog(logs_of_every_profile())
     for partition in log.partitions:
         log.append(partition, log.left(partition) - (partition == 2))
-    write_folder(tmp_path / "log", log.files)
-    with pytest.raises(AnotherLog, match=r"cut back: partition 2 .* ends at offset \d+, the lake has read it up to"):
-        audit(session, lakes / "parts", tmp_path / "log")
-    assert versions(lakes / "parts") == before
+    write_committed(tmp_path / "log", log.files)
+    with pytest.raises(AnotherLog, match=why):
+        audit(session, lake, tmp_path / "log", partitions=[2])
+    assert versions(lake) == before
+    shutil.copytree(lake, tmp_path / "lake")
+    summary = audit(session, tmp_path / "lake", tmp_path / "log", delete_retention_ms=NEVER_TOO_LATE_MS)
+    (note,) = [note for note in summary.audit.notes or () if "left to the next audit" in note]
+    assert re.match(f"partition 2 is left to the next audit: {why}", note)
+    assert (summary.shortfall, summary.lacks_records) == (Shortfall(left=(2,)), True)
+    assert comparable(tmp_path / "lake") == rows_before
 
 
 def test_a_topic_that_was_created_again_is_refused_with_the_reason(session, tmp_path):
