@@ -40,6 +40,21 @@ def segments_of(files: Files) -> dict[int, list[str]]:
     return dict(sorted(found.items()))
 
 
+def checkpoint_of(files: Files) -> dict[str, bytes]:
+    """The checkpoint of a broker whose high watermarks are the ends of these logs: it confirms a last batch after a
+    gap, as random and cleaned logs have it. None for logs that are damaged or not whole."""
+    ends = dict[str, int]()
+    for path, data in sorted(files.items()):
+        if path.endswith(".log"):
+            batches = scan_batches(io.BytesIO(data))
+            if int(batches.size.sum()) != len(data) or (np.diff(batches.last_offset) <= 0).any():
+                return {}
+            folder, _, base = path.removesuffix(".log").rpartition("/")
+            ends[folder] = int(batches.last_offset[-1]) + 1 if len(batches) else int(base)
+    lines = [f"{' '.join(folder.rsplit('-', 1))} {end}" for folder, end in ends.items()]
+    return {"replication-offset-checkpoint": "\n".join(["0", str(len(lines)), *lines, ""]).encode()}
+
+
 def of_one_leader(files: Files) -> dict[str, bytes]:
     """The same log, as if one leader had written all batches: an audit refuses a log with decreasing leader epochs.
     (The checksum of a batch does not cover its epoch.)"""
