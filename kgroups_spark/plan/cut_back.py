@@ -38,24 +38,14 @@ class MaybeCutBack(AnotherLog):
     """The given log differs from the lake's, but may be the same log after a cut."""
 
 
-class Misread(AnotherLog):
-    """The log has the last batch that the lake read, at another offset: its header was damaged at that time. The rows
-    below `read_to` are right."""
-
-    def __init__(self, message: str, read_to: int) -> None:
-        super().__init__(message)
-        self.read_to = read_to
-
-
 @dataclass(frozen=True)
 class CutBack:
     """The range of a partition from `from_offset` to `to_offset` (exclusive) is replaced. `before`: how far the
-    partition counts as read afterwards; None: nothing counts. `is_misread`: see Misread."""
+    partition counts as read afterwards; None: nothing counts."""
 
     from_offset: int
     to_offset: int
     before: PartitionProgress | None
-    is_misread: bool = False
 
     def note(self, offsets_partition: int, log: PartitionLog) -> str:
         if self.before is None:
@@ -63,9 +53,8 @@ class CutBack:
                 f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "
                 f"{self.to_offset} is replaced, the log now is {log.log_start_offset} to {log.end_offset}"
             )
-        what = "a batch {} was read under a wrong offset" if self.is_misread else "the log {} was cut back"
         return (
-            f"{what.format(f'of partition {offsets_partition}')}: the range from {self.from_offset} to "
+            f"the log of partition {offsets_partition} was cut back: the range from {self.from_offset} to "
             f"{self.to_offset - 1} is replaced, the log now ends at {log.end_offset}; it was read again from its start"
         )
 
@@ -101,10 +90,7 @@ class KnownReadings:
 
     def cut(self, log: PartitionLog, before: PartitionProgress, refused: AnotherLog) -> CutBack:
         """The cut of the log. Raises `refused`, or AnotherLog, if it may be another log."""
-        if isinstance(refused, Misread):
-            found = self._before_misread(before, refused.read_to)
-        else:
-            found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
+        found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
         if found is not None and self.is_reduced(found, before.offsets_partition):
             refused = AnotherLog(
                 f"{log.where} differs from offset {found.from_offset} on, in history that kgroups maintain --keep has "
@@ -122,11 +108,6 @@ class KnownReadings:
     def is_reduced(self, cut: CutBack, offsets_partition: int) -> bool:
         """Whether history has been reduced beyond the cut, so that history before it can no longer be replayed."""
         return cut.from_offset < self.reduced_to(offsets_partition)
-
-    def _before_misread(self, before: PartitionProgress, read_to: int) -> CutBack | None:
-        counting = self._counting(before.offsets_partition)
-        found = next((entry for entry in counting if entry.end_offset <= read_to), None)
-        return None if found is None else CutBack(found.end_offset, before.end_offset, found, is_misread=True)
 
     def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
         entries = (before, *self._counting(before.offsets_partition))

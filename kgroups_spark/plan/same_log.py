@@ -11,7 +11,7 @@ import numpy as np
 
 from kgroups_spark.errors import NotReadable
 from kgroups_spark.lake.ledger import PartitionProgress
-from kgroups_spark.plan.cut_back import AnotherLog, MaybeCutBack, Misread, is_untouched
+from kgroups_spark.plan.cut_back import AnotherLog, MaybeCutBack, is_untouched
 from kgroups_spark.records.bounds import NO_EPOCH
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
@@ -30,18 +30,15 @@ def is_known_end(log: PartitionLog, before: PartitionProgress) -> bool:
 
     Raises NotReadable if its offset is needed to tell whether this is the lake's log.
     """
-    crcs = log.held_back.crc.tolist()
-    if before.last_batch_crc is None or not crcs:
+    held_back = log.held_back
+    if before.last_batch_crc is None or not len(held_back) or log.end_offset >= before.end_offset:
         return False
-    if crcs[-1] == before.last_batch_crc:
-        return True
-    if before.last_batch_crc in crcs or log.end_offset < before.end_offset:
-        offset = int(log.held_back.base_offset[-1])
+    if int(held_back.crc[-1]) != before.last_batch_crc:
         raise NotReadable(
-            f"nothing confirms the offset of the last batch of {log.where}, which says {offset}; the lake has read it "
-            f"up to {before.end_offset}"
+            f"nothing confirms the offset of the last batch of {log.where}, which says "
+            f"{int(held_back.base_offset[-1])}; the lake has read it up to {before.end_offset}"
         )
-    return False
+    return True
 
 
 def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
@@ -51,13 +48,12 @@ def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     offset, crc = before.last_batch_offset, before.last_batch_crc
     if offset is None or crc is None:
         return
-    found = log.headers_at(offset)
-    _require_right_offset(log, before, found)
     if log.end_offset < before.end_offset:
         raise MaybeCutBack(
             f"{log.where} ends at offset {log.end_offset}, the lake has read it up to {before.end_offset}: if this is "
             "an older copy, give a newer one"
         )
+    found = log.headers_at(offset)
     at_offset = found[found.base_offset == offset]
     if (at_offset.crc == crc).any():
         return  # the batch, and so all before it
@@ -73,21 +69,6 @@ def require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
         raise AnotherLog(
             f"this is another log: the batch at offset {offset} of {log.where} has checksum "
             f"{int(at_offset.crc[0])}, the lake has read one with {crc}; use a new lake"
-        )
-
-
-def _require_right_offset(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
-    """Raises Misread if the last batch that was read is not there, but at another offset."""
-    offset = before.last_batch_offset or 0
-    is_it = (found.crc == before.last_batch_crc) & (
-        found.last_offset - found.base_offset == before.end_offset - 1 - offset
-    )
-    if is_it.any() and not (found.base_offset == offset).any():
-        true = int(found.base_offset[is_it][-1])
-        raise Misread(
-            f"the lake has a batch under offset {offset} that stands at offset {true} of {log.where}: its header was "
-            "damaged when it was read, so the lake's rows from there on are wrong",
-            min(offset, true),
         )
 
 

@@ -130,7 +130,6 @@ def test_compressed_messages_that_begin_below_records_already_read_are_quarantin
     before = b"".join(message(i, *commit(rng), magic=magic) for i in range(10))
     last = 12 if magic == 0 else inner[-1] - (inner[0] - 3 if inner[0] < 9 else 0)
     log = before + wrapper(max(last, 10), [message(at, *commit(rng), magic=magic) for at in inner], magic=magic)
-    log += message(20, *commit(rng), magic=magic)
     audited = audit(one_file(log), How("2.3"))
     require_keys(audited)
     (row,) = audited.rows("quarantine")

@@ -33,7 +33,7 @@ from kgroups_spark.records.scan import SMALLEST_CHUNK, Window
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
-from tests.logs.log_files import Cuts, Files, files_of_nights
+from tests.logs.log_files import Cuts, Files, checkpoint_of, files_of_nights
 from tests.nights.reported_tables import Reported, Row, stored_as
 from tests.protocol.fake_delta import FakeStore
 from tests.protocol.local_spark import LocalSpark, in_memory
@@ -98,7 +98,7 @@ class Audited(Reported):
 
     def night(self, files: Files, how: How) -> AuditSummary:
         """One audit of everything new in the files."""
-        write_files(self.folder / "log", files)
+        write_files(self.folder / "log", {**checkpoint_of(files), **files})
         self.files = files
         options = AuditOptions(
             lake=self.lake,
@@ -212,7 +212,7 @@ def audit_nights(files: Files, cuts: Cuts, how: How) -> Audited:
 
 def write_files(folder: Path, files: Files) -> None:
     """Makes these the only files below the folder."""
-    there = {str(path.relative_to(folder)) for path in folder.glob("*/*")}
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     for gone in there - files.keys():
         (folder / gone).unlink()
     for path, data in files.items():

@@ -17,7 +17,7 @@ from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.records.headers import HEADER_BYTES
 from kgroups_spark.sources.leader_epochs import LEADER_EPOCHS, epoch_by_checkpoint
 from tests.chosen import Chosen
-from tests.nights.changing_segments import PLANNED, READINGS, Broker, Lake, commit, state
+from tests.nights.changing_segments import PLANNED, Broker, Lake, commit, state
 
 UNCOVERED_BITS = range(8 * 17)  # base offset, length, leader epoch, magic
 HEADER_BITS = range(8 * HEADER_BYTES)
@@ -233,41 +233,51 @@ def test_an_epoch_damaged_after_it_was_read_refuses_no_log(tmp_path: Path) -> No
     assert lake.next_offset == PLANNED + 1
 
 
-def misread(tmp_path: Path, claimed: int, *, earlier: bool) -> tuple[Broker, Lake]:
-    """A lake that read the batch of offset 7 under another offset, as its newest batch."""
+def read_under(tmp_path: Path, offset: int) -> tuple[Broker, Lake]:
+    """A lake that read the bytes of batch 7 under this offset, after 0, 1 and 2."""
     broker = gap_log(tmp_path, 0, 1, 2)
+    broker.path(0).write_bytes(broker.path(0).read_bytes() + moved(7, offset))
+    broker.path(offset + 1).write_bytes(b"")
     lake = Lake(broker)
     lake.last = replace(lake.last, partitions=(PartitionProgress(0, 0, 0),))
     lake.offsets = []
     lake.audit()
-    (first,) = lake.last.partitions or ()
-    lake.readings = replace(READINGS, earlier=lambda _: iter([(1, first)] if earlier else []))
-    broker.path(0).write_bytes(b"".join(map(commit, range(3))) + struct.pack(">q", claimed) + commit(7)[8:])
-    broker.path(claimed + 1).write_bytes(b"")
-    lake.audit()
-    assert (lake.next_offset, sorted(lake.offsets)) == (claimed + 1, [0, 1, 2, claimed])
-    broker.path(claimed + 1).unlink()
-    broker.path(0).write_bytes(b"".join(map(commit, (0, 1, 2, 7, 8))))
+    assert (lake.next_offset, sorted(lake.offsets)) == (offset + 1, [0, 1, 2, offset])
+    broker.path(offset + 1).unlink()
     return broker, lake
 
 
-@pytest.mark.parametrize("claimed", [3, 5, 6, 15, 71])
-def test_a_batch_that_was_read_under_another_offset_is_replaced(tmp_path: Path, claimed: int) -> None:
-    _, lake = misread(tmp_path, claimed, earlier=True)
-    lake.audit()
-    assert (sorted(lake.offsets), lake.next_offset) == ([0, 1, 2, 7, 8], 9)
-    assert "a batch of partition 0 was read under a wrong offset: the range from 3 to" in lake.notes[0]
-    lake.audit()
-    assert (sorted(lake.offsets), lake.notes) == ([0, 1, 2, 7, 8], [])
+def moved(number: int, offset: int) -> bytes:
+    return struct.pack(">q", offset) + commit(number)[8:]
 
 
-@pytest.mark.parametrize("claimed", [3, 15])
-def test_a_partition_with_such_a_row_is_refused_if_no_earlier_audit_is_left(tmp_path: Path, claimed: int) -> None:
-    _, lake = misread(tmp_path, claimed, earlier=False)
-    with pytest.raises(
-        AnotherLog, match=rf"under offset {claimed} that stands at offset 7 of .*: its header was damag"
-    ):
+@pytest.mark.parametrize(
+    ("claimed", "why"), [(15, "ends at offset 9, the lake has read it up to 16"), (8, "at offset 8 of .* has checksum")]
+)
+def test_a_lake_with_a_batch_under_a_wrong_offset_refuses_the_partition(tmp_path: Path, claimed: int, why: str) -> None:
+    """As older versions read it. The log has ended before, or has another batch there."""
+    broker, lake = read_under(tmp_path, claimed)
+    broker.path(0).write_bytes(b"".join(map(commit, (0, 1, 2, 7, 8))))
+    with pytest.raises(AnotherLog, match=why):
         lake.audit()
+
+
+@pytest.mark.parametrize("again", [7, 63])
+def test_another_batch_with_the_bytes_of_the_last_one_refuses_no_log(tmp_path: Path, again: int) -> None:
+    """The cleaner, or the log's new start, has removed the one that the lake has."""
+    broker, lake = read_under(tmp_path, 5)
+    cleaned = b"".join(map(commit, range(3))) + moved(7, again)
+    broker.path(0).write_bytes(cleaned + commit(64))
+    broker.path(65).write_bytes(b"")
+    lake.audit()
+    assert (sorted(lake.offsets), lake.next_offset, lake.notes) == ([0, 1, 2, 5, again, 64], 65, [])
+
+
+def test_what_is_new_is_read_although_the_batch_that_waits_has_the_bytes_of_the_last_one(tmp_path: Path) -> None:
+    broker, lake = read_under(tmp_path, 3)
+    broker.path(0).write_bytes(broker.path(0).read_bytes() + commit(4) + moved(7, 20))
+    lake.audit()
+    assert (sorted(lake.offsets), lake.next_offset, len(lake.unconfirmed)) == ([0, 1, 2, 3, 4], 5, 1)
 
 
 def test_what_the_lake_has_read_up_to_an_unconfirmed_end_is_not_doubted(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_kafka_raw_equals_kafka_segments(cluster: FakeCluster, tmp_path: Path) -
     segment = tmp_path / "t-0" / f"{0:020}.log"
     segment.parent.mkdir()
     segment.write_bytes(b"".join(LOG))
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 13\n")  # confirms the batch after the gap
     reader = KafkaSegmentsDataSource({"path": str(tmp_path), "subscribe": "t"}).reader(RECORDS)
     of_segments = [row for p in reader.partitions() for part in reader.read(p) for row in part.to_pylist()]
     assert rows() == of_segments
