@@ -6,12 +6,11 @@ from __future__ import annotations
 import shutil
 import zipfile
 from datetime import UTC, datetime
-from itertools import product
 from operator import itemgetter
 
 import pytest
 
-from kgroups_spark.audit.findings import SMALL_TABLE_ROWS, LakeTables
+from kgroups_spark.audit.findings import LakeTables
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.decoding import ranges
 from kgroups_spark.errors import UsageError
@@ -20,7 +19,6 @@ from kgroups_spark.findings.evidence import Condition
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.reader import to_rows
@@ -125,7 +123,7 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session
     assert after == before
 
 
-def test_findings_read_tables_by_spark_where_pyarrow_cannot_reach_them(spark, whole, monkeypatch, chosen):
+def test_findings_read_small_and_large_tables_alike(spark, whole, monkeypatch):
     year_2100 = datetime(2100, 1, 1, tzinfo=UTC)
     questions = [
         ("groups", ["offsets_partition", "group_id", "state_since", "resolved_regex_topics"], ()),
@@ -143,29 +141,8 @@ def test_findings_read_tables_by_spark_where_pyarrow_cannot_reach_them(spark, wh
 
     by_arrow = answers()
     assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
-    for reach, small in chosen.some(product((False, True), (0, SMALL_TABLE_ROWS)), 1, always=[(False, 0)]):
-        monkeypatch.setattr(Lake, "files_in_reach", reach)
-        monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", small)
-        assert answers() == by_arrow, (reach, small)
-
-
-def test_findings_read_a_small_table_once_by_spark_too(spark, whole, monkeypatch):
-    monkeypatch.setattr(Lake, "files_in_reach", False)
-    read, asked = Lake.read, []
-
-    def counted(self, name, *how):
-        asked.append(name)
-        return read(self, name, *how)
-
-    monkeypatch.setattr(Lake, "read", counted)
-    lake = Lake.open(spark, str(whole))
-    lake.replaced = NOTHING  # as an audit's claim says
-    tables = LakeTables(lake)
-    for is_orphan in (True, False):
-        tables.rows("committed_offsets", ["group_id"], Condition("is_orphan", "==", is_orphan))
-        tables.rows("groups", ["group_id"])
-        tables.rows("group_records", ["log_offset"], Condition("audit_id", "==", 1))
-    assert sorted(asked) == ["committed_offsets", "group_records", "group_records", "groups"]
+    monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", 0)
+    assert answers() == by_arrow
 
 
 def current_tables(spark, lake):

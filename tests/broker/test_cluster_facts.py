@@ -27,6 +27,7 @@ from kgroups_spark.audit.topic_offsets import topic_offsets, topic_offsets_table
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
 from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.state_logs.replay import Settings
 from tests.broker.brokers import Brokers, Security, classes, java, until
 from tests.broker.members import SILENT
 from tests.chosen import one_of
@@ -255,7 +256,7 @@ def not_known(what: str, resource: str) -> str:
 
 MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
     "DESCRIBE_CONFIGS on the cluster": (
-        {"offsets_retention_ms": None, "state_settings": None},
+        {"offsets_retention_ms": None, "state_settings": Settings(None, None, limits_of_groups=None)},
         (
             not_known("offsets.retention.minutes of the brokers", "cluster kafka-cluster"),
             not_known("the configuration of single groups", "cluster kafka-cluster"),
@@ -266,7 +267,7 @@ MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
         (not_known(f"delete.retention.ms of topic {OFFSETS}", f"topic {OFFSETS}"), GROUP_NOTE),
     ),
     "DESCRIBE_CONFIGS on groups": (
-        {},
+        {"state_settings": Settings(5, 604_800_000, limits_of_groups={GROUP: None})},
         (not_known(f"the configuration of group {GROUP}", f"group {GROUP}"),),
     ),
 }

@@ -123,7 +123,7 @@ def test_an_unknown_file_system_is_reported_in_one_line(spark):
 def test_a_session_without_deltas_jars_says_how_to_get_them(spark):
     nothing = SimpleNamespace(**{DEFAULT_ENGINE: spark._jvm.not_there})
     with pytest.raises(KgroupsError, match=r"spark-submit --packages io\.delta:delta-spark_"):
-        Lake(SimpleNamespace(_jvm=nothing, _jsc=spark._jsc), "./lake")
+        Lake(SimpleNamespace(_jvm=nothing, _jsc=spark._jsc, version=spark.version), "./lake")
 
 
 def test_a_log_that_cannot_be_written_is_reported_in_one_line(lake):
