@@ -97,6 +97,11 @@ class SparkArrowReader(ArrowReader):
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         return self._views.sql(query, args=dict(parameters or {})).toArrow()
 
+    def translated(self, query: str) -> str:
+        from kgroups_spark.views.spark_sql import spark_sql
+
+        return spark_sql(query)
+
 
 @cache
 def story() -> ArrowReader:
