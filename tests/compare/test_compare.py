@@ -21,6 +21,8 @@ from tests.coordinator.generated_logs import LOGS, answers, segments
 from tests.coordinator.loaded_shards import loaded_shard, place
 from tests.coordinator.oracle_differences import expected, fails
 from tests.expiry import twin
+from tests.logs.log_files import checkpoint_of
+from tests.nights.nights_here import write_files
 from tests.twin.shard import Shard
 
 # Logs without an offsets partition in common, and partitions of them with differences of most kinds. FAILS is one that
@@ -49,10 +51,9 @@ def shards(request: pytest.FixtureRequest) -> Shards:
 def lake(session: Any, shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("compared")
     with zipfile.ZipFile(LOGS) as archive:
-        for name in (name for each in shards for name in segments()[each]):
-            path = folder.joinpath("segments", *name.split("/")[2:])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(archive.read(name))
+        names = [name for each in shards for name in segments()[each]]
+        files = {"/".join(name.split("/")[2:]): archive.read(name) for name in names}
+    write_files(folder / "segments", {**files, **checkpoint_of(files)})
     run_audit(session, AuditOptions(lake=str(folder / "lake"), segments=[str(folder / "segments")]))
     return Lake.open(session, str(folder / "lake"))
 
