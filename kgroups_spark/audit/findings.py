@@ -26,7 +26,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.messages.coordinator_logs import TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition, all_may_hold, expression_of
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -100,7 +100,6 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
         {each.offsets_partition: each.log_start_offset or 0 for each in partitions},
         _found_before(lake, work.before),
         transaction_state(facts.columns["state_partitions"], is_live=work.is_live),
-        any(each.topic == SHARE_LOG.topic for each in facts.columns["state_partitions"]),
         hidden=[(number, *each) for number, each in facts.shortfall.hidden],
     )
 

@@ -88,7 +88,6 @@ class Evidence:
     log_starts: Mapping[int, int] = field(default_factory=dict)
     before: Sequence[Row] = ()
     transaction_state: TransactionState = field(default_factory=TransactionState)
-    has_share_state: bool = False
     mixed_commits: Sequence[MixedOfShard] = ()
     hidden: Sequence[tuple[int, int, int]] = ()
 

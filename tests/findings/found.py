@@ -88,7 +88,7 @@ def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = 
     evidence = evidence_of(audited, **how)
     if tables:
         made = {name: pa.Table.from_pylist(tables.get(name, []), schema=arrow_schema(name)) for name in OF_SHARES}
-        evidence = replace(with_tables(evidence, **made), has_share_state=True, log_starts={0: 0})
+        evidence = replace(with_tables(evidence, **made), log_starts={0: 0})
     found = all_findings(evidence)
     rows = findings_table(found, AUDIT_ID)
     rows.validate(full=True)
