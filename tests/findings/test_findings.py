@@ -164,6 +164,17 @@ def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_ha
     assert [(row["finding"], row["member_id"]) for row in nights.found()] == [("target_for_unknown_member", "y")]
 
 
+def test_records_that_were_read_before_an_earlier_audit_are_not_skipped() -> None:
+    log = Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g").commit("g")
+    night = log.offset
+    log.commit("g", offset=9).commit("h")
+    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
+    assert audit_nights(log.files, {0: cuts}, How()).found() == []
+    log.commit("g", offset=12)
+    (found,) = audit_nights(log.files, {0: [*cuts, [borders(log.files, 0)[-1]]]}, How()).found()
+    assert found["finding"] == "offset_skipped" and "up to 3 records are never read" in found["detail"]
+
+
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
     audited_log = by_objects(Log().commit("g").commit("h", producer=7).files, How())
     evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
