@@ -30,7 +30,7 @@ WITH_SPARK = {
     "reading": "by_spark spark spark_queries",
     "tables": "ddl schemas spark_types",
     "tasks": "sinks",
-    "upkeep": "maintain optimize",
+    "upkeep": "keep maintain optimize",
     "views": "spark_views",
 }
 

@@ -3,6 +3,7 @@ Each such partition has rows of a state, even of an empty one, because all state
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +15,10 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
+# A log (None: __consumer_offsets) and a partition of it.
+Place = tuple[str | None, int]
+# The H of partitions: history below it is old.
+Horizons = Mapping[Place, int]
 PLACE = ("offsets_partition", "audit_id", "log_offset")
 RULES = ("release_version", "rules_version", "state_format")
 # Without the state's offsets, of which there may be millions.
@@ -43,8 +48,14 @@ def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkp
     }
 
 
-def reduced_to(lake: Rows) -> dict[int, int]:
-    """The log offset below which each offsets partition is, or may be, reduced, whatever the rules of its
-    checkpoint."""
-    kept = kept_checkpoints(lake).sort_by([(name, "ascending") for name in PLACE])
-    return dict(zip(kept["offsets_partition"].to_pylist(), kept["log_offset"].to_pylist(), strict=True))
+def of_groups(horizons: Horizons) -> dict[int, int]:
+    """The H of each offsets partition."""
+    return {number: at for (log, number), at in horizons.items() if log is None}
+
+
+def reduced_to(lake: Rows) -> dict[Place, int]:
+    """The log offset below which each partition is, or may be, reduced, whatever the rules of its checkpoint."""
+    columns = ["log", "offsets_partition", "log_offset"]
+    kept = lake.rows(CHECKPOINTS, columns=columns, conditions=[*IS_KEPT]).group_by(columns[:2])
+    rows = kept.aggregate([("log_offset", "max")]).to_pylist()
+    return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in rows}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
-from kgroups_spark.history.horizons import Horizons
 from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
@@ -22,7 +21,7 @@ from kgroups_spark.tasks.sinks import sink_of
 
 
 def history_below(
-    lake: Lake, stored: Stored, horizon: Horizons, release_version: str, shards: Collection[int] = ()
+    lake: Lake, stored: Stored, horizon: Mapping[int, int], release_version: str, shards: Collection[int] = ()
 ) -> tuple[StoredHistory, TaskShards]:
     """The history up to H of each partition, from its newest checkpoint on if that is usable; all of it must be of
     finished audits; and its tasks. `shards`: additional shards for them."""
@@ -44,7 +43,7 @@ def state_task(history: StoredHistory, release_version: str, audit_id: int, *, r
     return ShardTask(night, ends, stored=history, reason=reason, tables=frozenset({CHECKPOINTS}))
 
 
-def keep_states(writer: LakeWriter, horizon: Horizons, release_version: str) -> None:
+def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:
     """Adds the state at H of each partition to checkpoints."""
     stored = Stored(writer.lake)
     history, tasks = history_below(writer.lake, stored, horizon, release_version)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 
-def parquet_of(spark: SparkSession, schema: StructType, paths: Iterable[str]) -> DataFrame:
+def parquet_of(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
     """The rows of these files. Spark takes paths for globs by default, and a lake's folder may be named `{a}`."""
+    if not paths:
+        return spark.createDataFrame([], schema)
     return spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
 
 

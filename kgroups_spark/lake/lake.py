@@ -149,8 +149,6 @@ class Lake:
             return self.read(name, version, NOTHING)
         paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
         schema = TABLES[name].schema
-        if not paths:
-            return self.spark.createDataFrame([], schema)
         rows = parquet_of(self.spark, schema, paths)
         return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))
 

@@ -6,124 +6,138 @@ any time loses nothing that a rebuild needs, and the next maintenance reduces th
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.balance import by_weight
+from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.history.checkpoints import IS_KEPT, reduced_to
-from kgroups_spark.history.horizons import Horizons, horizons
-from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.history.checkpoints import Horizons, Place, of_groups, reduced_to
+from kgroups_spark.history.known_times import believed_until
+from kgroups_spark.history.reduction import MARKERS, OF_RECORDS, RULES, STORED, Reduction, partition_of
 from kgroups_spark.history.shard_states import keep_states
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
+from kgroups_spark.lake.frames import parquet_of
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.replaced import STATE_LOGS
 from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.offsets.numbers import Flags
-from kgroups_spark.runner import Line
-from kgroups_spark.runner import numbers as task_numbers
-from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
-from kgroups_spark.tables.arrays import flags, numbers
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.internal import KEEP
-from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.tasks.outputs import ROWS
-from kgroups_spark.tasks.sinks import Given, Sink
-from kgroups_spark.tasks.table_scan import scan_files
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
+from kgroups_spark.tasks.sinks import parts_of
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
-from kgroups_spark.upkeep.optimize import columns_of_order, replace_files
-from kgroups_spark.upkeep.reduce_stage import (
-    MARKERS,
-    SHARD_OF,
-    Reduced,
-    ReducedFiles,
-    RowFilter,
-)
+from kgroups_spark.upkeep.optimize import files_for, in_order, replace_files, total_bytes
+from kgroups_spark.views.spark_sql import spark_sql
 
 # The tables in the order of their commits: markers stay with the remaining records of the others. The ledger comes
 # last, because it decides which audits are old.
 IN_ORDER = (
-    *("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions", "group_events"),
-    *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, CHECKPOINTS, "findings", "audits"),
+    *(name for name in RULES if name not in (MARKERS, *STATE_LOGS)),
+    *("group_traffic", "topic_offsets", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings", "audits"),
 )
 # Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")
-# Rows that a task should have to reduce.
-ROWS_PER_TASK = 1 << 20
 
 
-def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
-    """H of each offsets partition whose H is above the offset to which it is already reduced."""
+def answer(lake: Lake, query: str, files: Mapping[str, Sequence[TableFile]]) -> DataFrame:
+    """The answer to a query of DuckDB over these files of tables, by Spark."""
+    frames = {}
+    for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
+        paths = [f"{lake.table(name).path}/{unquote(file.path)}" for file in files[name]]
+        frames[f"{STORED}{name}"] = parquet_of(lake.spark, TABLES[name].schema, paths)
+    return by_spark(lake.spark, query, frames)
+
+
+def by_spark(spark: SparkSession, query: str, frames: Mapping[str, Any]) -> DataFrame:
+    """The answer to a query of DuckDB over frames with names in STORED + table."""
+    return spark.sql(re.sub(rf"\b{STORED}\w+", r"{\g<0>}", spark_sql(query)), **frames)
+
+
+def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[Place, int]:
+    """H of each partition whose H is above the offset to which it is already reduced.
+
+    H is the log offset of the first record later than the moment (epoch ms), but never above the start of a transaction
+    that is still open there, because Kafka's cleaner stops before one.
+    """
+    read = (*(audit.partitions or ()), *audit.state_partitions)
+    found = {(each.topic, each.offsets_partition): each.end_offset for each in read}
+    files = {name: lake.table(name).files() for name in OF_RECORDS}
+    reduction = Reduction({}, lake.replaced, moment_ms)
+    # Rows of an unfinished audit, which a dry run sees, may have the first record after the end of this audit's log.
+    _lower(found, answer(lake, reduction.first_later(believed_until(audit)), files))
+    _lower(found, answer(lake, replace(reduction, horizons=found).first_spanning(), files))
+    for row in lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"]).to_pylist():
+        place = None, row["offsets_partition"]
+        if place in found:
+            found[place] = min(found[place], row["transaction_start_offset"])
     known = reduced_to(lake)
-    found = horizons(lake, audit, moment_ms)
-    return {p: at for p, at in found.items() if at > known.get(p, 0)}
+    return {place: at for place, at in found.items() if at > known.get(place, 0)}
 
 
-def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
-    """Adds the state at H of these partitions to checkpoints, and the offsets to which the two other logs will be
-    reduced. Neither counts before the audit has finished."""
+def _lower(found: dict[Place, int], first: DataFrame) -> None:
+    for log, partition, log_offset in first.collect():
+        place = log or None, partition
+        found[place] = min(found.get(place, log_offset), log_offset)
+
+
+def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons) -> None:
+    """Adds the state at H of these partitions to checkpoints; of the two other logs only the offset to which they will
+    be reduced. Nothing of it counts before the audit has finished."""
     assert audit.release_version is not None
-    if of:
+    if groups := of_groups(of):
         # An audit writes to a table once under each application id.
-        keep_states(replace(writer, app_id=REBUILD_APP_ID), of, audit.release_version)
-    if of_states:
-        writer.append_table(CHECKPOINTS, kept_places(of_states, audit.release_version, writer.audit_id))
+        keep_states(replace(writer, app_id=REBUILD_APP_ID), groups, audit.release_version)
+    facts = {**made_by(writer.audit_id, KEEP, audit.release_version), **MARK._asdict()}
+    rows = [{"log": log, "offsets_partition": p, "log_offset": at, **facts} for (log, p), at in of.items() if log]
+    writer.append_table(CHECKPOINTS, pa.Table.from_pylist(rows, schema=arrow_schema(CHECKPOINTS)))
 
 
-@dataclass
-class TableLeft:
-    """The outcome for a table: its number of rows before and after, the files to remove and the parts to add; for the
-    ledger, the rows that stay."""
+class Outcome(NamedTuple):
+    """The number of a table's rows before and after."""
 
-    seen: int = 0
-    left: int = 0
-    files: list[TableFile] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    rows: pa.Table | None = None
+    seen: int
+    staying: int
 
     @property
     def gone(self) -> int:
-        return self.seen - self.left
+        return self.seen - self.staying
 
 
 @dataclass(frozen=True)
-class Reduction:
-    """The reduction of a lake's history below `of`, of the two other logs below `of_states` (and of traffic up to the
-    moment)."""
+class KeptHistory:
+    """A lake's history, reduced below `of`, and traffic, findings and the like before the moment."""
 
     lake: Lake
     of: Horizons
-    of_states: StateHorizons
     moment_ms: int
 
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
         """Reduces every table; returns the number of removed rows by table."""
         say("reducing old history")
-        removed = {}
-        for name, table in self._outcomes(writer.audit_id):
-            if table.gone:
-                say(f"reducing {name}")
-                self._commit(writer, name, table)
-                if TABLES[name].kind in COUNTED:
-                    removed[name] = table.gone
-        return removed
+        removed = {name: outcome for name, outcome in self._outcomes().items() if outcome.gone}
+        for name, outcome in removed.items():
+            say(f"reducing {name}")
+            if name == "audits":
+                self._commit_ledger(writer)
+            else:
+                self._commit(writer, name, outcome)
+        return _counted(removed)
 
     def foreseen(self) -> dict[str, int]:
-        """The number of rows that would be removed, by table, counting only those of finished audits."""
-        return {name: table.gone for name, table in self._outcomes(None) if table.gone and TABLES[name].kind in COUNTED}
+        """The number of rows that would be removed, by table."""
+        return _counted(self._outcomes())
 
     @cached_property
     def old(self) -> OldAudits:
@@ -136,182 +150,72 @@ class Reduction:
         )
 
     @cached_property
-    def _names(self) -> list[str]:
-        """The tables to reduce."""
-        names = list(IN_ORDER)
-        left_out = {*(() if self.of_states else STATE_TABLES), *(() if self.old.newest else ("findings", "audits"))}
-        return [name for name in names if name not in left_out]
-
-    @cached_property
-    def _reduced(self) -> Reduced:
-        return Reduced(dict(self.of), dict(self.of_states), self.lake.replaced)
-
-    @cached_property
-    def _filters(self) -> dict[str, RowFilter]:
-        """The tables, except the ledger, in which the decision on a row does not depend on other rows."""
-        seen = self.lake.rows("topic_offsets", columns=["audit_id"]) if "topic_offsets" in self._names else None
-        newest = (seen is not None and pc.max(seen["audit_id"]).as_py()) or 0
-        found = {
-            "group_traffic": RowFilter(("hour",), partial(traffic_that_stays, moment_ms=self.moment_ms)),
-            "topic_offsets": RowFilter(
-                ("seen_at", "audit_id"),
-                partial(topic_offsets_that_stay, moment_ms=self.moment_ms, newest_audit_id=newest),
-            ),
-            CHECKPOINTS: RowFilter(
-                ("audit_id", "offsets_partition", "log", "log_offset", "reason"),
-                partial(_checkpoints_that_stay, newest=_newest_kept(self.lake), reduced=self._reduced),
-            ),
-            "findings": RowFilter(("audit_id",), partial(_not_of_audits, audit_ids=self.old.without_findings)),
+    def _files(self) -> dict[str, list[TableFile]]:
+        """The files that may have rows to remove; others stay as they are."""
+        names = [name for name in IN_ORDER if name != "audits"]
+        return {
+            name: [file for file in self.lake.table(name).files() if self._may_be_old(name, file)] for name in names
         }
-        for name in ("group_events", "state_events"):
-            found[name] = RowFilter(self._reduced.place(name), partial(_not_old, name=name, reduced=self._reduced))
-        return {name: each for name, each in found.items() if name in self._names}
-
-    def _outcomes(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
-        """The outcomes, with the parts that this audit's tasks have written; `audit_id` None: rows are only counted."""
-        files = {name: self._files(name) for name in self._names if name != "audits"}
-        old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
-        chosen = old | {name: files[name] for name in self._filters}
-        tasks = min(1 + rows_of.total() // ROWS_PER_TASK, 2 * self.lake.runner.slots)
-        work = ReducedFiles(
-            self.lake.uri,
-            self._reduced,
-            self._filters,
-            {name: [file.path for file in some] for name, some in chosen.items()},
-            [file.path for file in files[MARKERS]],
-            by_weight(sorted(rows_of), rows_of.__getitem__, tasks),
-            is_dry=audit_id is None,
-        )
-        sink = Sink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, columns_of_order)
-        with reported_in_one_line("a task could not reduce old history"):
-            given = Given(
-                task_numbers(len(work.shards)), [self._uris({**chosen, MARKERS: files[MARKERS]})] * len(work.shards)
-            )
-            facts = sink.run(given, work.outputs).facts if any(chosen.values()) else []
-        outcomes = _outcomes(facts, chosen)
-        for _, part in sink.parts:
-            outcomes[part.table].parts.append(part)
-        for name, some in old.items():
-            if some and outcomes[name].seen != total_rows(some):
-                raise KgroupsError(
-                    f"table {name}: {outcomes[name].seen} of {total_rows(some)} rows were found; nothing was changed"
-                )
-        for name in self._names:
-            yield name, self._ledger() if name == "audits" else outcomes.get(name, TableLeft())
-
-    def _uris(self, files: Mapping[str, Sequence[TableFile]]) -> list[str]:
-        return [f"{self.lake.uri}/{name}/{unquote(file.path)}" for name, some in files.items() for file in some]
-
-    def _files(self, name: str) -> list[TableFile]:
-        files = self.lake.table(name).files()
-        return [file for file in files if not is_of_night(file)] if name == CHECKPOINTS else files
-
-    def _old_files(
-        self, files: Mapping[str, Sequence[TableFile]]
-    ) -> tuple[dict[str, list[TableFile]], Counter[tuple[str, int]]]:
-        """The files with a row below H, by table (other files stay as they are), and their number of rows of each shard
-        (its column and number)."""
-        candidates = {name: [file for file in some if self._may_be_old(name, file)] for name, some in files.items()}
-        columns = {name: self._reduced.place(name) for name in candidates}
-        old, rows_of = dict[str, set[str]](), Counter[tuple[str, int]]()
-        for _, (name, path, counts) in scan_files(
-            self.lake, candidates, columns, partial(_look_for_old, self._reduced)
-        ):
-            old.setdefault(name, set()).add(path)
-            rows_of.update({(SHARD_OF[name], number): rows for number, rows in counts})
-        return {name: [file for file in files[name] if file.path in paths] for name, paths in old.items()}, rows_of
 
     def _may_be_old(self, name: str, file: TableFile) -> bool:
-        """Whether the file may have rows below H, by its statistics."""
-        first, last = (file.bound(which, SHARD_OF[name]) for which in ("minValues", "maxValues"))
-        oldest = file.bound("minValues", "log_offset")
-        if first is None or last is None or oldest is None:
-            return True
-        of = self.of.items() if name not in STATE_TABLES else [(p, at) for (_, p), at in self.of_states.items()]
-        return any(first <= p <= last and oldest < at for p, at in of)
+        if name == CHECKPOINTS:
+            return not is_of_night(file) and all_may_hold([Condition("reason", "==", KEEP)], file.bound)
+        return name not in RULES or any(
+            all_may_hold(
+                [Condition(partition_of(name), "==", number), Condition("log_offset", "<=", at - 1)], file.bound
+            )
+            for (log, number), at in self.of.items()
+            if (log or "") in STATE_LOGS.get(name, ("",))
+        )
 
-    def _ledger(self) -> TableLeft:
+    @cached_property
+    def _reduction(self) -> Reduction:
+        return Reduction(self.of, self.lake.replaced, self.moment_ms, self.old.without_findings)
+
+    def _outcomes(self) -> dict[str, Outcome]:
+        names = [name for name in self._files if self._files[name]]
+        with reported_in_one_line("old history could not be read"):
+            counts = answer(self.lake, self._reduction.counts(names), self._files).collect() if names else []
+        found = {name: Outcome(seen, staying) for name, seen, staying in counts}
+        for name, (seen, _) in found.items():
+            if seen != total_rows(self._files[name]):
+                raise KgroupsError(
+                    f"table {name}: {seen} of {total_rows(self._files[name])} rows were found; nothing was changed"
+                )
+        rows, left = self._ledger
+        return {**{name: found[name] for name in names}, "audits": Outcome(len(rows), len(left))}
+
+    @cached_property
+    def _ledger(self) -> tuple[pa.Table, pa.Table]:
         """The rows up to the newest old audit, and those of them that stay."""
         rows = self.lake.rows("audits", conditions=[Condition("audit_id", "<=", self.old.newest)])
-        left = reduced_ledger(rows, self.old, self.of)
-        return TableLeft(len(rows), len(left), rows=left)
+        return rows, reduced_ledger(rows, self.old, of_groups(self.of)) if self.old.newest else rows
 
-    def _commit(self, writer: LakeWriter, name: str, table: TableLeft) -> None:
-        if name == "audits":
-            assert table.rows is not None
-            self._commit_ledger(writer, table.rows)
-        else:
-            replace_files(writer, name, table.files, table.parts)
+    def _commit(self, writer: LakeWriter, name: str, outcome: Outcome) -> None:
+        files = self._files[name]
+        rows = answer(self.lake, self._reduction.rows_left(name), self._files)
+        size = files_for(total_bytes(files) * outcome.staying // outcome.seen)
+        parts = parts_of(self.lake.runner, in_order(rows, name, size), writer.part_writer(name))
+        missing = outcome.staying - sum(part.records for part in parts)
+        if missing:
+            raise KgroupsError(
+                f"table {name}: of {outcome.staying} rows {missing} would be missing; nothing was changed"
+            )
+        replace_files(writer, name, files, parts)
 
-    def _commit_ledger(self, writer: LakeWriter, left: pa.Table) -> None:
+    def _commit_ledger(self, writer: LakeWriter) -> None:
         newest, name = self.old.newest, "audits"
         files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]
         rows = self.lake.rows(name, files=files)
         newer = rows.filter(pc.greater(rows["audit_id"], newest))
-        part = self.lake.write(name, [pa.concat_tables([left, newer]).sort_by("audit_id")], writer.audit_id)
+        part = self.lake.write(name, [pa.concat_tables([self._ledger[1], newer]).sort_by("audit_id")], writer.audit_id)
         replace_files(writer, name, files, [part] if part else [])
 
 
-def _outcomes(facts: Iterable[Any], files: Mapping[str, Sequence[TableFile]]) -> dict[str, TableLeft]:
-    found = {name: TableLeft(files=[*some] if name in SHARD_OF else []) for name, some in files.items()}
-    by_path = {name: {file.path: file for file in some} for name, some in files.items()}
-    for name, path, seen, left in facts:
-        found[name].seen += seen
-        found[name].left += left
-        if path is not None:
-            found[name].files.append(by_path[name][path])
-    return found
+def _counted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+    return {name: each.gone for name, each in outcomes.items() if each.gone and TABLES[name].kind in COUNTED}
 
 
-def _look_for_old(reduced: Reduced, name: str, path: str, lots: Iterator[pa.Table]) -> Iterator[Line]:
-    counts, has_old = Counter[int](), False
-    for rows in lots:
-        has_old = has_old or bool(reduced.is_old(name, rows).any())
-        for each in rows[SHARD_OF[name]].value_counts().to_pylist():
-            counts[each["values"]] += each["counts"]
-    if has_old:
-        yield "old", [name, path, [*counts.items()]]
-
-
-def _not_of_audits(rows: pa.Table, audit_ids: Sequence[int]) -> Flags:
-    return ~np.isin(numbers(rows["audit_id"]), audit_ids)
-
-
-def _not_old(rows: pa.Table, name: str, reduced: Reduced) -> Flags:
-    """Which events stay: those at or above H, because no current table depends on events."""
-    return ~reduced.is_old(name, rows)
-
-
-# (log, partition) -> the newest audit that kept a state of it.
-_Newest = Mapping[tuple[str | None, int], int]
-
-
-def _newest_kept(lake: Lake) -> _Newest:
-    columns = ["log", "offsets_partition"]
-    rows = lake.rows(CHECKPOINTS, columns=[*columns, "audit_id"], conditions=[*IS_KEPT])
-    newest = rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist()
-    return {(row["log"], row["offsets_partition"]): row["audit_id_max"] for row in newest}
-
-
-def _checkpoints_that_stay(rows: pa.Table, newest: _Newest, reduced: Reduced) -> Flags:
-    """Which rows of checkpoints stay: all except kept states with a newer one of the same partition of the same log,
-    and except replaced rows below H."""
-    rows, is_replaced = reduced.replaced.parted(CHECKPOINTS, rows)
-    goes = is_replaced & reduced.is_old(CHECKPOINTS, rows)
-    kept = flags(pc.equal(rows["reason"], KEEP)) & ~is_replaced
-    partition, audit_id = numbers(rows["offsets_partition"]), numbers(rows["audit_id"])
-    for (log, number), at in newest.items():
-        is_of_log = pc.is_null(rows["log"]) if log is None else pc.fill_null(pc.equal(rows["log"], log), False)
-        goes |= kept & (partition == number) & (audit_id != at) & flags(is_of_log)
-    return ~goes
-
-
-def reduction(
-    lake: Lake,
-    moment_ms: int,
-    further: Horizons | None = None,
-    further_states: StateHorizons | None = None,
-) -> Reduction:
-    """The reduction to the newest kept states, or further, to `further` and `further_states` (only for a dry run)."""
-    of_states = {**states_reduced_to(lake), **(further_states or {})}
-    return Reduction(lake, {**reduced_to(lake), **(further or {})}, of_states, moment_ms)
+def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) -> KeptHistory:
+    """History reduced to the newest kept states, or further, to `further` (only for a dry run)."""
+    return KeptHistory(lake, {**reduced_to(lake), **(further or {})}, moment_ms)

@@ -20,6 +20,7 @@ from kgroups_spark.audit.result import current_rows
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.history.checkpoints import of_groups
 from kgroups_spark.history.known_times import known_times
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
@@ -29,15 +30,14 @@ from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
 from kgroups_spark.lake.lost_versions import table_lost
-from kgroups_spark.lake.reach import make_readable, make_writable
+from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.removed_audits import removal_note
 from kgroups_spark.lake.unfinished import clear_up, remove_work
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.read_to import not_read_now
-from kgroups_spark.state_logs.keep import new_state_horizons
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
-from kgroups_spark.upkeep.keep import new_horizons, reduction, save_states
+from kgroups_spark.upkeep.keep import kept_history, new_horizons, save_states
 from kgroups_spark.upkeep.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
 from kgroups_spark.upkeep.options import MaintainOptions, require_vacuum_allowed
 
@@ -133,15 +133,15 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     if moment_ms is None:
         return False
     of = new_horizons(writer.lake, before, moment_ms)
-    of_states = new_state_horizons(writer.lake, before, moment_ms)
-    if not of and not of_states:
+    if not of:
         return False
-    saved = f"the state of {counted(len(of), 'partition')} at the end of old history"
+    of_offsets = len(of_groups(of))
+    saved = f"the state of {counted(of_offsets, 'partition')} at the end of old history"
     options.progress(f"saving {saved}")
-    save_states(writer, before, of, of_states)
+    save_states(writer, before, of)
     note = f"--keep: saved {saved}"
-    if of_states:
-        note += f", and of {counted(len(of_states), 'partition')} of share-group and transaction state"
+    if of_states := len(of) - of_offsets:
+        note += f", and of {counted(of_states, 'partition')} of share-group and transaction state"
     claim.finish(**_carried_over(before, (note,)))
     return True
 
@@ -164,10 +164,10 @@ def _maintained(
     before = _finished(writer.lake, claim.before)
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
-        reduced = reduction(writer.lake, moment_ms)
-        summary.rows_removed = reduced.apply(writer, options.progress)
+        kept = kept_history(writer.lake, moment_ms)
+        summary.rows_removed = kept.apply(writer, options.progress)
         if "audits" in summary.rows_removed:
-            summary.notes.append(removal_note(reduced.old.newest))
+            summary.notes.append(removal_note(kept.old.newest))
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:
@@ -206,10 +206,8 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         options.progress("counting rows that would go")
-        make_readable(lake)
         further = new_horizons(lake, before, moment_ms)
-        of_states = new_state_horizons(lake, before, moment_ms) if before.state_partitions else {}
-        summary.rows_removed = reduction(lake, moment_ms, further, of_states).foreseen()
+        summary.rows_removed = kept_history(lake, moment_ms, further).foreseen()
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:

@@ -19,11 +19,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.upkeep.reduce_stage import BY_SHARD
 from kgroups_spark.views import FUNCTIONS, definition
 from kgroups_spark.views.known_history import KnownRow
 from tests.chosen import one_of
 from tests.coordinator.replay_row import ReplayRow
+from tests.history.random_history import NAMES
 from tests.lake.table_rows import rows_of as table_rows
 from tests.twin.reduction_twin import reduced
 from tests.views import arrow_tables
@@ -245,7 +245,7 @@ def later_moments(records: list[ReplayRow], horizon: int) -> list[int]:
 
 
 def reduced_tables(lake: Lake, horizons: dict[int, int]) -> dict[str, pa.Table]:
-    left = reduced({name: lake.tables[name] for name in BY_SHARD["offsets_partition"]}, horizons)
+    left = reduced({name: lake.tables[name] for name in NAMES}, horizons)
     kept = [
         {"offsets_partition": partition, "log_offset": at, "reason": "keep", "payload": '{"topics": []}'}
         for partition, at in horizons.items()

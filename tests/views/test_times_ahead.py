@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from kgroups_spark.history.log_ends import believed_until
+from kgroups_spark.history.known_times import believed_until
 from kgroups_spark.lake.ledger import FINISHED, AuditRow
 from kgroups_spark.times import to_epoch_ms
 from tests.chosen import Chosen, one_of
