@@ -21,12 +21,11 @@ from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import MixedOfShard
 from kgroups_spark.lake.last_finished import TABLES_ALONE
-from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
+from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import named_partitions, number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.plan.uncommitted import Uncommitted, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.state_logs.partition import StateShardRead
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_datetime
 
 EPOCH = to_datetime(0)
@@ -100,7 +99,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         *_state_notes(work, result),
         *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
     ]
-    rows_added = result.rows_added + result.states.rows_added + current_rows(work.before, work.writer.rewritten)
+    rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
         moment,
         {
@@ -123,12 +122,6 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         },
         short,
     )
-
-
-def current_rows(before: AuditRow | None, rewritten: Mapping[str, int]) -> Counter[str]:
-    """The number of rows of each current table: as it was rewritten, or as the audit before left it."""
-    rows = {**((before and before.rows_added) or {}), **rewritten}
-    return Counter({name: count for name, count in rows.items() if TABLES[name].kind == "current"})
 
 
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, is_of_log
 from kgroups_spark.lake.owner import Owner
-from kgroups_spark.lake.removed_audits import Removal, maintenances, removed_up_to
+from kgroups_spark.lake.removed_audits import removals
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, to_rows
 from kgroups_spark.tables.conditions import Condition
@@ -100,13 +100,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def removal_lines(reader: LakeReader) -> list[str]:
     """Lines about the audits that maintenance has removed; an empty list if there are none."""
-    removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances(reader.table_rows)]
-    up_to, by = max(removals, default=Removal(0, 0))
-    if not up_to:
-        return []
     return [
         f"kgroups maintain --keep (audit {by}) removed old audits up to {up_to} and their findings; their totals are "
         "included in the audits that remain"
+        for up_to, by in sorted(removals(reader.table_rows))[-1:]
     ]
 
 

@@ -29,7 +29,7 @@ from kgroups_spark.escapes import cell_text, printable, quoted, typed_word
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
 from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
-from kgroups_spark.lake.removed_audits import maintenances, removal_of
+from kgroups_spark.lake.removed_audits import removal_of, removals
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Row, Rows, to_rows
@@ -106,7 +106,7 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
             [Condition("audit_id", "==", arguments.audit), IS_FINISHED], ["audit_id", "rows_added"]
         )
         if not any(map(has_looked, asked)):
-            removal = removal_of(maintenances(reader.table_rows), arguments.audit)
+            removal = removal_of(removals(reader.table_rows), arguments.audit)
             if removal is not None:
                 raise KgroupsError(
                     f"the findings of audit {arguments.audit} are gone: kgroups maintain --keep (audit {removal.by}) "

@@ -14,28 +14,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
-from kgroups_spark.compare.differences import (
-    GROUP,
-    LOAD,
-    Difference,
-    Loaded,
-    Place,
-    differences,
-    reason,
-)
-from kgroups_spark.compare.rules import RULES, sentences, tried_clean_ups, tried_releases
+from kgroups_spark.compare.causes import with_causes, with_reasons, without_reason
+from kgroups_spark.compare.differences import Difference, Loaded, differences, reason
 from kgroups_spark.compare.shards import (
-    WHEN,
     ComparedShard,
     ReleaseReplay,
     all_differences,
-    causing,
-    decision_differences,
+    by_rule,
     expiry_differences,
-    key,
+    with_rules,
 )
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
@@ -47,8 +37,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.lake.reach import make_readable
 from kgroups_spark.replay.history_parts import PartReader
-from kgroups_spark.replay.stored_history import StoredHistory
-from kgroups_spark.replay.stored_tables import TaskShards
+from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.tasks.outputs import Fact
 
 # Kinds of facts from tasks: a difference, or facts of one side.
@@ -123,157 +112,81 @@ class Comparison:
 def compare(
     lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
 ) -> Comparison:
-    """The comparison of both releases over the lake's history. `groups`: only these (empty: all)."""
-    history = _History.of(lake)
-    found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
-    progress(
-        f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
-    )
-    for kind, reported in history.reported(a, b, as_of_ms):
+    """The comparison of both releases over the lake's history, as of its last finished audit. `groups`: only these
+    (empty: all)."""
+    make_readable(lake)
+    then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
+    records = records_read(what_was_read(lake, then.audit_id))
+    is_reduced = kept_checkpoints(then).num_rows > 0
+    found = Comparison(a, b, then.audit_id, as_of_ms, is_reduced, len(records))
+    progress(f"replaying {counted(len(records), 'offsets partition')} by {a.release_version} and {b.release_version}")
+    if not records:
+        return found
+    history = StoredHistory(stored.tables_as_of(then), replaced=then.replaced)
+    sides = [(side.rules, side.clean_up(as_of_ms, then.audit_id)) for side in (a, b)]
+    task = CompareTask(history, sides, frozenset(groups))
+    for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task):
         if kind == _DIFFERENCE:
             found.differences.append(Difference(*reported))
         else:
             found.facts[_FACTS.index(kind)].add(reported)
-    if groups:
-        found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
-    progress("finding out why")
-    found.differences = with_causes(_with_reasons(history, found))
+    found.differences = with_causes(found.differences)
     return found
 
 
 @dataclass(frozen=True)
-class _History:
-    """All of the lake's history, as of its last finished audit. `records`: their number by offsets partition."""
-
-    stored: Stored
-    history: StoredHistory
-    tasks: TaskShards
-    records: Counter[int]
-    audit_id: int
-    is_reduced: bool
-
-    @classmethod
-    def of(cls, lake: Lake) -> _History:
-        make_readable(lake)
-        then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
-        records = records_read(what_was_read(lake, then.audit_id))
-        tasks = task_shards(records, lake.runner.slots)
-        history = StoredHistory(stored.tables_as_of(then), replaced=then.replaced)
-        return cls(stored, history, tasks, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
-
-    def reported(self, a: Side, b: Side, as_of_ms: int) -> list[tuple[str, Any]]:
-        """The differences and facts of both, each with its kind."""
-        if not self.records:
-            return []
-        return self.stored.facts(self.tasks, CompareTask(self.history, self._sides(a, b, as_of_ms)))
-
-    def _sides(self, a: Side, b: Side, as_of_ms: int) -> Sides:
-        return [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
-
-    def explained(self, found: Comparison, places: Collection[Place]) -> Iterator[Difference]:
-        """The differences of these groups (and perhaps of others), with the rules that cause them."""
-        groups = dict[int, frozenset[str]]()
-        for number, group_id in places:
-            if group_id is not None:
-                groups[number] = groups.get(number, frozenset()) | {group_id}
-        slots = self.stored.lake.runner.slots
-        tasks = task_shards({number: self.records[number] for number in groups}, slots)
-        sides = self._sides(found.a, found.b, found.as_of_ms)
-        task = ExplainTask(replace(self.history, groups=groups), sides)
-        return (Difference(*reported) for reported in self.stored.facts(tasks, task))
-
-
-@dataclass(frozen=True)
 class CompareTask:
-    """The differences of a shard between two sides, and facts of each."""
+    """The differences of a shard between two sides, with the rules that cause them, and facts of each side. `groups`:
+    only the differences of these (empty: of all)."""
 
     history: StoredHistory
     sides: Sides
+    groups: frozenset[str] = frozenset()
 
     def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
         """[kind, difference or facts of a side] as facts."""
-        shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
-        yield from map(Fact, _reported([shard.by(*side) for side in self.sides]))
+        found = list[Difference]()
+        for kind, reported in self._compared(self.history.shard(reader, offsets_partition)):
+            if kind != _DIFFERENCE:
+                yield Fact((kind, reported))
+            elif not self.groups or reported.group_id is None or reported.group_id in self.groups:
+                found.append(reported)
+        tried = dict[Difference, str]()
+        if groups := without_reason(found):
+            # The same history once more: only the groups that differ.
+            history = replace(self.history, groups={offsets_partition: frozenset(groups)})
+            tried = {each.key: each.why for each in self._tried(history.shard(reader, offsets_partition)) if each.why}
+        yield from (Fact((_DIFFERENCE, each)) for each in with_reasons(found, tried))
 
+    def _compared(self, stored: StoredShard) -> Iterator[tuple[str, Any]]:
+        shard = ComparedShard.of(stored)
+        a, b = (shard.by(*side) for side in self.sides)
+        for each in differences(a, b):
+            yield _DIFFERENCE, each._replace(why=each.why or reason(each, a.release, b.release))
+        served = a if b.fails else b
+        yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, (a, b), strict=True))
+        if not a.fails and not b.fails:
+            yield from ((_DIFFERENCE, each) for each in expiry_differences(a, b))
 
-@dataclass(frozen=True)
-class ExplainTask:
-    """The differences of a shard between two sides, with the rules that cause them."""
-
-    history: StoredHistory
-    sides: Sides
-
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
-        shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
+    def _tried(self, stored: StoredShard) -> Iterator[Difference]:
+        """The differences, with the rules that cause them by experiment."""
+        shard = ComparedShard.of(stored)
         a, b = (shard.by(*side, ends_at_undecodable=False) for side in self.sides)
-        tried = [self._tried(shard, a, one, other) for one, other in ((a, b), (b, a))]
-        said = sentences(a.clean_up, b.clean_up)
-        for each, rules in causing(all_differences(a, b), *tried):
-            yield Fact(each._replace(why="; ".join(said[rule] for rule in rules) or None))
-
-    def _tried(
-        self, shard: ComparedShard, a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay
-    ) -> dict[str, list[Difference]]:
-        """The differences from A of `one` with one rule of `other`, by rule."""
-        rules = tried_releases(one.loaded.release, other.loaded.release)
-        clean_ups = tried_clean_ups(one.clean_up, other.clean_up)
-        replays = {name: shard.by(each, one.clean_up, ends_at_undecodable=False) for name, each in rules.items()}
-        return {name: [*all_differences(a, each)] for name, each in replays.items()} | {
-            name: [*differences(a.loaded, one.loaded), *decision_differences(a.decided(), one.decided(each))]
-            for name, each in clean_ups.items()
-        }
-
-
-def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
-    a, b = (each.loaded for each in replays)
-    yield from ((_DIFFERENCE, each) for each in differences(a, b))
-    served = a if b.fails else b
-    yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, replays, strict=True))
-    if not a.fails and not b.fails:
-        yield from ((_DIFFERENCE, each) for each in expiry_differences(*replays))
+        return with_rules(all_differences(a, b), a, b, partial(by_rule, shard, a))
 
 
 def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
     """The input of `Facts.add`, as a JSON value. `served`: the state of the release that loads the partition."""
-    loaded, failures = replay.loaded, replay.loaded.failures
-    state = served.state if loaded.fails and not served.fails else loaded.state
+    failures = replay.failures
+    state = served.state if replay.fails and not served.fails else replay.state
     offsets = state.offsets.offsets
     offsets = offsets.filter(offsets["producer_id"].is_null())
     return {
-        "offsets_partition": loaded.offsets_partition,
+        "offsets_partition": replay.offsets_partition,
         "groups": sorted(state.groups),
         "offsets": len(offsets),
         "topic_ids": len(offsets) - offsets["topic_id"].null_count,
-        "failure": str(failures) if loaded.fails else None,
+        "failure": str(failures) if replay.fails else None,
         "may_be_compacted": failures.may_be_compacted,
         "skipped": dict(replay.skipped),
     }
-
-
-def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
-    """The differences, each with the reason that it shows itself, or the rules that cause it by experiment. Where a
-    release has not the group's type, what follows from that by its nature needs no experiment."""
-    a, b = found.a.rules, found.b.rules
-    reported = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
-    of_group = {each.place: each.why for each in reported if each.difference == GROUP and each.why}
-    open_ones = {
-        each.place
-        for each in reported
-        if not each.why and each.difference != LOAD and not (each.place in of_group and _is_of_its_group(each))
-    }
-    whys: dict[Difference, str] = {}
-    if open_ones:
-        whys = {key(each): each.why for each in history.explained(found, open_ones) if each.why}
-    of_another_group = dict.fromkeys((each.place for each in reported if each.difference == GROUP), OTHER_GROUP)
-    for number, each in enumerate(reported):
-        why = each.why or whys.get(key(each))
-        if each.place in of_group and why in (None, RULES["record_types"]):
-            why = of_group[each.place]
-        if why is None and each.difference in WHEN:
-            why = of_another_group.get(each.place, OTHER_OFFSETS)
-        reported[number] = each._replace(why=why)
-    return reported
-
-
-def _is_of_its_group(each: Difference) -> bool:
-    return each.what == "is_orphan" or each.difference in WHEN

@@ -7,10 +7,10 @@ each of them is missing as long as the failing record is in the log.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,6 +54,8 @@ _OFFSET = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "
 _KEY = ("producer_id", "group_id", "topic", "partition")
 # An offsets partition and a group; None: the difference is about the partition.
 Place = tuple[int, str | None]
+# Rows by group and member; the member of a group's own row is None.
+Entries: TypeAlias = "Mapping[tuple[str, str | None], GroupRow | MemberRow]"
 
 
 class Difference(NamedTuple):
@@ -78,6 +80,15 @@ class Difference(NamedTuple):
     def place(self) -> Place:
         return self.offsets_partition, self.group_id
 
+    @property
+    def is_decision(self) -> bool:
+        return self.difference in (OFFSET_EXPIRY, GROUP_EXPIRY)
+
+    @property
+    def key(self) -> Difference:
+        """The difference without its values and reason; decisions and their times are one."""
+        return self._replace(what="" if self.is_decision else self.what, value_a=None, value_b=None, why=None)
+
 
 class LoadFailure(NamedTuple):
     """A record at which a load ends."""
@@ -86,9 +97,10 @@ class LoadFailure(NamedTuple):
     detail: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class LoadFailures:
-    """The records at which a release's load of one offsets partition fails.
+    """The records at which a release's load of one offsets partition fails: the first one (None: there is none), and
+    the number of all.
 
     A log that was never compacted has records that a broker's own copy may no longer have. `may_be_compacted`: all
     failing records have newer records of their keys.
@@ -96,26 +108,7 @@ class LoadFailures:
 
     first: LoadFailure | None = None
     count: int = 0
-    _newest_of_keys: set[Hashable] = field(default_factory=set)
-    _without_key: int = 0
-
-    def failed(self, failure: LoadFailure, key: Hashable | None = None, count: int = 1) -> None:
-        """Adds a failing record (`count`: the number, with others after it); key None: it cannot be read."""
-        if self.first is None or failure.log_offset < self.first.log_offset:
-            self.first = failure
-        self.count += count
-        if key is None:
-            self._without_key += count
-        else:
-            self._newest_of_keys.add(key)
-
-    def loaded(self, key: Hashable) -> None:
-        """Adds a record that does not fail."""
-        self._newest_of_keys.discard(key)
-
-    @property
-    def may_be_compacted(self) -> bool:
-        return bool(self.count) and not self._newest_of_keys and not self._without_key
+    may_be_compacted: bool = False
 
     def __str__(self) -> str:
         assert self.first is not None
@@ -142,8 +135,8 @@ class Loaded:
         """The groups by name."""
         return {name: group.row(self.offsets_partition) for name, group in sorted(self.state.groups.items())}
 
-    def members(self, group_ids: set[str]) -> dict[tuple[str, str], MemberRow]:
-        """The members of some groups by group and member id."""
+    def members(self, group_ids: set[str]) -> Entries:
+        """The members of some groups."""
         of, nowhere = self.state.groups, Topics()
         return {
             (name, member): of[name].member_row(self.offsets_partition, member, nowhere)
@@ -172,30 +165,16 @@ def differences(a: Loaded, b: Loaded) -> Iterator[Difference]:
     if a.fails and b.fails:
         return
     if a.fails or b.fails:
-        yield Difference(LOAD, number, None, "load", _load(a), _load(b))
+        of_load, of_other = (f"fails at {each.failures}" if each.fails else "loads" for each in (a, b))
+        yield Difference(LOAD, number, None, "load", of_load, of_other)
         yield from _unserved(a, b)
         return
-    yield from _groups(number, a.groups, b.groups)
+    groups: list[Entries] = [{(name, None): row for name, row in each.groups.items()} for each in (a, b)]
+    yield from _entries(GROUP, number, *groups)
     alike = {g for g in a.groups.keys() & b.groups.keys() if a.groups[g].group_type == b.groups[g].group_type}
-    yield from _members(number, a.members(alike), b.members(alike))
-    yield from _offsets(number, COMMITTED, a.committed, b.committed)
-    yield from _offsets(number, PENDING, a.pending, b.pending)
-
-
-def reason(difference: Difference, a: Release, b: Release) -> str | None:
-    """The reason if the difference itself shows it; None: rules must be tried to find it."""
-    if difference.difference != GROUP or difference.what not in ("group", "group_type"):
-        return None
-    for value, other in ((difference.value_a, b), (difference.value_b, a)):
-        group_type = (value or "").partition(",")[0]
-        types = OF_TYPE.get(group_type)
-        if types is not None and not types & other.record_types:
-            return f"{other.name} does not know the records of {group_type} groups and skips them (KIP-915)"
-    return None
-
-
-def _load(loaded: Loaded) -> str:
-    return f"fails at {loaded.failures}" if loaded.fails else "loads"
+    yield from _entries(MEMBER, number, a.members(alike), b.members(alike))
+    yield from _offsets(COMMITTED, number, a.committed, b.committed)
+    yield from _offsets(PENDING, number, a.pending, b.pending)
 
 
 def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
@@ -205,48 +184,34 @@ def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
     why = f"{failing.release.name} could not load partition {number}"
     offsets = Counter(serving.committed["group_id"].to_pylist())
     for group_id, row in serving.groups.items():
-        served = f"{_group_text(row)}, offsets: {offsets[group_id]}"
+        served = f"{_entry_text(row)}, offsets: {offsets[group_id]}"
         values = (unserved, served) if a.fails else (served, unserved)
         yield Difference(GROUP, number, group_id, "group", *values, why=why)
 
 
-def _groups(number: int, a: dict[str, GroupRow], b: dict[str, GroupRow]) -> Iterator[Difference]:
-    for group_id in sorted(a.keys() | b.keys()):
-        one, other = a.get(group_id), b.get(group_id)
-        if one is None or other is None:
-            yield Difference(GROUP, number, group_id, "group", _group_text(one), _group_text(other))
+def _entries(kind: str, number: int, a: Entries, b: Entries) -> Iterator[Difference]:
+    """The differences of groups, or of members. Of an entry that only one has, and of a group that has another type,
+    columns are not compared."""
+    for group_id, member_id in sorted(a.keys() | b.keys()):
+        one, other = (of.get((group_id, member_id)) for of in (a, b))
+        types = {getattr(row, "group_type", None) for row in (one, other)}
+        if one is None or other is None or len(types) > 1:
+            what = kind if one is None or other is None else "group_type"
+            yield Difference(kind, number, group_id, what, _entry_text(one), _entry_text(other), member_id)
             continue
-        if one.group_type != other.group_type:
-            yield Difference(GROUP, number, group_id, "group_type", _group_text(one), _group_text(other))
-            continue
-        for name, value, other_value in _differing(one, other, _GROUP):
-            yield Difference(GROUP, number, group_id, name, value, other_value)
+        for name in _GROUP if kind == GROUP else _MEMBER:
+            value, other_value = (_comparable(getattr(row, name)) for row in (one, other))
+            if value != other_value:
+                yield Difference(kind, number, group_id, name, _text(value), _text(other_value), member_id)
 
 
-def _group_text(row: GroupRow | None) -> str | None:
-    return None if row is None else f"{row.group_type}, {row.state}, members: {row.member_count}"
-
-
-Members = dict[tuple[str, str], MemberRow]
-
-
-def _members(number: int, a: Members, b: Members) -> Iterator[Difference]:
-    """The differences between groups that both have, of the same type."""
-    for key in sorted(a.keys() | b.keys()):
-        group_id, member_id = key
-        one, other = a.get(key), b.get(key)
-        if one is None or other is None:
-            yield Difference(MEMBER, number, group_id, "member", _member_text(one), _member_text(other), member_id)
-            continue
-        for name, value, other_value in _differing(one, other, _MEMBER):
-            yield Difference(MEMBER, number, group_id, name, value, other_value, member_id)
-
-
-def _member_text(row: MemberRow | None) -> str | None:
+def _entry_text(row: GroupRow | MemberRow | None) -> str | None:
+    if isinstance(row, GroupRow):
+        return f"{row.group_type}, {row.state}, members: {row.member_count}"
     return None if row is None else row.member_state or "member"
 
 
-def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
+def _offsets(kind: str, number: int, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
     """The differences of offsets. If the offset itself differs, the other columns belong to another commit and are not
     compared."""
     rows, others = ({tuple(row[name] for name in _KEY): row for row in some.to_pylist()} for some in unmatched(a, b))
@@ -259,16 +224,6 @@ def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Diffe
                 yield Difference(kind, number, group_id, name, value, other_value, None, producer_id, topic, partition)
                 if name == "committed_offset":
                     break
-
-
-def _differing(
-    one: GroupRow | MemberRow, other: GroupRow | MemberRow, names: Sequence[str]
-) -> Iterator[tuple[str, str | None, str | None]]:
-    """The columns in which two rows differ, with both values as text."""
-    for name in names:
-        value, other_value = (_comparable(getattr(row, name)) for row in (one, other))
-        if value != other_value:
-            yield name, _text(value), _text(other_value)
 
 
 def _comparable(value: Any) -> Any:
@@ -288,3 +243,15 @@ def _text(value: Any) -> str | None:
     if isinstance(value, dict):
         return "; ".join(f"{name}: {', '.join(topics)}" for name, topics in sorted(value.items()))
     return str(value)
+
+
+def reason(difference: Difference, a: Release, b: Release) -> str | None:
+    """The reason if the difference itself shows it; None: rules must be tried to find it."""
+    if difference.difference != GROUP or difference.what not in ("group", "group_type"):
+        return None
+    for value, other in ((difference.value_a, b), (difference.value_b, a)):
+        group_type = (value or "").partition(",")[0]
+        types = OF_TYPE.get(group_type)
+        if types is not None and not types & other.record_types:
+            return f"{other.name} does not know the records of {group_type} groups and skips them (KIP-915)"
+    return None

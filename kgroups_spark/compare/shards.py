@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.compare.differences import Difference, Loaded, LoadFailure, LoadFailures, differences
-from kgroups_spark.compare.rules import sentences, tried_clean_ups
+from kgroups_spark.compare.rules import sentences, tried_clean_ups, tried_releases
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.decoding.load_failures import coordinator_fails, misread
 from kgroups_spark.expiry.clean_up import CleanUp, deciding_tables
-from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
+from kgroups_spark.expiry.matching import plain
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.offsets.ranges import SlotRange
 from kgroups_spark.replay.corrected_history import CorrectedAt, HistoryReplay
@@ -27,17 +27,20 @@ from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.stored_history import StoredShard
-from kgroups_spark.tables.arrays import flags
 from kgroups_spark.tables.quarantine import LOAD_WOULD_FAIL
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import format_time
 
 # The cleaner's keys: the newest record of a key stays.
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
+Key: TypeAlias = tuple[Any, ...]
 GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
 # The column with a decision's time, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
+NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _STATE = "state"  # all rules of a release's replay
+# Differences by the name of the rule that was tried.
+Tried: TypeAlias = Mapping[str, list[Difference]]
 
 
 @dataclass(frozen=True)
@@ -67,43 +70,45 @@ class ComparedShard:
         replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
         for _ in replay.changes():
             pass
-        failures = LoadFailures()
-        if ends_at_undecodable:
-            self._count_undecodable(release, failures)
-        for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
-            each.count_into(failures)
-        return ReleaseReplay(Loaded(number, release, replay.state, failures), replay, self._skipped(release))
+        failures = self._failures(replay, release, ends_at_undecodable)
+        return ReleaseReplay(number, release, replay.state, failures, replay, self._skipped(release))
 
-    def _count_undecodable(self, release: Release, failures: LoadFailures) -> None:
-        """Adds the first undecodable record at which the release's load fails, and their number."""
+    def _failures(self, replay: HistoryReplay, release: Release, ends_at_undecodable: bool) -> LoadFailures:
+        failing = self._failing(replay, release)
+        found = [LoadFailure(log_offset, detail) for (log_offset, _), detail in failing.items()]
+        count = len(found)
         rows = self.history.quarantine.filter(coordinator_fails(self.history.quarantine, release))
-        places = [*zip(*(rows.column(name).to_pylist() for name in ("log_offset", "reason", "detail")), strict=True)]
-        if places:
+        is_decodable = not ends_at_undecodable or not len(rows)
+        if not is_decodable:
+            places = zip(*(rows.column(name).to_pylist() for name in ("log_offset", "reason", "detail")), strict=True)
             log_offset, reason, detail = min(places, key=lambda place: (place[0], place[1], place[2] or ""))
-            count = max(1, pc.sum(rows.column("record_count")).as_py())
-            failures.failed(LoadFailure(log_offset, f"{reason}: {detail}"), count=count)
+            found.insert(0, LoadFailure(log_offset, f"{reason}: {detail}"))
+            count += max(1, pc.sum(rows.column("record_count")).as_py())
+        may_be_compacted = is_decodable and bool(failing) and self._have_newer({key: at for at, key in sorted(failing)})
+        return LoadFailures(min(found, key=lambda each: each.log_offset, default=None), count, may_be_compacted)
 
-    def _commits_that_fail(self, replay: HistoryReplay) -> _Failing:
-        found = _Failing(COMMIT_KEY, self._commit_keys)
+    def _failing(self, replay: HistoryReplay, release: Release) -> dict[tuple[int, Key], str]:
+        """The reasons by log offset and key of the records at which the load fails, undecodable ones aside."""
+        found = {}
         for row in replay.unreadable.select([*COMMIT_KEY, "log_offset", "value_version"]).to_pylist():
-            detail = unknown_version(row["record_type"], row["value_version"])
-            found.add(row, _detail(row["record_type"], row["group_id"], detail))
-        return found
-
-    def _group_records_that_fail(self, replay: HistoryReplay, release: Release) -> _Failing:
-        found = _Failing(GROUP_KEY, lambda: self.history.group_records)
+            key = _key(row, COMMIT_KEY)
+            found[row["log_offset"], key] = _detail(key, unknown_version(row["record_type"], row["value_version"]))
         for placed, detail in replay.failures:
-            record = placed.record
-            row = {name: getattr(record, name) for name in GROUP_KEY} | {"log_offset": placed.log_offset}
-            found.add(row, _detail(record.record_type, record.group_id, detail))
+            key = _key(placed.record._asdict(), GROUP_KEY)
+            found[placed.log_offset, key] = _detail(key, detail)
         for row in misread(self.history.group_records, release, [*GROUP_KEY, "log_offset"]):
-            if row["log_offset"] not in found.details:
-                found.add(row, row["detail"])
+            found.setdefault((row["log_offset"], _key(row, GROUP_KEY)), row["detail"])
         return found
 
-    def _commit_keys(self) -> pa.Table:
-        columns = [*COMMIT_KEY, "log_offset"]
-        return pa.concat_tables([self.history.commits(slots).select(columns) for slots in self.ranges])
+    def _have_newer(self, newest: Mapping[Key, int]) -> bool:
+        """Whether each of the keys has a record after this log offset."""
+        left, groups = set(newest), pa.array(sorted({key[1] for key in newest}))
+        commits = ((COMMIT_KEY, self.history.commits(slots)) for slots in self.ranges)
+        for names, rows in (*commits, (GROUP_KEY, self.history.group_records)):
+            rows = rows.filter(pc.is_in(rows.column("group_id"), groups))
+            columns = (rows.column(name).to_pylist() for name in (*names, "log_offset"))
+            left -= {tuple(key) for *key, at in zip(*columns, strict=True) if at > newest.get(tuple(key), at)}
+        return not left
 
     def _skipped(self, release: Release) -> Counter[int]:
         """Records that the release does not know and skips, by type."""
@@ -114,42 +119,14 @@ class ComparedShard:
         return Counter({each["values"]: each["counts"] for each in counts if each["values"] not in known})
 
 
-@dataclass
-class _Failing:
-    """Records at which a load fails: the reason and the key of each, by log offset."""
-
-    columns: tuple[str, ...]
-    records: Callable[[], pa.Table]
-    details: dict[int, str] = field(default_factory=dict)
-    keys: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-
-    def add(self, row: Mapping[str, Any], detail: str) -> None:
-        self.details[row["log_offset"]] = detail
-        self.keys[row["log_offset"]] = tuple(row[name] for name in self.columns)
-
-    def count_into(self, failures: LoadFailures) -> None:
-        """Adds these records to `failures`, and the keys with a newer record that does not fail."""
-        for log_offset in sorted(self.details):
-            failures.failed(LoadFailure(log_offset, self.details[log_offset]), self.keys[log_offset])
-        newest = {key: log_offset for log_offset, key in sorted(self.keys.items())}
-        if not newest:
-            return
-        rows = self.records()
-        rows = rows.filter(pc.is_in(rows.column("group_id"), pa.array(sorted({key[1] for key in newest}))))
-        for *key, log_offset in zip(*(rows.column(n).to_pylist() for n in (*self.columns, "log_offset")), strict=True):
-            if log_offset > newest.get(tuple(key), log_offset):
-                failures.loaded(tuple(key))
-
-
 @dataclass(frozen=True)
-class ReleaseReplay:
+class ReleaseReplay(Loaded):
     """The result of one release for an offsets partition.
 
     replay   after all changes
     skipped  records of types that the release does not know and skips, by type
     """
 
-    loaded: Loaded
     replay: HistoryReplay
     skipped: Counter[int]
 
@@ -159,73 +136,96 @@ class ReleaseReplay:
         assert self.replay.night.clean_up is not None, "replayed without a clean-up"
         return self.replay.night.clean_up
 
-    def decided(self, clean_up: CleanUp | None = None) -> dict[str, pa.Table]:
-        """offset_expiry and group_expiry of the release's state, by its own clean-up or another one."""
-        return dict((clean_up or self.clean_up).decided(self._deciding))
+    @cached_property
+    def decided(self) -> dict[str, pa.Table]:
+        """offset_expiry and group_expiry of the release's state."""
+        return self.decided_by(self.clean_up)
+
+    def decided_by(self, clean_up: CleanUp) -> dict[str, pa.Table]:
+        """The same by another clean-up."""
+        return dict(clean_up.decided(self._deciding))
 
     @cached_property
     def _deciding(self) -> dict[str, pa.Table]:
         return deciding_tables(self.replay.deciding())
 
 
-def _detail(record_type: int, group_id: str, failure: str) -> str:
+def _key(row: Mapping[str, Any], names: Sequence[str]) -> Key:
+    return tuple(row[name] for name in names)
+
+
+def _detail(key: Key, failure: str) -> str:
+    record_type, group_id, *_ = key
     return f"{CONSUMER_OFFSETS[record_type].name} (type {record_type}) of group {group_id}: {failure}"
 
 
 def all_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
     """The differences of state, and then of decisions on entries that both have."""
-    yield from differences(a.loaded, b.loaded)
-    if not a.loaded.fails and not b.loaded.fails:
-        yield from decision_differences(a.decided(), b.decided())
+    yield from differences(a, b)
+    if not a.fails and not b.fails:
+        yield from decision_differences(a.decided, b.decided)
 
 
 def expiry_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
     """The differing decisions on entries that both have, with the rules of expiry that cause them; without a reason
     if the state takes part in it."""
-    of_a, of_b = a.decided(), b.decided()
-    found = [*decision_differences(of_a, of_b)]
-    if not found:
-        return
-    tried = []
-    for one, other in ((a, b), (b, a)):
-        decided = {_STATE: other.decided(one.clean_up)}
-        for rule, clean_up in tried_clean_ups(one.clean_up, other.clean_up).items():
-            decided[rule] = one.decided(clean_up)
-        tried.append({rule: [*decision_differences(of_a, each)] for rule, each in decided.items()})
-    said = sentences(a.clean_up, b.clean_up)
-    for each, rules in causing(found, *tried):
-        yield each._replace(why=None if _STATE in rules else "; ".join(said[rule] for rule in rules) or None)
+    found = [*decision_differences(a.decided, b.decided)]
+
+    def tried(one: ReleaseReplay, other: ReleaseReplay) -> Tried:
+        of_state = decision_differences(a.decided, other.decided_by(one.clean_up))
+        return {_STATE: [*of_state], **by_expiry_rule(a, one, other)}
+
+    return with_rules(found, a, b, tried) if found else iter(())
 
 
-def causing(
+def by_rule(shard: ComparedShard, a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay) -> Tried:
+    """All differences from A of `one` with one rule of `other`, by rule."""
+    rules = tried_releases(one.release, other.release)
+    replays = ((name, shard.by(each, one.clean_up, ends_at_undecodable=False)) for name, each in rules.items())
+    found = {name: [*all_differences(a, each)] for name, each in replays}
+    of_state = [*differences(a, one)]
+    return found | {name: [*of_state, *decided] for name, decided in by_expiry_rule(a, one, other).items()}
+
+
+def by_expiry_rule(a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay) -> Tried:
+    """The differing decisions, from A, of `one` with one rule of expiry of `other`, by rule."""
+    clean_ups = tried_clean_ups(one.clean_up, other.clean_up)
+    return {name: [*decision_differences(a.decided, one.decided_by(each))] for name, each in clean_ups.items()}
+
+
+def with_rules(
     found: Iterable[Difference],
-    with_one_of_b: Mapping[str, Collection[Difference]],
-    with_one_of_a: Mapping[str, Collection[Difference]],
-) -> Iterator[tuple[Difference, list[str]]]:
+    a: ReleaseReplay,
+    b: ReleaseReplay,
+    tried: Callable[[ReleaseReplay, ReleaseReplay], Tried],
+) -> Iterator[Difference]:
     """Each difference with the rules of B that alone cause it; if there are none, the rules of A that alone remove it;
-    if there are none, either, the rules of B that alone make another difference there."""
-    made = {rule: set(some) for rule, some in with_one_of_b.items()}
-    with_b, with_a = ({rule: set(map(key, some)) for rule, some in of.items()} for of in (with_one_of_b, with_one_of_a))
+    if there are none, either, the rules of B that alone make another difference there. `tried`: as `by_rule`."""
+    made, left = tried(a, b), tried(b, a)
+    exactly = {rule: set(some) for rule, some in made.items()}
+    with_b, with_a = ({rule: {each.key for each in some} for rule, some in of.items()} for of in (made, left))
+    said = sentences(a.clean_up, b.clean_up)
     for each in found:
-        make = [rule for rule, some in made.items() if each in some]
-        end = [rule for rule, some in with_a.items() if key(each) not in some]
-        yield each, make or end or [rule for rule, some in with_b.items() if key(each) in some]
-
-
-def key(difference: Difference) -> Difference:
-    """The difference without its values and reason; decisions and their times are one."""
-    is_decision = difference.difference in WHEN
-    what = "" if is_decision else difference.what
-    return difference._replace(what=what, value_a=None, value_b=None, why=None)
+        make = [rule for rule, some in exactly.items() if each in some]
+        end = [rule for rule, some in with_a.items() if each.key not in some]
+        rules = make or end or [rule for rule, some in with_b.items() if each.key in some]
+        yield each._replace(why=None if _STATE in rules else "; ".join(said[rule] for rule in rules) or None)
 
 
 def decision_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[Difference]:
     """The differing decisions of two clean-ups on entries that both have; those on offsets come first."""
-    for name, row in _differing(a, b):
-        what = "decision" if row["decision_a"] != row["decision_b"] else WHEN[name]
-        value_a, value_b = (_decision_text(row, what, side) for side in "ab")
-        place = (name, row["offsets_partition"], row["group_id"], what, value_a, value_b)
-        yield Difference(*place, topic=row.get("topic"), partition=row.get("partition"))
+    for name, when in WHEN.items():
+        key = list(TABLES[name].key)
+        of_a, of_b = (plain(each[name].select([*key, "decision", "reason", when])) for each in (a, b))
+        both = of_a.join(of_b, key, join_type="inner", left_suffix="_a", right_suffix="_b", use_threads=False)
+        is_other = pc.not_equal(both["decision_a"], both["decision_b"])
+        is_later = pc.not_equal(*(pc.coalesce(both[f"{when}_{side}"], NEVER) for side in "ab"))
+        rows = both.filter(pc.or_(is_other, is_later)).sort_by([(column, "ascending") for column in key])
+        for row in rows.to_pylist():
+            what = "decision" if row["decision_a"] != row["decision_b"] else when
+            value_a, value_b = (_decision_text(row, what, side) for side in "ab")
+            place = (name, row["offsets_partition"], row["group_id"], what, value_a, value_b)
+            yield Difference(*place, topic=row.get("topic"), partition=row.get("partition"))
 
 
 def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
@@ -233,27 +233,3 @@ def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
     if what == "decision":
         return f"{value} ({row[f'reason_{side}']})"
     return None if value is None else format_time(value)
-
-
-def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(table, row) of the differing decisions: the key, and both sides' decision, reason and time (epoch ms)."""
-    for name, when in WHEN.items():
-        key = list(TABLES[name].key)
-        place = rows_among(columns_of(a[name], key), columns_of(b[name], key))
-        of_a = a[name].filter(pa.array(place != NOWHERE))
-        of_b = b[name].take(pa.array(place[place != NOWHERE]))
-        values = {
-            f"{column}_{side}": rows[column].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-            if column == when
-            else rows[column]
-            for side, rows in (("a", of_a), ("b", of_b))
-            for column in ("decision", "reason", when)
-        }
-        both = pa.table({column: of_a[column] for column in key} | values)
-        differs = np.zeros(both.num_rows, bool)
-        for column in ("decision", when):
-            one, other = (both[f"{column}_{side}"] for side in "ab")
-            is_equal = flags(pc.equal(one, other))
-            both_null = pc.and_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
-            differs |= ~(is_equal | both_null).astype(bool)
-        yield from ((name, row) for row in both.filter(pa.array(differs)).to_pylist())

@@ -9,7 +9,7 @@ from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import newest_audit
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.lost_versions import NOT_REBUILT, lost_versions, version_lost
+from kgroups_spark.lake.lost_versions import NOT_REBUILT, is_lost, version_lost
 from kgroups_spark.tables.schemas import TABLES
 
 
@@ -26,19 +26,20 @@ def gone_tables(lake: Lake) -> list[str]:
     return gone
 
 
-def require_newest(lake: Lake, last: AuditRow | None, *, rebuilds: bool = False) -> None:
-    """Raises KgroupsError for a table that lacks rows of the last finished audit (None: none has finished), because its
-    log has lost its newest version: after the next audit nothing would show it. `rebuilds`: only for a table that
-    cannot be rebuilt."""
-    if last is None:
-        return
-    added = {name: rows for name, rows in (last.rows_added or {}).items() if rows and lake.place.has(name)}
-    newest = {name: newest_audit(lake.table(name).last_transaction) for name in added}
-    # An unfinished audit may have rewritten some of them.
-    newest = {name: audit_id for name, audit_id in newest.items() if audit_id <= last.audit_id}
-    for name in lost_versions(added, last.audit_id, newest, lambda name: not lake.table(name).files()):
-        if name in NOT_REBUILT or not rebuilds:
+def require_newest(lake: Lake, last: AuditRow | None, *, rebuilds: bool = False) -> dict[str, int]:
+    """The newest audit in each table's log, as the last finished audit recorded it (None: none has finished), without
+    deleted tables. Raises KgroupsError for a table whose log has lost that version: after the next audit nothing would
+    show it. `rebuilds`: only for a table that cannot be rebuilt; the others are left out."""
+    found = {}
+    for name, recorded in ((last and last.newest_audits) or {}).items():
+        if not lake.place.has(name):
+            continue
+        log = lake.table(name)
+        if not is_lost(recorded, newest_audit(log.last_transaction), log.files):
+            found[name] = recorded
+        elif name in NOT_REBUILT or not rebuilds:
             raise version_lost(lake.location, name)
+    return found
 
 
 def make_again(fence: Fence, names: Sequence[str]) -> None:

@@ -1,11 +1,8 @@
 """Tables whose logs have lost their newest version.
 
 Delta reads a log up to its last file. If that file is lost, the table is as it was before, without an error. But each
-log has the number of the audit that wrote to it last, which shows the loss in two ways:
-
-    the ledger   counts the rows that the last finished audit added to each table of history, and the rows of each
-                 current table
-    other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
+log has the number of the audit that wrote to it last, and the ledger's column `newest_audits` has the number that it
+must have.
 
 The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is, the
 audit seems to have been killed. An empty newest file shows that a row is lost.
@@ -13,44 +10,20 @@ audit seems to have been killed. An empty newest file shows that a row is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY
 
-_CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics")
-_DECIDED = ("offset_expiry", "group_expiry", "previous_offset_expiry")
-_OF_STATE_LOGS = ("share_partitions", "share_batches", "transactional_ids")
 # The lake's copy of the log, and the corrections of the state. All other tables follow from these.
 NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
-_REWRITTEN = {name for name, table in TABLES.items() if table.kind == "current"}
-# Tables that are rewritten together, and the tables that then are at least as new: expiry is also decided alone.
-_TOGETHER = ((_CURRENT, (*_CURRENT, *_DECIDED)), (_DECIDED, _DECIDED), (_OF_STATE_LOGS, _OF_STATE_LOGS))
 
 
-def lost_versions(
-    added: Mapping[str, int], audit_id: int, newest: Mapping[str, int], is_empty: Callable[[str], bool]
-) -> set[str]:
-    """The tables whose logs end too early.
-
-    `added`: the number of rows that the last finished audit, `audit_id`, added to each table, and of those that it left
-    in each current table. `newest`: the number of
-    the newest audit in each table's log, 0: it has none, because the table is new or a copy by other software.
-    """
-    lost = {
-        name
-        for name in added.keys() & newest.keys()
-        if added[name] and name not in _REWRITTEN and newest[name] < audit_id and (newest[name] or is_empty(name))
-    }
-    lost |= {
-        name
-        for name in added.keys() & newest.keys() & _REWRITTEN
-        if added[name] and newest[name] <= audit_id and is_empty(name)
-    }
-    for together, as_new in _TOGETHER:
-        rewritten = max(newest.get(name, 0) for name in together)
-        lost |= {name for name in as_new if 0 < newest.get(name, 0) < rewritten and not is_empty(name)}
-    return lost
+def is_lost(recorded: int | None, newest: int, files: Callable[[], Collection[object]]) -> bool:
+    """Whether a table's log ends too early. `recorded`: its number in the ledger's `newest_audits`; None: it has none.
+    `newest`: the newest audit in the log, 0: it has none, because the table is new, or a copy by other software, which
+    has `files`."""
+    return newest < (recorded or 0) and (newest > 0 or not files())
 
 
 def claim_lost(written_by: int, ledger_transaction: int | None) -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.result import current_rows
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError
@@ -31,7 +30,6 @@ from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
 from kgroups_spark.lake.lost_versions import table_lost
 from kgroups_spark.lake.reach import make_writable
-from kgroups_spark.lake.removed_audits import removal_note
 from kgroups_spark.lake.unfinished import clear_up, remove_work
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.read_to import not_read_now
@@ -99,7 +97,8 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
 
 def _writer(lake: Lake, claim: Claim) -> LakeWriter:
     """A writer for the claim, after the lake has been restored to the last finished audit."""
-    writer = LakeWriter(lake, claim.audit_id, claim.check)
+    newest_audits = dict((claim.before and claim.before.newest_audits) or {})
+    writer = LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
     if claim.unfinished:
         if left_undone(claim, _finished(lake, claim.before)):
             raise KgroupsError(
@@ -142,7 +141,7 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     note = f"--keep: saved {saved}"
     if of_states := len(of) - of_offsets:
         note += f", and of {counted(of_states, 'partition')} of share-group and transaction state"
-    claim.finish(**_carried_over(before, (note,)))
+    claim.finish(**_carried_over(before, (note,)), newest_audits=writer.newest_audits)
     return True
 
 
@@ -161,13 +160,16 @@ def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
 def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
-    before = _finished(writer.lake, claim.before)
+    before, removed_up_to = _finished(writer.lake, claim.before), None
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         kept = kept_history(writer.lake, moment_ms)
         summary.rows_removed = kept.apply(writer, options.progress)
         if "audits" in summary.rows_removed:
-            summary.notes.append(removal_note(kept.old.newest))
+            removed_up_to = kept.old.newest
+            summary.notes.append(
+                f"audits up to {removed_up_to}: findings are gone, and of the ledger what nobody asks any more (--keep)"
+            )
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:
@@ -180,7 +182,8 @@ def _maintained(
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
         summary.versions_removed += remove_old_versions(left, name)
     remove_work(writer.fence)
-    summary.audit = claim.finish(**_carried_over(before, tuple(summary.reported())))
+    facts = _carried_over(before, tuple(summary.reported()))
+    summary.audit = claim.finish(**facts, newest_audits=writer.newest_audits, removed_up_to=removed_up_to)
     return summary
 
 
@@ -192,7 +195,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
         "source": TABLES_ALONE,
         "partitions": tuple(map(not_read_now, before.partitions or ())),
         "state_partitions": tuple(map(not_read_now, before.state_partitions)),
-        "rows_added": dict(current_rows(before, {})),
+        "rows_added": {},
         "quarantined": {},
         "record_counts": (),
         "notes": notes,
