@@ -28,7 +28,6 @@ from typing import Any, Protocol, TextIO
 import orjson
 
 from kgroups_spark.escapes import json_text, printable
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import Pieces, display_width, filled, words
 from kgroups_spark.terminal.style import OWN_MARKS
 from kgroups_spark.terminal.text_table import NULL, TextTable
@@ -52,11 +51,6 @@ class Column:
     heading: str | None = None
     broken: Callable[[str], str] | None = None
     says_none: bool = False
-
-
-def table_columns(table: str, **headings: str) -> tuple[Column, ...]:
-    """A column for each one of the table; those with a heading are on the screen."""
-    return tuple(Column(name, headings.get(name)) for name in TABLES[table].columns.names)
 
 
 def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
