@@ -46,8 +46,8 @@ from kgroups_spark.times import format_utc, to_datetime
 
 # The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no
 # heading, `topic,partition,offset` if one group is named, else `group,topic,partition,offset`; a field is quoted as in
-# RFC 4180 if necessary. The tool splits the file at line feeds before it looks at quotes, so no name may have one. It reads a
-# carriage return in quotes unchanged (tried with 4.3.1).
+# RFC 4180 if necessary. The tool splits the file at line feeds before it looks at quotes, so no name may have one. It
+# reads a carriage return in quotes unchanged (tried with 4.3.1).
 _TOOLS = ("kafka-consumer-groups.sh", "kafka-streams-groups.sh")
 _NAMED = 20  # groups for each tool
 

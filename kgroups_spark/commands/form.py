@@ -128,21 +128,32 @@ def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], a
         write_rows(rows, screen if arguments.format == "table" else [*map(Column, names)], arguments.format)
 
 
-def folded(
+def folded_for(
     rows: Iterable[Row],
     groups: Iterable[Row],
     arguments: argparse.Namespace,
     first: Collection[str] = (),
     total: str = "",
 ) -> Iterable[Row]:
-    """The rows for the screen, without --all: those of groups that were made for one run each are one, at the place of
-    the first, with `report-<uuid> (698 groups)` for a name. It has the values that all of them have, the first row's in
-    the columns `first`, and the sum of the column `total`.
+    """The rows `folded` for the screen, without --all, which a line on stderr names."""
+    if arguments.format != "table" or arguments.all:
+        return rows
+    every = list(rows)
+    made = folded(every, groups, first, total)
+    if len(made) < len(every):
+        say("Groups that were made for one run each are one line; --all shows them.")
+    return made
+
+
+def folded(
+    rows: Iterable[Row], groups: Iterable[Row], first: Collection[str] = (), total: str = ""
+) -> list[dict[str, Any]]:
+    """The rows; those of groups that were made for one run each are one, at the place of the first, with
+    `report-<uuid> (698 groups)` for a name. It has the values that all of them have, the first row's in the columns
+    `first`, and the sum of the column `total`.
 
     `groups`: all groups of that time (group_id, member_count).
     """
-    if arguments.format != "table" or arguments.all:
-        return rows
     patterns = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in groups)
     pattern_of = {name: pattern for pattern, names in patterns.items() for name in names}
     lots: dict[str | int, list[Row]] = {}
@@ -156,6 +167,4 @@ def folded(
         its_total = {total: sum(row[total] for row in lot)} if total else {}
         name = lot[0]["group_id"] if len(lot) == 1 else f"{pattern} ({counted(group_count(lot), 'group')})"
         made.append(dict.fromkeys(lot[0]) | same | its_total | {"group_id": name})
-    if len(made) < sum(map(len, lots.values())):
-        say("Groups that were made for one run each are one line; --all shows them.")
     return made
