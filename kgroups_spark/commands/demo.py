@@ -1,4 +1,11 @@
-"""`kgroups demo`: audits the shipped segments into a lake and shows its contents."""
+"""audit the shipped segments into ./lake and show what is in it
+
+Audits segments that come with the package into a lake and shows what is in it: three weeks of a small shop's 48
+consumer groups, written by Kafka 4.3.1's own coordinator. A second run reads nothing new and shows the same.
+
+examples:
+  kgroups demo                        into ./lake
+  kgroups demo --lake /tmp/lake"""
 
 from __future__ import annotations
 
@@ -11,34 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.commands import audit
+from kgroups_spark.commands.form import LAKE, WIDE
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import PENDING, judged
 from kgroups_spark.package_data import on_disk
 from kgroups_spark.reading.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import query
-from kgroups_spark.terminal.options import add_lake_option, add_wide_option, lake_location
+from kgroups_spark.terminal.options import lake_location
 from kgroups_spark.terminal.output import say, screen_width, show
 from kgroups_spark.terminal.style import Style
 from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
-
-NAME = "demo"
-SUMMARY = "audit the shipped segments into ./lake and show what is in it"
-DESCRIPTION = """\
-Audits segments that come with the package into a lake and shows what is in it: three weeks of a small shop's 48
-consumer groups, written by Kafka 4.3.1's own coordinator. A second run reads nothing new and shows the same."""
-EXAMPLES = """\
-examples:
-  kgroups demo                        into ./lake
-  kgroups demo --lake /tmp/lake"""
 
 SEGMENTS = on_disk("demo/segments")
 DEFAULT_LAKE = "./lake"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser, DEFAULT_LAKE)
-    add_wide_option(parser)
+OPTIONS = (LAKE._replace(help=LAKE.help.replace(")", f", else {DEFAULT_LAKE})")), WIDE)
 
 
 def run(arguments: argparse.Namespace) -> int:

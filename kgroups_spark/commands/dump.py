@@ -1,4 +1,17 @@
-"""`kgroups dump`: every record of segment files as JSON lines, without Spark or a JVM."""
+"""every record of segment files as JSON lines; no Spark, no JVM
+
+Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
+its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
+a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
+offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
+__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
+--topic. Uses no lake.
+
+examples:
+  kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
+  kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
+  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
+  kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
 
 from __future__ import annotations
 
@@ -10,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgroups_spark.commands.form import UNUSED_LAKE, Option
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import quoted, typed_word
 from kgroups_spark.nearest import did_you_mean
@@ -21,21 +35,6 @@ if TYPE_CHECKING:
     from kgroups_spark.records.columns import CorruptBatch, RecordColumns
     from kgroups_spark.sources.segments import PartitionCopy
 
-NAME = "dump"
-SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
-DESCRIPTION = """\
-Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
-its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
-a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
-offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
-__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
---topic. Uses no lake."""
-EXAMPLES = """\
-examples:
-  kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
-  kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
-  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
-  kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
 
 # The coordinators' logs, as in messages/coordinator_logs.py, which is not imported because options need no decoders.
 TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
@@ -62,28 +61,25 @@ class Segments:
     copy: PartitionCopy | None = None
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="FILE|DIR",
-        help="a segment (*.log), a folder of segments, or a folder with folders such as __consumer_offsets-7 in it",
-    )
-    parser.add_argument(
-        "--topic",
-        type=name_value(TOPICS),
-        metavar="T",
-        help=f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
-    )
-    parser.add_argument(
-        "--group",
-        action="append",
-        type=group_value,
-        metavar="G",
-        help="only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
-    )
-    parser.add_argument("--lake", help=argparse.SUPPRESS)  # accepted by every command, unused by this one
-    parser.add_argument("--format", type=name_value(("json",)), default="json", metavar="json", help="json, always")
+OPTIONS = (
+    Option(
+        "paths FILE|DIR",
+        "a segment (*.log), a folder of segments, or a folder with folders such as __consumer_offsets-7 in it",
+        more={"nargs": "+"},
+    ),
+    Option(
+        "--topic T",
+        f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
+        name_value(TOPICS),
+    ),
+    Option(
+        "--group G ...",
+        "only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
+        group_value,
+    ),
+    UNUSED_LAKE,
+    Option("--format json", "json, always", name_value(("json",)), "json"),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from kgroups_spark.commands.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded, screen, write
+from kgroups_spark.commands.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded_for, screen, write
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.errors import UsageError
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, text.getvalue().encode())
     if folds:
         soonest = ("expires_at", "expires_in", "reason")
-        rows = folded(rows, groups, arguments, soonest, total="offset_count")
+        rows = folded_for(rows, groups, arguments, soonest, total="offset_count")
     write(rows, names, OFFSETS_SCREEN if arguments.offsets else GROUPS_SCREEN, arguments)
     say(_closing_line(reader, arguments, until, count))
     return fail_if_any(arguments, count.offsets)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from operator import itemgetter
 
-from kgroups_spark.commands.form import ALL, AS_OF, LAKE, ROWS, Option, folded, screen, write
+from kgroups_spark.commands.form import ALL, AS_OF, LAKE, ROWS, Option, folded_for, screen, write
 from kgroups_spark.commands.moments import Moment
 from kgroups_spark.counts import counted, group_count
 from kgroups_spark.reading.open_lake import open_lake
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     moment = Moment.of(reader, arguments.as_of)
     rows = [dict.fromkeys(COLUMNS) | row | {"known": moment.known} for row in moment.rows("groups")]
     chosen = chosen_of(rows, arguments)
-    write(folded(chosen, rows, arguments), COLUMNS, SCREEN, arguments)
+    write(folded_for(chosen, rows, arguments), COLUMNS, SCREEN, arguments)
     part_of = "" if len(chosen) == len(rows) else f"{group_count(chosen):,} of "
     say_lines(moment.closing(f"{part_of}{counted(group_count(rows), 'group')}"))
     return 0

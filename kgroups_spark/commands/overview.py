@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroups_spark.commands.expiring import expires_in
+from kgroups_spark.commands.form import folded, screen
 from kgroups_spark.counts import counted, group_count
 from kgroups_spark.durations import DAY_MS, format_duration
 from kgroups_spark.escapes import shell_option, shell_word
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
-from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import GROUP_STATES, GROUP_TYPES
-from kgroups_spark.terminal.output import table_cell, wrapped
+from kgroups_spark.terminal.output import Column, table_cell, table_of, wrapped
 from kgroups_spark.terminal.style import Style
 from kgroups_spark.terminal.text_table import NULL, TextTable
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
@@ -23,6 +23,15 @@ from kgroups_spark.times import format_time_for_people, to_epoch_ms
 Rows = Sequence[dict[str, Any]]
 
 _ROWS_A_SECTION = 8
+EXPIRING = screen("group_id=GROUP group_type=TYPE state offsets=#OFFSETS first_expires_at=EXPIRES-AT due_in=IN why~")
+MOVED = screen(
+    "group_id=GROUP topic event_timestamp=WHEN_(UTC) partitions=#PARTITIONS read_again skipped=NEVER-READ what~ how~"
+)
+PENDING = screen(
+    "transactional_id group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since age is_hanging=HANGING "
+    "producer_id"
+)
+FINDINGS = screen("severity finding group_id=GROUP since=SINCE_(UTC)")
 
 
 @dataclass(frozen=True)
@@ -96,15 +105,14 @@ def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
 
 
 def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
-    groups, audit = overview.expiring, overview.audit
-    table = TextTable(["GROUP", "TYPE", "STATE", "#OFFSETS", "EXPIRES-AT (UTC)", "IN", "WHY"])
-    for row in groups[:_ROWS_A_SECTION]:
-        cells = [row[name] for name in ("group_id", "group_type", "state", "offsets", "first_expires_at")]
-        due_in = expires_in(to_epoch_ms(row["first_expires_at"]) - to_epoch_ms(audit["as_of"]))
-        table.add([*map(table_cell, [*cells, due_in]), words(why(row, audit["retention_ms"]))])
-    lines = _section("Committed offsets that expire next, if things stay as they are", table, width, style)
-    lines += _more(groups, style)
-    if not groups:
+    as_of, retention_ms = to_epoch_ms(overview.audit["as_of"]), overview.audit["retention_ms"]
+    rows = [
+        row | {"due_in": expires_in(to_epoch_ms(row["first_expires_at"]) - as_of), "why": why(row, retention_ms)}
+        for row in overview.expiring
+    ]
+    title = "Committed offsets that expire next, if things stay as they are"
+    lines = _table(title, rows, EXPIRING, width, style)
+    if not rows:
         lines = [style.heading("No committed offset expires if things stay as they are")]
     if overview.more_if_empty:
         more = counted(overview.more_if_empty, "more offset")
@@ -121,27 +129,17 @@ def why(row: dict[str, Any], retention_ms: int) -> str:
 
 
 def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:
-    table = TextTable(["GROUP", "TOPIC", "WHEN (UTC)", "#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"])
-    for move in overview.moves[:_ROWS_A_SECTION]:
-        names = ("group_id", "topic", "event_timestamp", "partitions", "read_again", "skipped")
-        cells = [table_cell(move[name]) for name in names]
-        table.add([*cells, words(MOVES[move["event"]]), words(CAUSES[move["cause"]])])
-    if not table.rows:
-        return []
+    rows = [move | {"what": MOVES[move["event"]], "how": CAUSES[move["cause"]]} for move in overview.moves]
     title = "Committed offsets that were rewound or skipped ahead, the newest first"
-    return _section(title, table, width, style) + _more(overview.moves, style)
+    return _table(title, rows, MOVED, width, style)
 
 
 def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:
-    table = TextTable(
-        ["PRODUCER-ID", "OPEN-SINCE (UTC)", "AGE", "HANGING", "GROUP", "TOPIC", "PARTITION", "PENDING-OFFSET"]
-    )
-    for row in overview.pending[:_ROWS_A_SECTION]:
-        names = ("producer_id", "open_since", "age", "is_hanging", "group_id", "topic", "partition", "committed_offset")
-        table.add([table_cell(row[name]) for name in names])
-    if not table.rows:
-        return [style.heading("No offset is pending in an open transaction")]
-    return _section("Offsets in open transactions", table, width, style) + _more(overview.pending, style)
+    # The longest open transaction is the first.
+    rows = folded(overview.pending, overview.groups, ("open_since", "age", "is_hanging"))
+    columns = PENDING if any(row["transactional_id"] for row in rows) else PENDING[1:]
+    nothing = [style.heading("No offset is pending in an open transaction")]
+    return _table("Offsets in open transactions", rows, columns, width, style) or nothing
 
 
 def _findings_and_losses(overview: Overview, width: int | None, style: Style) -> list[str]:
@@ -159,12 +157,9 @@ def _findings_and_losses(overview: Overview, width: int | None, style: Style) ->
     odd += audit["notes"]
     room = None if width is None else width - 2
     lines = [style.warning(f"  {line}") for text in odd for line in wrapped(text, room)]
-    table = TextTable(["SEVERITY", "FINDING", "GROUP", "SINCE (UTC)"])
     findings = sorted(overview.findings, key=lambda row: SEVERITIES.index(row["severity"]))
-    for row in findings[:_ROWS_A_SECTION]:
-        table.add([table_cell(row[name]) for name in ("severity", "finding", "group_id", "since")])
-    if table.rows:
-        return [*_section("Findings and notes", table, width, style), *_more(findings, style), *lines]
+    if findings:
+        return [*_table("Findings and notes", findings, FINDINGS, width, style), *lines]
     if lines:
         return [style.heading("Findings and notes"), *lines]
     return [style.heading("No findings, and every record could be used")]
@@ -201,11 +196,13 @@ def _a_week_before(overview: Overview) -> str:
     return format_time_for_people(moment)[:16].replace(" ", "T")
 
 
+def _table(title: str, rows: Rows, columns: Sequence[Column], width: int | None, style: Style) -> list[str]:
+    """The first rows, and the number of others; no line if there is no row."""
+    left = len(rows) - _ROWS_A_SECTION
+    more = [style.quiet(f"  and {left} more")] if left > 0 else []
+    return _section(title, table_of(rows[:_ROWS_A_SECTION], columns), width, style) + more if rows else []
+
+
 def _section(title: str, table: TextTable, width: int | None, style: Style) -> list[str]:
     heading, *rows = table.lines(None if width is None else width - 2)
     return [style.heading(title), "  " + style.quiet(heading), *(f"  {row}".rstrip(" ") for row in rows)]
-
-
-def _more(rows: Sequence[object], style: Style) -> list[str]:
-    left = len(rows) - _ROWS_A_SECTION
-    return [style.quiet(f"  and {left} more")] if left > 0 else []

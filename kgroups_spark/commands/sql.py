@@ -1,4 +1,17 @@
-"""`kgroups sql`: queries over the tables, views and functions of a lake."""
+"""SQL over the tables, views and functions of a lake
+
+Runs queries over the lake as the last finished audit left it: as QUERY, from a file, from a prompt (TAB completes
+names), or from stdin if it is not a terminal. Statements end with a semicolon. Queries cannot change anything. The SQL
+is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions; .describe NAME shows the columns of
+one.
+
+examples:
+  kgroups sql --lake ./lake                                     a prompt
+  kgroups sql --lake ./lake .tables                             tables, views and functions
+  kgroups sql --lake ./lake '.describe offset_history'          columns and their meaning
+  kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
+  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z')"
+  kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
 
 from __future__ import annotations
 
@@ -15,6 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.commands.form import LAKE, ROWS, Option, screen
 from kgroups_spark.commands.moments import incomplete_history
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import exact_duration
@@ -24,8 +38,7 @@ from kgroups_spark.nearest import did_you_mean, suggested
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, SqlError, python_rows
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.terminal.display import words
-from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, text_value
+from kgroups_spark.terminal.options import text_value
 from kgroups_spark.terminal.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.terminal.sql_prompt import Prompt
 from kgroups_spark.terminal.sql_statements import is_for_prompt, statements
@@ -33,22 +46,6 @@ from kgroups_spark.views import FUNCTIONS, VIEWS
 from kgroups_spark.views.descriptions import described
 from kgroups_spark.views.needed import NAMES, needed_for
 from kgroups_spark.views.record_views import RECORD_VIEWS
-
-NAME = "sql"
-SUMMARY = "SQL over the tables, views and functions of a lake"
-DESCRIPTION = """\
-Runs queries over the lake as the last finished audit left it: as QUERY, from a file, from a prompt (TAB completes
-names), or from stdin if it is not a terminal. Statements end with a semicolon. Queries cannot change anything. The SQL
-is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions; .describe NAME shows the columns of
-one."""
-EXAMPLES = """\
-examples:
-  kgroups sql --lake ./lake                                     a prompt
-  kgroups sql --lake ./lake .tables                             tables, views and functions
-  kgroups sql --lake ./lake '.describe offset_history'          columns and their meaning
-  kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
-  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z')"
-  kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
 
 POINTED = (".tables", ".describe", ".help", ".quit")
 QUIT = (".quit", ".exit", "\\q", "quit", "exit")
@@ -64,18 +61,12 @@ HELP = """\
 Anything else is SQL; a statement ends with a semicolon, Ctrl-C discards the input."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "query",
-        nargs="?",
-        type=text_value,
-        metavar="QUERY",
-        help="the query, or several with semicolons between them",
-    )
-    parser.add_argument("--file", metavar="F", help="read the queries from this file")
-    add_lake_option(parser)
-    add_format_option(parser)
-    add_engine_option(parser)
+OPTIONS = (
+    Option("query QUERY", "the query, or several with semicolons between them", text_value, more={"nargs": "?"}),
+    Option("--file F", "read the queries from this file"),
+    LAKE,
+    *ROWS,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -206,11 +197,7 @@ class Session:
         word = _whole(word)
         name = name.strip().lower()
         if word == ".tables":
-            write_rows(
-                list(_everything()),
-                [Column("kind", "KIND"), Column("name", "NAME"), Column("what", "WHAT", words)],
-                self.form,
-            )
+            write_rows(list(_everything()), screen("kind name what~"), self.form)
         elif word in (".describe", "\\d") and name:
             self._describe(name)
         elif word in (".describe", "\\d"):
@@ -233,7 +220,7 @@ class Session:
         schema = self.reader.arrow(f"SELECT * FROM {name} LIMIT 0").schema
         types = {field.name: _type_name(field.type) for field in schema}
         rows = [{"column": column, "type": types.get(column), "what": what} for column, what in found.columns.items()]
-        write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT", words)], self.form)
+        write_rows(rows, screen("column type what~"), self.form)
 
 
 def _whole(command: str) -> str:

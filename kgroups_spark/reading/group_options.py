@@ -45,31 +45,6 @@ def topic_partitions_value(text: str) -> TopicPartitions:
     raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
 
 
-def add_group_options(parser: argparse.ArgumentParser, all_groups: str = "every group that exists") -> None:
-    """`--group`, which may be repeated, and `--all-groups`. `all_groups`: the help on the latter."""
-    parser.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        type=group_value,
-        metavar="G",
-        help="the group; may be repeated",
-    )
-    parser.add_argument("--all-groups", action="store_true", help=all_groups)
-
-
-def add_topic_option(parser: argparse.ArgumentParser) -> None:
-    """`--topic`, which may be repeated."""
-    parser.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        type=topic_partitions_value,
-        metavar="T[:P,...]",
-        help="only this topic, or these partitions of it (orders:0,1); may be repeated",
-    )
-
-
 def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     """The named groups, each once; None: all. Raises UsageError."""
     groups = list(dict.fromkeys(arguments.group))

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import cell_text
-from kgroups_spark.report.figures import Column, Table, table
+from kgroups_spark.report.figures import Table, table
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.words import CAUSES, EVENTS
 
@@ -19,20 +19,13 @@ _LONGEST_ANCHOR = 200
 # By query.
 CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
 _OFFSETS = (
-    Column("topic", "Topic"),
-    Column("partition", "Partition", "count"),
-    Column("committed_offset", "Committed offset", "count"),
-    Column("commit_timestamp", "Committed (UTC)", "time", is_minor=True),
-    Column("client_id", "Owner"),
-    Column("client_host", "Its host", is_minor=True),
-    Column("owned_since", "Owner since (UTC)", "time", is_minor=True),
+    "topic Topic; partition Partition :count; committed_offset Committed offset :count; "
+    "commit_timestamp- Committed (UTC) :time; client_id Owner; client_host- Its host; "
+    "owned_since- Owner since (UTC) :time"
 )
 _EVENTS = (
-    Column("event_timestamp", "When (UTC)", "time"),
-    Column("event", "Event"),
-    Column("topic", "Topic", is_minor=True),
-    Column("partitions", "Partitions", "count", is_minor=True),
-    Column("change", "Change, member or cause"),
+    "event_timestamp When (UTC) :time; event Event; topic- Topic; partitions- Partitions :count; "
+    "change Change, member or cause"
 )
 
 
@@ -88,7 +81,7 @@ def _group(name: str, known: Row | None, offsets: Sequence[Row], events: Sequenc
     return Group(anchor_of(name), cell_text(name), _facts(known), tables)
 
 
-def _table(name: str, columns: Sequence[Column], rows: Sequence[Row], in_all: int) -> Table:
+def _table(name: str, columns: str, rows: Sequence[Row], in_all: int) -> Table:
     caption = CAPTIONS[name]
     if len(rows) < in_all:
         caption += f" (the first {len(rows):,} of {in_all:,})"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroups_spark.counts import group_count
-from kgroups_spark.report.figures import BUDGET_BYTES, Column, Plot, Section, Table, table
+from kgroups_spark.report.figures import BUDGET_BYTES, Plot, Section, Table, table
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import Answers, last_days_plot
 from kgroups_spark.report.words import CAUSES, EVENTS
@@ -21,7 +21,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {"event": EVENTS, "cause": CAUSES}
 
 @dataclass(frozen=True)
 class TableOf:
-    """A query's answer. `columns`: `topic Topic; lag- Lag :count; detail! Why`: a minor one has -, a detail !."""
+    """A query's answer. `columns`: as in `table`."""
 
     query: str
     caption: str
@@ -29,12 +29,11 @@ class TableOf:
     budget_bytes: int = BUDGET_BYTES
 
     def figures(self, answers: Answers) -> list[Table | Plot]:
-        columns = [_column(text) for text in self.columns.split("; ")]
         rows = [
             row | {name: words[row[name]] for name, words in WORDS.items() if name in row}
             for row in answers[self.query]
         ]
-        return [table(self.query, self.caption, columns, rows, budget_bytes=self.budget_bytes)] if rows else []
+        return [table(self.query, self.caption, self.columns, rows, budget_bytes=self.budget_bytes)] if rows else []
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,3 @@ def facts_of(answers: Answers, queries: Sequence[str]) -> dict[str, Any]:
             facts |= {f"{name}_{column}": sum(values) if values else None, f"{name}_{column}_known": len(values)}
             facts[f"{name}_no_{column}"] = None if values else ""
     return facts
-
-
-def _column(text: str) -> Column:
-    name, _, rest = text.partition(" ")
-    heading, _, kind = rest.partition(" :")
-    return Column(name.rstrip("-!"), heading, kind or "text", "-" in name, "!" in name)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.commands.compare import columns
+from kgroups_spark.commands.compare import screen_of
 from kgroups_spark.commands.compare_lines import difference_lines
 from kgroups_spark.compare.causes import OTHER_GROUP, with_causes
 from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
@@ -90,5 +90,5 @@ def test_a_release_without_values_stays_on_a_narrow_screen(monkeypatch: pytest.M
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    write_rows([row._asdict()], columns("4.4", "3.9"), "table", screen)
+    write_rows([row._asdict()], screen_of("4.4", "3.9"), "table", screen)
     assert "4.4" in screen.getvalue()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from kgroups_spark.counts import counted, group_count
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import Column, Plot, Section, Table, table
+from kgroups_spark.report.figures import Plot, Section, Table, table
 from kgroups_spark.report.plots import BLUE, PALE_BLUE, RED, Axes, numbered_chart, svg
 from kgroups_spark.report.queries import query
 from kgroups_spark.report.sections.shared import (
     DAYS,
-    GROUP,
     GROUPS_BYTES,
-    STATE,
-    TYPE,
     Answers,
     days_to_come_plot,
     legend_of,
@@ -41,15 +38,10 @@ def expiring_section(answers: Answers) -> Section:
             f"{counted(soon['due_offsets'], 'offset')}, already due, will be removed at the broker’s next check."
         )
     rows = [{**row, "counted_from": counted_from(row)} for row in groups]
-    columns = [
-        GROUP,
-        TYPE,
-        STATE,
-        Column("offsets", "Offsets", "count"),
-        Column("first_expires_at", "First expires (UTC)", "time"),
-        Column("last_expires_at", "Last (UTC)", "time", is_minor=True),
-        Column("counted_from", "Counted from", is_minor=True),
-    ]
+    columns = (
+        "group_id Group; group_type- Type; state- State; offsets Offsets :count; "
+        "first_expires_at First expires (UTC) :time; last_expires_at- Last (UTC) :time; counted_from- Counted from"
+    )
     by_day = [
         {"day": row["day"], "series": "due now" if row["is_due"] else "later", "value": row["offsets"]}
         for row in answers["expiring_by_day"]
@@ -84,13 +76,10 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
             "within 30 days": row["month_offsets"] - row["week_offsets"],
         }
         bars += [{"at": retention, "series": name, "value": value} for name, value in parts.items()]
-    columns = [
-        Column("retention", "Retention"),
-        Column("due_offsets", "At once", "count"),
-        Column("due_groups", "Groups", "count", is_minor=True),
-        Column("week_offsets", "Within 7 days", "count"),
-        Column("month_offsets", "Within 30 days", "count"),
-    ]
+    columns = (
+        "retention Retention; due_offsets At once :count; due_groups- Groups :count; "
+        "week_offsets Within 7 days :count; month_offsets Within 30 days :count"
+    )
     series = [("at once", RED), ("within 7 days", BLUE), ("within 30 days", PALE_BLUE)]
     plot = Plot(
         "what_if_plot",
@@ -129,15 +118,10 @@ def if_empty_section(answers: Answers) -> Section:
             else "None would be due at once: each has a full retention left when its group empties, or part of it."
         )
     ]
-    columns = [
-        GROUP,
-        TYPE,
-        STATE,
-        Column("member_count", "Members", "count", is_minor=True),
-        Column("at_once", "At once", "count"),
-        Column("offsets", "In all", "count"),
-        Column("last_expires_at", "All expired by (UTC)", "time", is_minor=True),
-    ]
+    columns = (
+        "group_id Group; group_type- Type; state- State; member_count- Members :count; at_once At once :count; "
+        "offsets In all :count; last_expires_at- All expired by (UTC) :time"
+    )
     caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
     return Section(
         "if-empty", heading, sentences, [table("if_empty", caption, columns, rows, budget_bytes=GROUPS_BYTES)]

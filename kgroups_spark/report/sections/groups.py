@@ -11,7 +11,6 @@ from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import (
     ALL_GROUPS_BYTES,
     AS_EACH_DAY_ENDED,
-    GROUP,
     Answers,
     day_of,
     last_days_plot,
@@ -34,16 +33,10 @@ def groups_section(answers: Answers) -> Section:
         Column("total", "All", "count"),
     ]
     state_bars = _by_day(answers, "state")
-    columns = [
-        GROUP,
-        Column("group_type", "Type"),
-        Column("state", "State"),
-        Column("state_since", "Since (UTC)", "time", is_minor=True),
-        Column("member_count", "Members", "count", is_minor=True),
-        Column("offsets", "Offsets", "count"),
-        Column("expires_at", "First expires (UTC)", "time", is_minor=True),
-        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
-    ]
+    columns = (
+        "group_id Group; group_type Type; state State; state_since- Since (UTC) :time; member_count- Members :count; "
+        "offsets Offsets :count; expires_at- First expires (UTC) :time; offsets_partition- Offsets partition :count"
+    )
     figures: list[Table | Plot] = []
     if now:
         figures.append(
@@ -109,12 +102,7 @@ def migration_section(answers: Answers) -> Section:
         last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day", "group"),
     ]
     if changes:
-        columns = [
-            Column("event_timestamp", "When (UTC)", "time"),
-            GROUP,
-            Column("value_before", "From"),
-            Column("value_after", "To"),
-        ]
+        columns = "event_timestamp When (UTC) :time; group_id Group; value_before From; value_after To"
         figures.append(
             table("type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True)
         )

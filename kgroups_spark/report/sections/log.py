@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import Column, Plot, Section, Table, table
+from kgroups_spark.report.figures import Plot, Section, Table, table
 from kgroups_spark.report.parts import Part, TableOf
 from kgroups_spark.report.plots import AMBER, BLUE, Axes, numbered_chart, svg
 from kgroups_spark.report.queries import Row, query
-from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot
+from kgroups_spark.report.sections.shared import DAYS, Answers, last_days_plot
 
 
 def offsets_topic_section(answers: Answers) -> Section:
@@ -60,16 +60,11 @@ def _partitions_plot(name: str, caption: str, unit: str, values: Iterable[tuple[
 
 
 def _partitions_table(rows: Sequence[Row]) -> Table:
-    columns = [
-        Column("offsets_partition", "Partition", "count"),
-        Column("commits_per_hour", "Commits an hour", "rate"),
-        Column("records", "Records", "count"),
-        Column("live_records", "Still current", "count"),
-        Column("records_per_live", "Records per current record", "rate"),
-        Column("tombstones", "Tombstones", "count", is_minor=True),
-        Column("bytes", "Size", "bytes", is_minor=True),
-        Column("open_transactions", "Open transactions", "count", is_minor=True),
-    ]
+    columns = (
+        "offsets_partition Partition :count; commits_per_hour Commits an hour :rate; records Records :count; "
+        "live_records Still current :count; records_per_live Records per current record :rate; "
+        "tombstones- Tombstones :count; bytes- Size :bytes; open_transactions- Open transactions :count"
+    )
     shown = [
         {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
         for row in rows
@@ -78,13 +73,10 @@ def _partitions_table(rows: Sequence[Row]) -> Table:
 
 
 def _busiest_groups(answers: Answers) -> Iterator[Table]:
-    columns = [
-        GROUP,
-        Column("commits", "Commits", "count"),
-        Column("tombstones", "Tombstones", "count", is_minor=True),
-        Column("other_records", "Other records", "count", is_minor=True),
-        Column("bytes", "Size", "bytes"),
-    ]
+    columns = (
+        "group_id Group; commits Commits :count; tombstones- Tombstones :count; other_records- Other records :count; "
+        "bytes Size :bytes"
+    )
     if answers["busiest_groups"]:
         caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
         yield table("busiest_groups", caption, columns, answers["busiest_groups"])
@@ -111,14 +103,11 @@ def coverage_section(answers: Answers) -> Section:
     rows = answers["coverage"]
     if not rows:
         return Section("coverage", "Coverage", ["No partition was read."])
-    columns = [
-        Column("offsets_partition", "Partition", "count"),
-        Column("first_log_offset", "First record", "count"),
-        Column("complete_from", "Complete from", "count"),
-        Column("read_to", "Read to", "count"),
-        Column("lost", "Lost", "count"),
-        Column("newest_log_timestamp", "Newest record (UTC)", "time", is_minor=True),
-    ]
+    columns = (
+        "offsets_partition Partition :count; first_log_offset First record :count; "
+        "complete_from Complete from :count; read_to Read to :count; lost Lost :count; "
+        "newest_log_timestamp- Newest record (UTC) :time"
+    )
     gaps = sum(row["is_complete"] is False for row in rows)
     lost = sum(row["lost"] or 0 for row in rows)
     sentences = [

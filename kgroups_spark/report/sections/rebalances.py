@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kgroups_spark.counts import counted
-from kgroups_spark.report.figures import Column, Plot, Section, Table, table
+from kgroups_spark.report.figures import Plot, Section, Table, table
 from kgroups_spark.report.plots import AMBER, BLUE, GREY, PURPLE
 from kgroups_spark.report.queries import Row
-from kgroups_spark.report.sections.shared import DAYS, GROUP, TYPE, Answers, last_days_plot
+from kgroups_spark.report.sections.shared import DAYS, Answers, last_days_plot
 from kgroups_spark.report.words import OTHER_REBALANCE, REBALANCES
 
 
@@ -27,22 +27,14 @@ def rebalances_section(answers: Answers) -> Section:
         f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. Durations are known only for "
         "consumer, share and streams groups: the log does not show when a rebalance of a classic group began."
     ]
-    group_columns = [
-        GROUP,
-        TYPE,
-        Column("rebalances", "Rebalances", "count"),
-        Column("superseded", "Cut short by the next", "count", is_minor=True),
-        Column("longest_s", "Longest (s)", "rate"),
-        Column("newest", "The newest (UTC)", "time", is_minor=True),
-    ]
-    member_columns = [
-        GROUP,
-        Column("client_id", "Client id"),
-        Column("slowest_member_id", "Member id", is_minor=True),
-        Column("times_last", "Times last", "count"),
-        Column("longest_s", "Longest (s)", "rate"),
-        Column("newest", "The newest (UTC)", "time", is_minor=True),
-    ]
+    group_columns = (
+        "group_id Group; group_type- Type; rebalances Rebalances :count; superseded- Cut short by the next :count; "
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+    )
+    member_columns = (
+        "group_id Group; client_id Client id; slowest_member_id- Member id; times_last Times last :count; "
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+    )
     caption = "Rebalances by day and cause"
     figures: list[Table | Plot] = [
         last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),

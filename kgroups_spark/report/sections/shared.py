@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from kgroups_spark.report.figures import Column, Plot
+from kgroups_spark.report.figures import Plot
 from kgroups_spark.report.plots import Axes, days_chart, svg
 from kgroups_spark.report.queries import Row, query
 
@@ -14,9 +14,6 @@ Answers = Mapping[str, Sequence[Row]]  # rows by query
 DAYS = 30
 DAY, AS_EACH_DAY_ENDED = "day (UTC)", "as each day ended"
 OFFSETS_BY_DAY = Axes(DAY, "offsets", "offset")
-GROUP = Column("group_id", "Group")
-TYPE = Column("group_type", "Type", is_minor=True)
-STATE = Column("state", "State", is_minor=True)
 # Tables with a row for each group have up to 5,000 of them; all tables together stay below 4 MB.
 ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
 

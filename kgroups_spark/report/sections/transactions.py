@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import Column, Section, table
+from kgroups_spark.report.figures import Section, table
 from kgroups_spark.report.queries import Row
 from kgroups_spark.report.sections.shared import DAYS, Answers
 from kgroups_spark.report.words import ABORTS
@@ -21,17 +21,11 @@ def transactions_section(answers: Answers) -> Section:
     lake = answers["lake"][0]
     as_of, is_known = lake["as_of"], lake["has_transaction_state"]
     sentences = _sentences(len(rows), sum(row["is_hanging"] for row in rows), is_known)
-    columns = [
-        Column("producer_id", "Producer id"),
-        Column("transactional_id", "Transactional id", is_minor=True),
-        Column("open_since", "Open since (UTC)", "time", is_minor=True),
-        Column("age", "Age"),
-        Column("verdict", "Hanging"),
-        Column("groups", "Group"),
-        Column("offsets", "Offsets", "count"),
-        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
-        Column("records_held", "Records after it", "count", is_minor=True),
-    ]
+    columns = (
+        "producer_id Producer id; transactional_id- Transactional id; open_since- Open since (UTC) :time; age Age; "
+        "verdict Hanging; groups Group; offsets Offsets :count; offsets_partition- Offsets partition :count; "
+        "records_held- Records after it :count"
+    )
     shown = [
         {
             **row,
@@ -86,17 +80,11 @@ def transactional_ids_section(answers: Answers) -> Section:
     ]
     figures = []
     if named:
-        columns = [
-            Column("transactional_id", "Transactional id"),
-            Column("producer_id", "Producer id", is_minor=True),
-            Column("state", "State"),
-            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
-            Column("age", "Age"),
-            Column("timeout", "Timeout"),
-            Column("topic_partitions", "Partitions written to", "count"),
-            Column("groups", "Groups", "count", is_minor=True),
-            Column("offsets", "Offsets", "count", is_minor=True),
-        ]
+        columns = (
+            "transactional_id Transactional id; producer_id- Producer id; state State; "
+            "start_timestamp- Began (UTC) :time; age Age; timeout Timeout; "
+            "topic_partitions Partitions written to :count; groups- Groups :count; offsets- Offsets :count"
+        )
         shown = [
             {
                 **row,
@@ -108,23 +96,15 @@ def transactional_ids_section(answers: Answers) -> Section:
         ]
         figures.append(table("named_transactions", "Open transactions, the longest open first", columns, shown))
     if aborted:
-        columns = [
-            Column("log_timestamp", "When (UTC)", "time"),
-            Column("transactional_id", "Transactional id"),
-            Column("why", "Why"),
-            Column("producer_id", "Producer id", is_minor=True),
-            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
-            Column("timeout", "Timeout", is_minor=True),
-        ]
+        columns = (
+            "log_timestamp When (UTC) :time; transactional_id Transactional id; why Why; producer_id- Producer id; "
+            "start_timestamp- Began (UTC) :time; timeout- Timeout"
+        )
         shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
         caption = "Transactions that the coordinator aborted, the newest first"
         figures.append(table("aborted_by_coordinator", caption, columns, shown))
     if states:
-        columns = [
-            Column("state", "State"),
-            Column("transactional_ids", "Ids", "count"),
-            Column("newest_change", "Newest change (UTC)", "time"),
-        ]
+        columns = "state State; transactional_ids Ids :count; newest_change Newest change (UTC) :time"
         caption = "Transactional ids by state"
         figures.append(table("transactional_states", caption, columns, states, is_small=True))
     return Section("transactional-ids", heading, sentences, figures)
