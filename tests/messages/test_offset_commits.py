@@ -11,6 +11,7 @@ import pytest
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.messages.offset_values import read_offset_values
 from tests.chosen import some_of
+from tests.findings.record_bytes import uvarint
 from tests.messages.built import record_columns
 from tests.messages.changed_bytes import changed
 from tests.messages.compared import offset_commits
@@ -28,14 +29,6 @@ def key(group="g", topic="t", partition=0, number=1):
 def v3(offset=7, metadata=b"", epoch=-1):
     head = b"\0\3" + offset.to_bytes(8, "big") + epoch.to_bytes(4, "big", signed=True)
     return head + len(metadata).to_bytes(2, "big") + metadata + T
-
-
-def uvarint(value):
-    out = bytearray()
-    while value > 127:
-        out.append(value % 128 + 128)
-        value //= 128
-    return bytes(out) + bytes([value])
 
 
 def v4(offset=7, metadata=b"", tags=b"\0"):
