@@ -45,7 +45,7 @@ VALUES = {
     "v0, no metadata": b"\0\0" + bytes(7) + b"\5\0\0" + T,
     "v1": b"\0\1" + bytes(7) + b"\5\0\1m" + T + bytes(7) + b"\x09",
     "v1, no metadata": b"\0\1" + bytes(7) + b"\5\0\0" + T + b"\xff" * 8,
-    "v2": b"\0\2" + bytes(7) + b"\5\0\0" + T,
+    "v2": b"\0\2" + bytes(7) + b"\5\0\0" + T,  # T5
     "v3": v3(),
     "v3, epoch": v3(epoch=7),
     "v3, metadata": v3(metadata="größe\0".encode()),
@@ -54,7 +54,7 @@ VALUES = {
     "v3, negative length": b"\0\3" + bytes(12) + b"\xff\xff" + T + T,
     "v3, length beyond the value": b"\0\3" + bytes(12) + b"\x7f\xff" + T,
     "v4": v4(),
-    "v4, topic id": v4(tags=topic_id_tag()),
+    "v4, topic id": v4(tags=topic_id_tag()),  # T6
     "v4, metadata": v4(metadata=b"m"),
     "v4, metadata and topic id": v4(metadata=b"m", tags=topic_id_tag()),
     "v4, 126 bytes": v4(metadata=b"m" * 126),
