@@ -37,6 +37,9 @@ def _for_spark(node: exp.Expr) -> exp.Expr:
         return exp.func("unix_millis", node.this)
     elif isinstance(node, exp.FromJson):
         node.set("expression", exp.Literal.string(_type_of(json.loads(node.expression.name))))
+    elif isinstance(node, exp.Bracket) and node.expressions[0].is_int:
+        # Past a list's end there is nothing. Spark's own brackets raise there, even on rows that a filter leaves out.
+        return exp.func("get", node.this.transform(_for_spark), *node.expressions)
     elif isinstance(node, exp.DataType) and node.is_type("INTERVAL"):
         return exp.DataType.build("INTERVAL DAY TO SECOND", dialect="spark")
     elif isinstance(node, exp.Anonymous):

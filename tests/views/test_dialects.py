@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from kgroups_spark.views.spark_sql import spark_sql
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger
 from tests.lake.table_rows import MOMENT, rows_of
@@ -74,6 +76,12 @@ def test_history_does_not_begin_at_one_broken_old_time(spark: SparkSession) -> N
         [row] = compared(spark, tables, name).to_pylist()
         # The record before the kept state of log offset 5 is the newest one of those.
         assert (row["begins"], row["reduced_to"]) == (MOMENT, MOMENT + timedelta(hours=5 * 3)), name
+
+
+def test_past_the_end_of_a_list_there_is_nothing(spark: SparkSession) -> None:
+    """Spark's own brackets raise there, and it may ask them of rows that a filter leaves out."""
+    query = """SELECT [7][2] AS "next", from_json('[["a"]]', '[["VARCHAR"]]')[1][2] AS "inner" """
+    assert spark.sql(spark_sql(query)).collect() == duckdb.sql(query).fetchall() == [(None, None)]
 
 
 def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:
