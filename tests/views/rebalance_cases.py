@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tests.views import group_logs as log
-from tests.views.group_logs import GroupLog, tables_of
+from tests.findings.logs import Log, classic_member
+from tests.findings.record_bytes import Json, record
+from tests.nights.nights_here import How
+from tests.twin.object_nights import by_objects
+
+T0 = datetime(2026, 11, 16, tzinfo=UTC)
+T0_MS = int(T0.timestamp() * 1000)
 
 
 class Reported(NamedTuple):
@@ -62,18 +68,19 @@ def _blocks() -> dict[str, tuple[Case, bool]]:
 CASES = tuple(case for case, is_tested in _blocks().values() if is_tested)
 # The record types of a group's epoch, its members, the target's epoch, the targets of members, and members' epochs.
 TYPES = {"consumer": (3, 5, 6, 7, 8), "share": (11, 10, 12, 13, 14), "streams": (17, 19, 20, 21, 22)}
+OF_A_STREAMS_MEMBER = {"topologyEpoch": 0, "processId": "p", "rebalanceTimeoutMs": 1000}
 
 
 class Writer:
     """Writes the records that a case names to a log."""
 
-    def __init__(self, log: GroupLog) -> None:
+    def __init__(self, log: Log) -> None:
         self.log, self.group, self.type = log, "g", "consumer"
 
     def write(self, text: str) -> None:
         for at, records in re.findall(r" *(?:(no time|[\d.]+s):)? *([^;\n]*)", text):
             if at:
-                self.log.at(None if at == "no time" else float(at[:-1]))
+                self.log.now = -1 if at == "no time" else T0_MS + round(1000 * float(at[:-1]))
             for each in filter(None, map(str.strip, records.split(","))):
                 if each.startswith("+"):
                     self.write(_blocks()[each[2:]][0].log)
@@ -88,9 +95,10 @@ class Writer:
             case ["commit"]:
                 self.log.commit(self.group)
             case ["epoch", number]:
-                self._add(epoch, log.epoch(*map(int, number.split("/"))))
+                of_group, _, metadata_hash = number.partition("/")
+                self._add(epoch, {"epoch": int(of_group), "metadataHash": int(metadata_hash or 7)})
             case ["target", number]:
-                self._add(target, log.target(int(number)))
+                self._add(target, {"assignmentEpoch": int(number)})
             case ["partitions", "of", "topics"]:
                 self._add(4, {"topics": []})
             case ["no", "partitions", "of", "topics"]:
@@ -100,7 +108,7 @@ class Writer:
             case ["topology"]:
                 self._add(23, {"epoch": 1, "subtopologies": []})
             case ["placeholder"]:
-                self._add(2, log.PLACEHOLDER)
+                self._add(2, _generation(0, ["type="]))
             case ["no", "generation"]:
                 self._add(2, None)
             case ["generation", number, *members]:
@@ -113,39 +121,54 @@ class Writer:
                 for of in (current, member_target, member):
                     self._add(of, None, name)
             case [name, "assigned"]:
-                self._add(member_target, log.NO_TARGET, name)
+                self._add(member_target, {"topicPartitions": []}, name)
             case [name, "joins", *rest]:
                 given = {"topics": "t", **dict(each.split("=") for each in rest)}
-                given["topics"] = given["topics"].replace("+", " ")
-                self._add(member, log.streams_member() if self.type == "streams" else log.member(**given), name)
+                fields = {FIELDS[each]: value for each, value in given.items() if each in FIELDS}
+                fields |= OF_A_STREAMS_MEMBER if self.type == "streams" else {}
+                topics = filter(None, given["topics"].split("+"))
+                self.log.member(self.group, name, *topics, record_type=member, **fields)
             case [name, "at", number, *rest]:
-                value = log.current_tasks if self.type == "streams" else log.current
-                self._add(current, value(int(number), *(int(each.removeprefix("state=")) for each in rest)), name)
+                state = int(rest[0].removeprefix("state=")) if rest else 0
+                epochs = {"memberEpoch": int(number), "previousMemberEpoch": int(number) - 1}
+                self._add(current, {**epochs, "state": state}, name)
             case _:
                 raise ValueError(words)
 
-    def _add(self, record_type: int, value: log.Json | None, member_id: str | None = None) -> None:
-        self.log.record(record_type, self.group, value, member_id)
+    def _add(self, record_type: int, value: Json | None, member_id: str | None = None) -> None:
+        key = {"group" if record_type == 2 else "groupId": self.group}
+        key |= {} if member_id is None else {"memberId": member_id}
+        self.log.append(record(record_type, key, value, version=3 if record_type == 2 else 0))
 
 
-def _generation(number: int, words: list[str]) -> log.Json:
-    members: list[dict[str, str]] = []
-    protocol = {}
-    for name, _, value in (word.partition("=") for word in words):
-        if name == "protocol":
-            protocol = {name: value}
+FIELDS = {"regex": "subscribedTopicRegex", "instance": "instanceId", "assignor": "serverAssignor"}
+
+
+def _generation(number: int, words: list[str]) -> Json:
+    """A GroupMetadata value; its members had joined 2 s before T0 + `number` minutes, whatever the record's time is."""
+    members: list[tuple[str, list[int], dict[str, Any]]] = []
+    value: Json = {"protocolType": "consumer", "protocol": "range", "generation": number}
+    for name, _, given in (word.partition("=") for word in words):
+        if name in ("protocol", "type"):
+            value["protocol" if name == "protocol" else "protocolType"] = given
         elif name == "of":
-            members[-1]["topics"] = value.replace("+", " ")
+            members[-1][2]["topics"] = tuple(given.split("+"))
         else:
             member_id, _, instance = name.partition("/")
-            members.append({"member_id": member_id, "assigned": value.replace("+", " ")})
-            members[-1] |= {"instance": instance} if instance else {}
-    return log.generation(number, *(log.classic_member(**each) for each in members), **protocol)
+            partitions = [int(each.removeprefix("t:")) for each in given.split("+") if each]
+            members.append((member_id, partitions, {"groupInstanceId": instance or None}))
+    made = [classic_member(name, *partitions, **fields) for name, partitions, fields in members]
+    value |= {"leader": made[0]["memberId"] if made else None, "currentStateTimestamp": T0_MS + 60_000 * number - 2_000}
+    return value | {"members": made} | ({} if made else {"protocol": None})
 
 
 def tables_of_cases() -> dict[str, pa.Table]:
-    """The tables of a lake with all of them."""
-    logs = [GroupLog(number, case.release) for number, case in enumerate(CASES)]
-    for each, case in zip(logs, CASES, strict=True):
-        Writer(each).write(case.log)
-    return tables_of(*logs)
+    """The tables of a lake with all of them, whose logs are of several releases."""
+    files: dict[str, dict[str, bytes]] = {}
+    for number, case in enumerate(CASES):
+        log = Log(number, T0_MS)
+        Writer(log).write(case.log)
+        files.setdefault(case.release, {}).update(log.files)
+    audited = [by_objects(each, How(release)) for release, each in files.items()]
+    names = ("group_records", "group_versions", "group_member_versions")
+    return {name: pa.concat_tables([each.table(name) for each in audited]) for name in names}

@@ -13,8 +13,7 @@ import pytest
 from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
-from tests.views.group_logs import T0
-from tests.views.rebalance_cases import CASES, Case, Reported, tables_of_cases
+from tests.views.rebalance_cases import CASES, T0, Case, Reported, tables_of_cases
 from tests.views.recorded import LOGS, STORY, audited_log
 from tests.views.recorded import tables_of as tables_of_log
 
