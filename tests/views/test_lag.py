@@ -1,4 +1,4 @@
-"""Views lag and share_lag: offsets beside the ends of their topics, in both dialects; lag.sql has the cases of lag."""
+"""Views lag and share_lag: offsets beside the ends of their topics; lag.sql has the cases of lag."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
@@ -18,8 +17,7 @@ from kgroups_spark.share_coordinator.listed import share_lag
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import MOMENT, rows_of
 from tests.protocol.local_spark import LocalSpark
-from tests.views.arrow_tables import InSpark, in_duckdb
-from tests.views.arrow_tables import rows_of as view_rows
+from tests.views.arrow_tables import in_duckdb
 from tests.views.fixtures import tables_of
 
 GREATEST = 2**63 - 1
@@ -43,7 +41,7 @@ def shared(number: int, topic_id: str, partition: int, start: int | None, done: 
     return place | {"start_offset": start, "delivery_complete_count": done}
 
 
-def tables(live: bool) -> dict[str, pa.Table]:
+def tables(live: bool = True) -> dict[str, pa.Table]:
     """Those of lag.sql and share partitions; without the ends of topics if no audit was live."""
     found = {name: rows for name, rows in tables_of("lag").items() if live or name != "topic_offsets"}
     return found | {"share_partitions": rows_of("share_partitions", *(shared(n, *row) for n, row in enumerate(SHARED)))}
@@ -59,21 +57,6 @@ def test_every_share_partition_has_a_row_with_its_lag(live: bool, ends: dict[int
         expected.add((f"s{number}", None if lag is not None and lag > GREATEST else lag, end))
     assert set(found) == expected
     assert len(found) == len(SHARED)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("live", [True, False], ids=["a live audit", "none"])
-def test_both_dialects_agree_on_every_column(spark: SparkSession, live: bool) -> None:
-    given = tables(live)
-    duck, in_spark = in_duckdb(given), InSpark(spark, given)
-    for view, table in (("lag", "committed_offsets"), ("share_lag", "share_partitions")):
-        by_duckdb, by_spark = (view_rows(one, f"SELECT * FROM {view}") for one in (duck, in_spark))
-        assert by_spark == by_duckdb
-        added = {"lag": ("log_start_offset", "log_end_offset", "lag", "will_reset", "seen_at")}
-        assert list(by_duckdb[0]) == [
-            *TABLES[table].schema.names,
-            *added.get(view, ("log_end_offset", "lag", "seen_at")),
-        ]
 
 
 def an_audit(lake: Lake, *, finishes: bool, **given: list[dict[str, Any]]) -> None:
