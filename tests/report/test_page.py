@@ -344,10 +344,7 @@ def again(before: int, after: int, group_id: str = "g") -> list[Row]:
             ],
         ),
         # Neither read again nor skipped, but the offset did fall: that of another topic of the name.
-        (
-            [moved("offset_rewound", 9, 5, cause="topic_recreated")],
-            [f"{CALM}."],
-        ),
+        ([moved("offset_rewound", 9, 5, cause="topic_recreated")], [f"{CALM}."]),
         (
             [moved("offset_skipped", 5, 9, event_timestamp=AS_OF - 8 * DAY), moved("offset_rewound", 9, -1, "h")],
             [f"{CALM}, no offset was rewound or skipped ahead in the last 7 days."],
@@ -380,9 +377,7 @@ def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_rea
     lake = tables(
         audits=[audit_row([partition_read(topic=log) for log in logs], rows_added={"findings": 1})],
         open_transactions=[{**place, "transaction_start_offset": 2, "open_since": AS_OF - DAY}],
-        findings=[
-            {**place, "finding": "hanging_transaction", "severity": "warning", "detail": "d", "log_offset": 2},
-        ],
+        findings=[{**place, "finding": "hanging_transaction", "severity": "warning", "detail": "d", "log_offset": 2}],
     )
     with asked(lake) as ask:
         answers = AskedOnce(ask)
@@ -590,7 +585,7 @@ def test_rebalances_are_counted_by_day_and_the_slowest_members_are_named() -> No
     group = {"offsets_partition": 0, "group_id": "g", "group_type": "consumer", "is_removed": False}
     versions = [
         group
-        | {"log_offset": 1, "log_timestamp": moments[0], "group_epoch": 1, "member_count": 1, "state": "Reconciling"},
+        | {"log_offset": 1, "log_timestamp": moments[0], "group_epoch": 1, "member_count": 1, "state": "Reconciling"}
     ]
     member = {"offsets_partition": 0, "group_id": "g", "member_id": "m-1", "client_id": "client-7", "is_removed": False}
     members = [

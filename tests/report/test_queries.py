@@ -386,10 +386,7 @@ def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, writt
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [
-        ("missing/report.html", "no folder missing; create it first"),
-        (".", "is a folder; name a file in it"),
-    ],
+    [("missing/report.html", "no folder missing; create it first"), (".", "is a folder; name a file in it")],
 )
 def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(
     output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -98,13 +98,7 @@ def tables_of(cases: tuple[Case, ...]) -> dict[str, pa.Table]:
     for partition, case in enumerate(cases):
         where = {"offsets_partition": partition}
         times = {"expires_at": None if case.expires_at is None else at(case.expires_at), "as_of": at(READ_THEN)}
-        decided = {
-            "audit_id": 2,
-            "decided_by": 1,
-            "log_offset": 50,
-            "committed_offset": 5,
-            "reason": "as then",
-        }
+        decided = {"audit_id": 2, "decided_by": 1, "log_offset": 50, "committed_offset": 5, "reason": "as then"}
         rows["previous_offset_expiry"].append({**where, **SLOT, **decided, **times, "decision": case.decision})
         if case.now is not None:
             rows["committed_offsets"].append({**where, **SLOT, "audit_id": 2, "log_offset": case.now})

@@ -14,15 +14,7 @@ from pyspark.sql import SparkSession
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.views import (
-    fixtures,
-    outcome_cases,
-    rebalance_cases,
-    recorded,
-    test_lag,
-    test_without_times,
-    unstable_cases,
-)
+from tests.views import fixtures, outcome_cases, rebalance_cases, recorded, test_lag, test_without_times, unstable_cases
 from tests.views.arrow_tables import InSpark, comments, in_duckdb
 from tests.views.shapes import shape
 

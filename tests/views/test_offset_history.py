@@ -183,11 +183,7 @@ def owners(*versions: Record) -> list[tuple[Any, ...]]:
 def test_a_partition_that_stays_with_its_member_is_one_span() -> None:
     log = (version(1, "a", 0), version(3, "a", 0, 1), version(5, "a", 0), version(7, "a"), version(9, "a", 0))
     here = "/10.0.0.1"
-    assert owners(*log) == [
-        (0, "a", here, 1, 7, at(7)),
-        (0, "a", here, 9, None, None),
-        (1, "a", here, 3, 5, at(5)),
-    ]
+    assert owners(*log) == [(0, "a", here, 1, 7, at(7)), (0, "a", here, 9, None, None), (1, "a", here, 3, 5, at(5))]
 
 
 def test_a_member_that_comes_from_elsewhere_begins_a_new_span() -> None:

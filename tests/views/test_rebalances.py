@@ -75,12 +75,7 @@ def test_a_row_says_who_when_and_where() -> None:
         "one leaves, and the other is reported later"
     )
     times = {name: seconds(row.pop(name)) for name in list(row) if name.endswith("_timestamp")}
-    assert times == {
-        "started_timestamp": 4,
-        "joined_timestamp": None,
-        "assigned_timestamp": 5,
-        "finished_timestamp": 6,
-    }
+    assert times == {"started_timestamp": 4, "joined_timestamp": None, "assigned_timestamp": 5, "finished_timestamp": 6}
     assert row == {
         "group_id": "g",
         "group_type": "consumer",
