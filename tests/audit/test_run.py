@@ -16,12 +16,9 @@ from kgroups_spark.decoding import ranges
 from kgroups_spark.errors import UsageError
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.findings.evidence import Condition
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.plan.audit_plan import AnotherLog
-from kgroups_spark.reading.by_spark import SparkReader
-from kgroups_spark.reading.reader import to_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
 from tests.nights.lakes import (
@@ -143,16 +140,6 @@ def test_findings_read_small_and_large_tables_alike(spark, whole, monkeypatch):
     assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
     monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", 0)
     assert answers() == by_arrow
-
-
-def current_tables(spark, lake):
-    """The current tables as commands read them. Both ways of reading must give the same rows."""
-    reader = SparkReader(spark, Lake.open(spark, str(lake)))
-    names = [name for name, table in TABLES.items() if table.kind == "current"]
-    by_files = {name: sorted(map(str, reader.rows(name))) for name in names}
-    left = LakeAsOfAudit.last_finished(reader.lake)
-    assert {name: sorted(map(str, to_rows(left.read(name).toArrow()))) for name in names} == by_files
-    return by_files
 
 
 def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, whole, tmp_path):
