@@ -68,7 +68,7 @@ attempts.SURVIVED = ()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--regen", action="store_true", help="write the screens of commands anew (cli/screens.txt)")
+    parser.addoption("--regen", action="store_true", help="write the screens of commands again (cli/screens.txt)")
 
 
 def pytest_configure(config: pytest.Config) -> None:

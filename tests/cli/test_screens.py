@@ -1,5 +1,5 @@
 """Commands on the lake of the shipped segments (three weeks of a small shop's groups, whose story is known), and what
-they print: screens.txt. `pytest --regen` writes it anew, and a person reads the difference."""
+they print: screens.txt. `pytest --regen` writes it again, and a person reads the difference."""
 
 from __future__ import annotations
 
