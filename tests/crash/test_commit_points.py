@@ -197,10 +197,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
                 with Claim.take(opened, take_over=True) as claim:
                     clear_up(claim)
 
-    with (
-        pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"),
-        at_each_commit(take_over),
-    ):
+    with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"), at_each_commit(take_over):
         audit(session, lake, nights.second)
     assert {row["audit_id"] for row in rows(lake, "group_versions")} == {1}
     audit(session, lake, nights.second, take_over=True)

@@ -129,11 +129,7 @@ def test_lasting_findings_are_raised_again_when_nothing_new_is_read() -> None:
     audited.night(files, How(as_of=log.now + HOUR))
     later = audited.found()
     names = {each["finding"] for each in first}
-    assert names == {
-        "target_for_unknown_member",
-        "group_record_near_limit",
-        "commit_storm",
-    }
+    assert names == {"target_for_unknown_member", "group_record_near_limit", "commit_storm"}
     assert [each for each in first if each["finding"] != "commit_storm"] == later
 
 
@@ -320,13 +316,7 @@ def test_odd_times_stop_no_finder() -> None:
 
 def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
-    timed = {
-        "hanging_transaction",
-        "expiry_overdue",
-        "idle_share_group",
-        "member_not_reconciled",
-        "ghost_member",
-    }
+    timed = {"hanging_transaction", "expiry_overdue", "idle_share_group", "member_not_reconciled", "ghost_member"}
     reported = set()
     for case in CASES:
         if case.odd is not None and case.finding in timed:

@@ -101,5 +101,3 @@ def _text(default: object) -> str:
     return ",".join(map(str, default)) if isinstance(default, list | JavaList) else str(default)
 
 
-def _loader(jvm: Any) -> Any:
-    return jvm.java.lang.Thread.currentThread().getContextClassLoader()

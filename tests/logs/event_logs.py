@@ -6,19 +6,20 @@ Each batch has its own time, like the records of one act of a coordinator. As by
 
 from __future__ import annotations
 
+import base64
 import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.findings.record_bytes import blob, record
-from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, text
+from tests.findings.record_bytes import Json, blob, record
+from tests.logs.dense_logs import CONTROL, TRANSACTIONAL
 from tests.logs.log_files import Files
 from tests.records.build import KeyValue, batch
 
 MINUTE = 60_000
 GROUPS, TOPICS, PARTITIONS, PRODUCERS = ("a", "b", "c"), ("t", "u"), 2, (1, 2)
-TOPIC_IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
+TOPIC_IDS = [base64.urlsafe_b64encode(bytes(15) + bytes([number])).decode().rstrip("=") for number in (1, 2)]
 
 
 @dataclass
@@ -123,10 +124,8 @@ class EventLog:
             at = self.position[slot] = -1
         version = self.rng.choice([1, 3, 4, 4, 4, 4])
         committed = self.now - self.rng.choice([0, 0, 0, 30 * MINUTE])
-        value = {"offset": at, "leaderEpoch": 7, "commitTimestamp": committed}
-        if version == 4:
-            value["topicId"] = self.topic_id[topic]
-        elif version == 1:
+        value = {"offset": at, "leaderEpoch": 7, "commitTimestamp": committed, "topicId": self.topic_id[topic]}
+        if version == 1:
             value["expireTimestamp"] = self.rng.choice([-1, self.now + 30 * MINUTE])
         return record(1, {"group": group, "topic": topic, "partition": partition}, value, version)
 
@@ -135,26 +134,26 @@ class EventLog:
 
     def classic(self, group: str) -> KeyValue:
         """GroupMetadata with some of three members, each with one of the partitions."""
-        ids, members = sorted(self.rng.sample("xyz", self.rng.choice([0, 0, 1, 2]))), []
+        members = []
+        ids = sorted(self.rng.sample("xyz", self.rng.choice([0, 0, 1, 2])))
         for number, member in enumerate(ids):
-            topics = {"topics": [self.rng.choice(TOPICS)]}
-            assigned = {"assignedPartitions": [{"topic": "t", "partitions": [number]}]}
+            subscription = {"topics": [self.rng.choice(TOPICS)], "userData": None, "ownedPartitions": []}
+            assigned = {"assignedPartitions": [{"topic": "t", "partitions": [number]}], "userData": None}
             is_static = number == 0 and self.other_rng.random() < 0.4
-            of_member = {"memberId": member, "groupInstanceId": "k" if is_static else None, "clientId": "c"}
-            of_member |= {"clientHost": "/h", "rebalanceTimeout": 9000, "sessionTimeout": 9000}
-            of_member["subscription"] = blob("ConsumerProtocolSubscription", topics, 1)
-            of_member["assignment"] = blob("ConsumerProtocolAssignment", assigned, 1)
-            members.append(of_member)
+            facts = {"memberId": member, "groupInstanceId": "k" if is_static else None, "clientId": "c"}
+            facts |= {"clientHost": "/h", "rebalanceTimeout": 9000, "sessionTimeout": 9000}
+            facts |= {"subscription": blob("ConsumerProtocolSubscription", subscription, 1)}
+            members.append(facts | {"assignment": blob("ConsumerProtocolAssignment", assigned, 1)})
         kind = self.rng.choice(["consumer", "consumer", "consumer", "connect" if not ids else "consumer", ""])
-        value = {"protocolType": kind if not ids else kind or "consumer", "generation": self.rng.randrange(4)}
+        value: Json = {"protocolType": kind if not ids or kind else "consumer", "generation": self.rng.randrange(4)}
         value |= {"protocol": "range", "leader": ids[0]} if ids else {"protocol": None, "leader": None}
-        value |= {"currentStateTimestamp": self.rng.choice([self.now, self.now - MINUTE, -1]), "members": members}
-        return record(2, {"group": group}, value, 3)
+        value["currentStateTimestamp"] = self.rng.choice([self.now, self.now - MINUTE, -1])
+        return record(2, {"group": group}, value | {"members": members}, 3)
 
     def member(self, group: str, member: str) -> KeyValue:
         value = {"instanceId": None if member == "m" else "j", "rackId": None, "clientId": "c", "clientHost": "/h"}
-        value |= {"subscribedTopicNames": [self.rng.choice(TOPICS)], "rebalanceTimeoutMs": 9000}
-        value |= {"serverAssignor": None, "classicMemberMetadata": None}
+        value |= {"subscribedTopicNames": [self.rng.choice(TOPICS)], "subscribedTopicRegex": ""}
+        value |= {"rebalanceTimeoutMs": 9000, "serverAssignor": None, "classicMemberMetadata": None}
         return record(5, {"groupId": group, "memberId": member}, value)
 
     def epoch(self, group: str, epoch: int) -> KeyValue:
@@ -162,12 +161,13 @@ class EventLog:
 
     def assigned(self, group: str, member: str, epoch: int) -> KeyValue:
         partitions = list(range(self.rng.randrange(3)))
-        assigned = [{"topicId": TOPIC_IDS[0], "partitions": partitions}] if partitions else []
-        value = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "assignedPartitions": assigned}
-        return record(8, {"groupId": group, "memberId": member}, value)
+        value = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": 0, "partitionsPendingRevocation": []}
+        topics = [{"topicId": TOPIC_IDS[0], "partitions": partitions}] if partitions else []
+        return record(8, {"groupId": group, "memberId": member}, value | {"assignedPartitions": topics})
 
     def gone(self, record_type: int, group: str, member: str | None = None) -> KeyValue:
-        return struct.pack(">h", record_type) + text(group) + (b"" if member is None else text(member)), None
+        key = {"group" if record_type == 2 else "groupId": group}
+        return record(record_type, key if member is None else key | {"memberId": member}, None)
 
     def append(self, records: list[KeyValue], producer: int = -1, attributes: int = TRANSACTIONAL) -> None:
         transactional = {} if producer < 0 else {"attributes": attributes, "producer_epoch": 0, "producer_id": producer}

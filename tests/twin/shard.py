@@ -196,12 +196,7 @@ class Shard(Groups):
 
     @classmethod
     def load(
-        cls,
-        release: Release,
-        offsets_partition: int,
-        rows: Iterable[StateRow],
-        *,
-        recording: bool = False,
+        cls, release: Release, offsets_partition: int, rows: Iterable[StateRow], *, recording: bool = False
     ) -> Shard:
         shard = cls(release, offsets_partition, recording=recording)
         saved_shards.load(shard, rows)
