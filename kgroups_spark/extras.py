@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.package_data import IMPORTED_FROM
 
 PROJECT = "kgroups-spark"
+IMPORTED_FROM = Path(str(files("kgroups_spark"))).parent
 SPARK = "4.2"  # the release that Delta's jars, which we call, are made for
 
 
@@ -53,3 +56,14 @@ def require_spark(version: str) -> None:
             f"this is Spark {version}, and kgroups runs on Spark {SPARK} alone: use a platform or an image that "
             f"has it, or {how_to_install('local')} in an environment without another Spark"
         )
+
+
+# Environment variables by which a user configures Spark, perhaps with a catalog.
+SET_UP_BY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
+
+
+def may_have_catalog() -> bool:
+    """Whether the session may have a catalog other than an empty one that ends with the session."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)

@@ -13,9 +13,10 @@ from pyspark.errors import PySparkAttributeError
 import kgroups_spark
 from kgroups_spark import session
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.extras import SET_UP_BY
 from kgroups_spark.java import NoJava
 from kgroups_spark.package_data import package_text
-from kgroups_spark.reading.spark import SET_UP_BY, start_spark
+from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.storage.memory import CHOSEN_BY
 
 

@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kgroups_spark.client.properties_file import parse_properties, read_bytes
+from kgroups_spark.client.properties_file import read_bytes
 from kgroups_spark.client.property import BadClientProperty, listed
 from kgroups_spark.errors import UsageError
+from kgroups_spark.storage.properties import parse_properties
 
 PROVIDERS = "config.providers"
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")

@@ -26,10 +26,11 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import quoted, shell_option, shell_word
 from kgroups_spark.reading.described import DEAD, Described, GroupReader, What
-from kgroups_spark.reading.group_options import asked_groups, deleted_next
+from kgroups_spark.reading.group_options import deleted_next
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Row, Rows
 from kgroups_spark.terminal.display import list_items, words
+from kgroups_spark.terminal.options import asked_groups
 from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
 from kgroups_spark.times import format_time, format_utc
 

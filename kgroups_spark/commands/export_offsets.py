@@ -32,7 +32,6 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import cell_text, printable, quoted, shell_option, shell_word
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.reading.group_options import (
-    asked_groups,
     of_groups,
     of_topics,
     require_known,
@@ -40,6 +39,7 @@ from kgroups_spark.reading.group_options import (
 )
 from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader
+from kgroups_spark.terminal.options import asked_groups
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
 from kgroups_spark.terminal.output_file import STDOUT, new_file, require_place
 from kgroups_spark.times import format_utc, to_datetime

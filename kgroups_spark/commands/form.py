@@ -14,9 +14,15 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kgroups_spark.counts import counted, group_count
-from kgroups_spark.reading.group_options import topic_partitions_value
 from kgroups_spark.terminal.display import words
-from kgroups_spark.terminal.options import ENGINES, group_value, name_value, partition_count_value, time_value
+from kgroups_spark.terminal.options import (
+    ENGINES,
+    group_value,
+    name_value,
+    partition_count_value,
+    time_value,
+    topic_partitions_value,
+)
 from kgroups_spark.terminal.output import FORMATS, Column, Row, say, until_closed, write_rows
 from kgroups_spark.throwaway import throwaway_groups
 

@@ -29,7 +29,6 @@ from kgroups_spark.counts import counted, first_of
 from kgroups_spark.errors import UsageError
 from kgroups_spark.reading.group_options import (
     SqlCondition,
-    asked_groups,
     deleted_next,
     of_groups,
     of_topics,
@@ -40,6 +39,7 @@ from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import (
+    asked_groups,
     fail_if_any,
     names_value,
     positive_count_value,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.extras import how_to_install
+from kgroups_spark.extras import how_to_install, may_have_catalog
 from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.reading.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.reading.spark import may_have_catalog
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.terminal.output import say
 
 if TYPE_CHECKING:
     from kgroups_spark.views.duckdb_views import DuckDbLake
@@ -96,8 +94,8 @@ def _refusals(location: str) -> Iterator[None]:
             raise SqlError(*lines, is_of_name=lines[0].startswith("Catalog Error: ")) from error
 
 
-def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
-    """The lake; None if DuckDB cannot read it, with the reason on stderr if it is in the lake. If it `must`, raises
+def duckdb_reader(location: str, *, must: bool, say: Callable[[str], object] = lambda _: None) -> DuckDbReader | None:
+    """The lake, or None if DuckDB cannot read it; `say` gets the reason if it is in the lake. With `must`, raises
     KgroupsError with the reason instead."""
     reason = _why_not(location, must)
     if reason is None:

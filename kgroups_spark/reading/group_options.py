@@ -1,19 +1,16 @@
-"""`--group`, `--all-groups` and `--topic`, as in Kafka's own tools, and the groups and conditions that they select."""
+"""The groups, topics and conditions that `--group`, `--all-groups` and `--topic` select."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.escapes import quoted, typed_word
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.terminal.options import group_value, partition_values
 
 _NAMED_TOPICS = 5
 
@@ -33,26 +30,6 @@ class SqlCondition(NamedTuple):
 
 
 EVERYTHING = SqlCondition("true", {})
-
-
-def topic_partitions_value(text: str) -> TopicPartitions:
-    """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
-    topic, colon, numbers = text.partition(":")
-    name = group_value(topic)
-    if topic or not text:
-        with suppress(argparse.ArgumentTypeError):
-            return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
-    raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
-
-
-def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
-    """The named groups, each once; None: all. Raises UsageError."""
-    groups = list(dict.fromkeys(arguments.group))
-    if groups and arguments.all_groups:
-        raise UsageError("--group and --all-groups are two choices: give one of them")
-    if not groups and not arguments.all_groups:
-        raise UsageError("no group given: --group G, or --all-groups (kgroups groups lists them)")
-    return None if arguments.all_groups else groups
 
 
 def of_groups(groups: Iterable[str] | None) -> SqlCondition:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.extras import has_pyspark, require_pyspark
+from kgroups_spark.extras import has_pyspark, may_have_catalog, require_pyspark
 from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.reading.spark import may_have_catalog, start_spark
+from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.storage.s3 import require_bucket
 from kgroups_spark.tables.layout import is_path, require_nothing_else
 from kgroups_spark.terminal.options import lake_location
+from kgroups_spark.terminal.output import say
 
 if TYPE_CHECKING:
     from kgroups_spark.reading.by_spark import SparkReader
@@ -29,7 +30,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     if engine != "spark" and is_path(location):
         from kgroups_spark.reading.by_duckdb import duckdb_reader
 
-        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark())
+        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark(), say=say)
         if reader is not None:
             return reader
     return open_by_spark(location, arguments.command)

@@ -30,7 +30,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from kgroups_spark.client.properties_file import parse_properties
 from kgroups_spark.counts import first_of
 from kgroups_spark.errors import NotReadable, UsageError
 from kgroups_spark.sources.foreign_files import foreign_form
@@ -43,6 +42,7 @@ from kgroups_spark.sources.segment_file import (
     scan_segment,
 )
 from kgroups_spark.storage.files import Entry, FolderNotFound, folder_of, is_local, list_folder, name_of, read_text
+from kgroups_spark.storage.properties import parse_properties
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")

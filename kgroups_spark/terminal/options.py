@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -14,6 +15,7 @@ from kgroups_spark.durations import parse_duration
 from kgroups_spark.errors import UsageError
 from kgroups_spark.escapes import as_typed
 from kgroups_spark.nearest import suggested
+from kgroups_spark.reading.group_options import TopicPartitions
 from kgroups_spark.terminal.help_text import HelpFormatter
 from kgroups_spark.times import parse_time
 
@@ -196,3 +198,23 @@ def lake_location(arguments: argparse.Namespace, default: str | None = None) -> 
     if not location:
         raise UsageError("no lake given: --lake DIR, or KGROUPS_LAKE in the environment")
     return str(location)
+
+
+def topic_partitions_value(text: str) -> TopicPartitions:
+    """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
+    topic, colon, numbers = text.partition(":")
+    name = group_value(topic)
+    if topic or not text:
+        with suppress(argparse.ArgumentTypeError):
+            return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
+    raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
+
+
+def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
+    """The named groups, each once; None: all. Raises UsageError."""
+    groups = list(dict.fromkeys(arguments.group))
+    if groups and arguments.all_groups:
+        raise UsageError("--group and --all-groups are two choices: give one of them")
+    if not groups and not arguments.all_groups:
+        raise UsageError("no group given: --group G, or --all-groups (kgroups groups lists them)")
+    return None if arguments.all_groups else groups

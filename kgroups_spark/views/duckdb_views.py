@@ -87,9 +87,7 @@ class DuckDbLake:
                 newest[name] = _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
         self._lost = {
-            name
-            for name, table in there.items()
-            if is_lost(recorded.get(name), newest[name], table.file_uris)
+            name for name, table in there.items() if is_lost(recorded.get(name), newest[name], table.file_uris)
         }
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None

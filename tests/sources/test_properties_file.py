@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.client.properties_file import parse_properties, read_properties_file
+from kgroups_spark.client.properties_file import read_properties_file
 from kgroups_spark.client.property import BadClientProperty
 from kgroups_spark.errors import UsageError
+from kgroups_spark.storage.properties import parse_properties
 
 
 @pytest.mark.parametrize(
