@@ -9,7 +9,7 @@
 A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
 `$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), the tables
 `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not read, `before` (the findings of the
-last audit), `moved` and `throwaway_groups`. Views know `$audit_id` only.
+last audit), and those of MADE. Views know `$audit_id` only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 from kgroups_spark.findings.evidence import Condition, Evidence
 from kgroups_spark.findings.finding import SQL, VIEWS, Finding
 from kgroups_spark.sentences import filled
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
 from kgroups_spark.throwaway import throwaway_groups
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
 
 
 # Columns of the tables of facts with their types.
+MEMBER = (*GROUP, "member_id")
 _TYPES = {
     "int": pa.int32(),
     "long": pa.int64(),
@@ -122,9 +123,35 @@ def _throwaway_groups(evidence: Evidence) -> pa.Table:
     return _table("pattern group_id", [(pattern, name) for pattern, names in found.items() for name in names])
 
 
+def _away_members(evidence: Evidence) -> pa.Table:
+    """Static members that left for a while, with the log times of their newest records. DuckDB would read all of
+    history for this join."""
+    columns = [*MEMBER, "log_offset", "group_instance_id", "client_host"]
+    away = evidence.tables.rows("group_members", columns, Condition("member_epoch", "==", -2))
+    named = ("offsets_partition", "log_offset")
+    its = [Condition(name, "in", away[name].unique().to_pylist() or [-1]) for name in named]
+    versions = evidence.tables.rows("group_member_versions", [*MEMBER, "log_offset", "log_timestamp"], *its)
+    return away.join(versions, [*MEMBER, "log_offset"], join_type="inner")
+
+
+def _target_records(evidence: Evidence) -> pa.Table:
+    """The records of target assignments by member (of consumer, share and streams groups): those that this audit read,
+    and earlier ones of groups with such a finding, which names one member of its group: there may be others."""
+    columns = [*MEMBER, "log_offset", "log_timestamp", "value_version"]
+    targets = Condition("record_type", "in", [7, 13, 21])
+    before = [row["group_id"] for row in evidence.before if row["finding"] == "target_for_unknown_member"]
+    earlier = Condition("audit_id", "<=", evidence.audit_id - 1), Condition("group_id", "in", before or [""])
+    of_audit = Condition("audit_id", "==", evidence.audit_id)
+    return pa.concat_tables(
+        evidence.tables.rows("group_records", columns, targets, *conditions) for conditions in ([of_audit], earlier)
+    )
+
+
 MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
     "moved": _moved,
     "throwaway_groups": _throwaway_groups,
+    "away_members": _away_members,
+    "target_records": _target_records,
 }
 
 

@@ -22,7 +22,6 @@ from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
 MixedOfShard = tuple[int, Mixed]  # offsets_partition
-GroupKey = tuple[int, str]  # offsets_partition, group_id
 
 
 class Tables(Protocol):
@@ -102,9 +101,6 @@ class Evidence:
             rows = rows.filter(~((pc.field("offsets_partition") == number) & (pc.field(column) > limit)))
         return rows
 
-    def found_before(self, name: str) -> list[Row]:
-        return [row for row in self.before if row["finding"] == name]
-
 
 def moment(ms: int | None) -> datetime | None:
     """The time of epoch ms; None: there is none, or no datetime can hold it."""
@@ -120,17 +116,6 @@ def listed(rows: pa.Table) -> list[Row]:
     keys = [(name, "ascending") for name in names if name in rows.column_names]
     sorted_rows: list[Row] = rows.sort_by(keys).to_pylist(maps_as_pydicts="strict")
     return sorted_rows
-
-
-def by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
-    found: dict[GroupKey, list[Row]] = {}
-    for row in rows:
-        found.setdefault(group_of(row), []).append(row)
-    return found
-
-
-def group_of(row: Row) -> GroupKey:
-    return row["offsets_partition"], row["group_id"]
 
 
 def some(names: Iterable[str], most: int = 3) -> str:

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from kgroups_spark.attempts import attempt
-from kgroups_spark.findings import members, transactions
+from kgroups_spark.findings import transactions
 from kgroups_spark.findings.by_sql import connect, found_by_sql
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import SQL, Finding, order
 
-IN_PYTHON = (transactions.hanging_transaction, members.ghost_member, members.target_for_unknown_member)
+IN_PYTHON = (transactions.hanging_transaction,)
 
 
 class Found(NamedTuple):

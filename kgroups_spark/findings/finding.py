@@ -41,8 +41,6 @@ VIEWS = {name: text for name, text in _TEXTS.items() if name.startswith("_")}  #
 # error: something fails or is lost now; warning: it may; notice: worth knowing. The table's rows are in this order.
 _IN_PYTHON = {
     "hanging_transaction": Kind("error", "offsets are held by a transaction that should have ended"),
-    "ghost_member": Kind("warning", "a member with no live client"),
-    "target_for_unknown_member": Kind("warning", "partitions are assigned to a member that does not exist"),
 }
 _ORDER = """
     stale_checkpoint load_would_fail group_in_wrong_partition orphaned_offsets offset_below_log_start
