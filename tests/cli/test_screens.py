@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    code = main(["--lake", "lake", *shlex.split(command)])
+    code = main(["--lake", "./lake", *shlex.split(command)])
     out, err = capsys.readouterr()
     lines = [*out.splitlines(), *(f"2> {line}" for line in err.splitlines())]
     return "".join(f"{line}\n" for line in [*lines, *([f"[{code}]"] if code else [])])
@@ -59,6 +59,6 @@ def test_an_audit_by_spark_makes_a_lake_with_the_same_screens(
     spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["audit", "--lake", "lake", "--segments", str(SEGMENTS), "--strict"]) == 0
+    assert main(["audit", "--lake", "./lake", "--segments", str(SEGMENTS), "--strict"]) == 0
     for command, screen in SCREENS.items():
         assert printed(command, capsys) == screen, command
