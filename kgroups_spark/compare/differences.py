@@ -190,8 +190,8 @@ def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
 
 
 def _entries(kind: str, number: int, a: Entries, b: Entries) -> Iterator[Difference]:
-    """The differences of groups, or of members. Of an entry that only one has, and of a group that has another type,
-    columns are not compared."""
+    """The differences of groups, or of members. Columns are compared if both have the entry, and a group the same
+    type."""
     for group_id, member_id in sorted(a.keys() | b.keys()):
         one, other = (of.get((group_id, member_id)) for of in (a, b))
         types = {getattr(row, "group_type", None) for row in (one, other)}
