@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 from kgroups_spark.durations import HOUR_MS
 from kgroups_spark.history.checkpoints import Horizons
-from kgroups_spark.lake.replaced import STATE_LOGS, Replaced
+from kgroups_spark.lake.replaced import STATE_LOGS, Replaced, partition_of
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 
@@ -247,8 +247,3 @@ FROM (
 ) AS known
 WHERE NOT is_record AND follows_a_record
 """
-
-
-def partition_of(name: str) -> str:
-    """The column with the partition of a row."""
-    return "state_partition" if name in STATE_LOGS else "offsets_partition"

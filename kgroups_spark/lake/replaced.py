@@ -101,7 +101,7 @@ class Replaced:
         that replaced this offset. `sql` says the same."""
         found = np.zeros(len(rows), np.bool_)
         numbers, audits, places = (
-            pc.fill_null(rows[column], -1).to_numpy() for column in (_partition_of(name), _audit_of(name), place)
+            pc.fill_null(rows[column], -1).to_numpy() for column in (partition_of(name), _audit_of(name), place)
         )
         for topic in STATE_LOGS.get(name, (None,)):
             steps = self.steps.get(topic, {})
@@ -128,7 +128,7 @@ class Replaced:
             )
             if newest:
                 of_log = f"{log} AND " if (log := _log_of(topic, name)) else ""
-                found.append(f"{of_log}coalesce(CASE {_partition_of(name)} {newest} END, 0) > {_audit_of(name)}")
+                found.append(f"{of_log}coalesce(CASE {partition_of(name)} {newest} END, 0) > {_audit_of(name)}")
         return " OR ".join(found) or "false"
 
     def condition(self, name: str) -> str:
@@ -153,16 +153,9 @@ class Replaced:
         changed = {column: F.expr(sql) for column, sql in self.columns(name).items()}
         return rows.where(f"NOT ({self.condition(name)})").withColumns(changed)
 
-    def parted(self, name: str, rows: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:
-        """Rows of the table as readers get them, and a mask of the replaced ones, which are returned unchanged."""
-        if not self.touches(name):
-            return rows, np.zeros(len(rows), np.bool_)
-        found = self.is_replaced(name, rows)
-        if name == "offset_commits" and "marker_offset" in rows.column_names:
-            is_gone = pa.array(self.is_replaced(name, rows, "marker_offset") & ~found)
-            columns = [each for each in _OF_MARKER if each in rows.column_names]
-            rows = with_columns(rows, **{each: pc.if_else(is_gone, None, rows[each]) for each in columns})
-        return rows, found
+    def counting(self, name: str, rows: pa.Table) -> pa.Table:
+        """The table's rows without those that are replaced."""
+        return rows.filter(pa.array(~self.is_replaced(name, rows))) if self.touches(name) else rows
 
     def rows_left(
         self, name: str, dataset: pa.dataset.Dataset, columns: Sequence[str] | None, conditions: Sequence[Condition]
@@ -171,14 +164,16 @@ class Replaced:
         chosen = dataset.schema.names if columns is None else list(columns)
         if not self.touches(name):
             return dataset.to_table(chosen, filter=expression_of(conditions))
-        on_marker = [each for each in conditions if each.column in _OF_MARKER]
+        of_marker = _OF_MARKER if name == "offset_commits" else ()
+        on_marker = [each for each in conditions if each.column in of_marker]
         others = [each for each in conditions if each not in on_marker]
-        decides = [_partition_of(name), _audit_of(name), "log_offset"]
         has_log = name == CHECKPOINTS or len(STATE_LOGS.get(name, ())) > 1
-        decides += ["log"] if has_log else _OF_MARKER if name == "offset_commits" else []
+        decides = [partition_of(name), _audit_of(name), "log_offset", *(["log"] if has_log else ()), *of_marker]
         found = dataset.to_table([*dict.fromkeys([*chosen, *decides])], filter=expression_of(others))
-        found, is_replaced = self.parted(name, found)
-        found = found.filter(pa.array(~is_replaced))
+        found = self.counting(name, found)
+        if of_marker:
+            is_gone = pa.array(self.is_replaced(name, found, "marker_offset"))
+            found = with_columns(found, **{each: pc.if_else(is_gone, None, found[each]) for each in of_marker})
         return (found.filter(expression_of(on_marker)) if on_marker else found).select(chosen)
 
     def clipped(self, read: pa.Table) -> pa.Table:
@@ -208,7 +203,7 @@ def _place(of: ReplacedRange) -> tuple[str, int]:
     return of.topic or "", of.offsets_partition
 
 
-def _partition_of(name: str) -> str:
+def partition_of(name: str) -> str:
     """The column with the partition of a row."""
     return "state_partition" if name in STATE_LOGS else "offsets_partition"
 

@@ -81,9 +81,7 @@ class StoredHistory:
         if masks:
             counts = reduce(pc.and_, masks)
             rows = rows if pc.all(counts).as_py() else rows.filter(counts)
-        if not self.replaced.touches(name):
-            return rows
-        return rows.filter(pa.array(~self.replaced.is_replaced(name, rows)))
+        return self.replaced.counting(name, rows)
 
     def _of_audits(self, name: str, rows: pa.Table) -> Iterator[pa.ChunkedArray]:
         if self.newest_audit is None:

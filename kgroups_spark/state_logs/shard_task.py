@@ -64,8 +64,7 @@ class StateLogHistory:
         topic, number = place
         if not self.from_history:
             return None
-        rows = reader.rows(self.tables[RECORDS[topic]], number)
-        rows = rows.filter(pa.array(~self.replaced.is_replaced(RECORDS[topic], rows)))
+        rows = self.replaced.counting(RECORDS[topic], reader.rows(self.tables[RECORDS[topic]], number))
         rows = rows.filter(pc.field("audit_id") <= self.last_audit_id).sort_by("log_offset")
         at = rows.schema.get_field_index("log_timestamp")
         rows = rows.set_column(at, "log_timestamp", milliseconds(rows["log_timestamp"]))

@@ -21,7 +21,7 @@ from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.checkpoints import Horizons, Place, of_groups, reduced_to
 from kgroups_spark.history.known_times import believed_until
-from kgroups_spark.history.reduction import MARKERS, OF_RECORDS, RULES, STORED, Reduction, partition_of
+from kgroups_spark.history.reduction import MARKERS, OF_RECORDS, RULES, STORED, Reduction
 from kgroups_spark.history.shard_states import keep_states
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
@@ -29,7 +29,7 @@ from kgroups_spark.lake.frames import parquet_of
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED, REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.replaced import STATE_LOGS
+from kgroups_spark.lake.replaced import STATE_LOGS, partition_of
 from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter
