@@ -2,34 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, require_partition_count
-from kgroups_spark.audit.settings import AuditSettings, settle
-from kgroups_spark.counts import counted
-from kgroups_spark.decoding.topic_names import CLUSTER, Sighting
+from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.number_ranges import number_ranges
-from kgroups_spark.sources.copies import choose_copies
-from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS
+from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.replay.counts import CLUSTER, Sighting
+from kgroups_spark.replay.state_logs import Settings as StateSettings
 from kgroups_spark.sources.partition_log import PartitionLog
-from kgroups_spark.sources.segment_log import SegmentLog
+from kgroups_spark.sources.segment_log import SegmentLog, choose_copies
 from kgroups_spark.sources.segments import (
+    HIGH_WATERMARKS,
     OFFSETS_TOPIC,
     PartitionCopy,
     find_any_partitions,
     find_partitions,
 )
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import counted, number_ranges, to_epoch_ms
 
 if TYPE_CHECKING:
-    from kgroups_spark.client.properties import ClientProperties
+    from kgroups_spark.audit.cluster_facts import ClusterFacts
+    from kgroups_spark.cluster.client_properties import ClientProperties
     from kgroups_spark.cluster.cluster import Cluster
+
+
+# The options of an audit.
+
+
+def silent(_: str) -> None:
+    """Progress without output."""
+
+
+# The other logs by the names that they have on the command line.
+STATE_LOGS = ("share-state", "transaction-state")
+
+
+def parse_state_logs(text: str) -> tuple[str, ...]:
+    """`share-state,transaction-state`, one of them, or `none`. Raises ValueError."""
+    names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in STATE_LOGS:
+            raise ValueError(f"{name!r} is unknown; use {', '.join(STATE_LOGS)} or none")
+    return tuple(names)
+
+
+def require_partition_count(count: int | None, partitions: Iterable[int]) -> None:
+    """Raises UsageError if `__consumer_offsets` has more partitions than the given count (None: none was given)."""
+    last = max(partitions, default=-1)
+    if count is not None and last >= count:
+        raise UsageError(f"--offsets-partitions {count}: there is a partition {last}, so there are {last + 1} at least")
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
+    `include`: which of STATE_LOGS are read, too, if they exist.
+
+    The log to read: the folders `segments`, or the cluster that `client` reaches.
+    """
+
+    lake: str
+    segments: list[str] = field(default_factory=list)
+    client: ClientProperties | None = None
+    as_of: int | None = None
+    retention_ms: int | None = None
+    release_version: str | None = None
+    partitions: Sequence[int] | None = None
+    include: tuple[str, ...] = STATE_LOGS
+    offsets_partitions: int | None = None
+    share_delivery_count_limit: int | None = None
+    full: bool = False
+    accept_log_change: bool = False
+    delete_retention_ms: int | None = None
+    max_bytes_per_second: int | None = None
+    take_over: bool = False
+    progress: Callable[[str], None] = silent
+
+
+# The settings of an audit's decisions: from the options, else from the cluster, else the defaults.
+
+
+RetentionSource = Literal["option", "broker", "default"]
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (decoding/log_times.py).
+    `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
+    that fits every group's hash. `states`: settings of the other coordinators; of those that are unknown, those of the
+    last audit that knew them count."""
+
+    release_version: str
+    retention_ms: int
+    retention_source: RetentionSource
+    delete_retention_ms: int
+    clock_ms: int
+    as_of: int | None = None
+    offsets_partitions: int | None = None
+    states: StateSettings | None = None
+
+
+def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
+    """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: the clock (epoch ms) before the
+    cluster was asked for log ends."""
+    release_version = options.release_version or (facts and facts.release_version) or NEWEST
+    retention_ms, source = _retention(options, facts, release_version)
+    of_topic = facts.delete_retention_ms if facts else None
+    return AuditSettings(
+        release_version,
+        retention_ms,
+        source,
+        next(ms for ms in (options.delete_retention_ms, of_topic, DEFAULT_DELETE_RETENTION_MS) if ms is not None),
+        clock_ms,
+        options.as_of,
+        options.offsets_partitions,
+        (facts.state_settings if facts else StateSettings()).or_else(StateSettings(options.share_delivery_count_limit)),
+    )
+
+
+def _retention(options: AuditOptions, facts: ClusterFacts | None, release_version: str) -> tuple[int, RetentionSource]:
+    if options.retention_ms is not None:
+        return options.retention_ms, "option"
+    if facts is not None and facts.offsets_retention_ms is not None:
+        return facts.offsets_retention_ms, "broker"
+    return expiry_rules(release_version).default_retention_ms, "default"
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.java_classes import JavaClasses, dict_of
-from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
-from kgroups_spark.storage import s3
+from kgroups_spark.sources import files as s3
+from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
+
+# Java classes and collections through py4j, without py4j's usual cost.
+#
+# For every step of a dotted name py4j asks the JVM whether it is a class, and the JVM looks for each name that is none
+# in all of Spark's some three hundred jars. An iteration over a Java collection ends with a Java exception, which
+# PySpark translates with thirty such names. Together that was nearly half of a small night.
+
+
+class JavaClasses:
+    """Classes of the driver's JVM by their full names, each looked up once."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+        self._found: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        """The class; py4j's package of that name if there is no such class."""
+        if name not in self._found:
+            self._found[name] = getattr(self._jvm, name)
+        return self._found[name]
+
+    def has(self, name: str) -> bool:
+        return not isinstance(self(name), JavaPackage)
+
+
+def items_of(collection: Any) -> Iterator[Any]:
+    """The elements of a java.util.Collection."""
+    yield from collection.toArray()
+
+
+def dict_of(java_map: Any) -> dict[str, Any]:
+    """A java.util.Map of strings."""
+    return {key: java_map[key] for key in items_of(java_map.keySet())}
 
 
 def use_hadoops_storage(spark: SparkSession) -> None:
@@ -43,3 +82,78 @@ def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
             f"--packages {','.join((DELTA_JAR, *S3_JARS))} --exclude-packages {','.join(NOT_FOR_S3)}"
         )
     return f"s3a{separator}{rest}"
+
+
+# A failure of storage, Delta or a task as one line for people, without the stacks of three languages.
+
+
+@contextmanager
+def reported_in_one_line(what_failed: str) -> Iterator[None]:
+    """Within the block, turns such a failure into a KgroupsError with `what_failed` and the innermost reason."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException, OSError) as error:
+        raise KgroupsError(f"{what_failed}: {reason_of(error)}") from error
+
+
+@contextmanager
+def machine_failures_reported(what_failed: str) -> Iterator[None]:
+    """The same for a whole command and failures of its machine or cluster: a killed JVM or worker, a full disk.
+
+    The message of a KgroupsError in a task is shown unchanged. A bug of ours in a task's Python keeps its stack.
+    """
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        reason = reason_of(error)
+        if isinstance(error, PythonException) and not (_reported_by_task(str(error)) or MACHINES_FAULTS.search(reason)):
+            raise
+        raise KgroupsError(f"{what_failed}: {reason}") from error
+    except (Py4JError, ConnectionError) as error:
+        if type(error) is Py4JError and NO_ANSWER.fullmatch(str(error)) is None:
+            raise
+        raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
+
+
+# py4j's error if the connection broke while it waited for an answer; else it raises Py4JNetworkError. If Java answers
+# that it has no such class or method, the error has other words, or a trace.
+NO_ANSWER = re.compile(r"An error occurred while calling \S+")
+# Java's messages for a socket or a process with a vanished other side, such as a killed worker.
+BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
+# Python's and Arrow's errors that a disk, a network or a lack of memory causes.
+MACHINES_FAULTS = re.compile(
+    r"^(OSError|PermissionError|FileNotFoundError|Connection\w*|TimeoutError|MemoryError|Arrow\w+)"
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost reason: a Java root cause, or the last error that a task's Python raised."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        message, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
+        if kind == "TableNotFoundException":  # the folder is there, the log is not
+            return (
+                f"{message.rstrip('.')}: restore its _delta_log; or remove the folder, and kgroups audit makes the "
+                "table again if the other tables have its rows"
+            )
+        if message in BROKEN_CONNECTIONS:
+            return f"the connection to a Python worker or to storage broke ({message}, {kind})"
+        return _reported_by_task(message) or " ".join(f"{message} ({kind})".split())
+    text = str(error).strip()
+    if reported := _reported_by_task(text):
+        return reported
+    raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Invalid): .+)$", text, re.MULTILINE)
+    return str(raised[-1]) if raised else text.split("\n", 1)[0]
+
+
+def _reported_by_task(text: str) -> str | None:
+    """The message of a KgroupsError that ended a task; None: another error. `text`: Spark's error with Python's
+    stack."""
+    raised = re.findall(r"^(kgroups_spark(?:\.\w+)*)\.(\w+): (.+)$", text, re.MULTILINE)
+    if not raised:
+        return None
+    module, name, message = raised[-1]
+    kind = getattr(import_module(module), name, None)
+    return str(message) if isinstance(kind, type) and issubclass(kind, KgroupsError) else None

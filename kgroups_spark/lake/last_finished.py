@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
 
 File = TypeVar("File")
 
@@ -112,3 +114,131 @@ def version_gone(table_path: str, audit_id: int) -> KgroupsError:
         f"table {name}: the version of audit {audit_id} is no longer in the table's log, because an unfinished audit "
         "wrote a checkpoint: run kgroups audit"
     )
+
+
+# Tables whose logs have lost their newest version.
+#
+# Delta reads a log up to its last file. If that file is lost, the table is as it was before, without an error. But each
+# log has the number of the audit that wrote to it last, which shows the loss in two ways:
+#
+#     the ledger   counts the rows that the last finished audit added to each table of history, and the rows of each
+#                  current table
+#     other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
+#
+# The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is,
+# the audit seems to have been killed. An empty newest file shows that a row is lost.
+
+
+_CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics")
+_DECIDED = ("offset_expiry", "group_expiry", "previous_offset_expiry")
+_OF_STATE_LOGS = ("share_partitions", "share_batches", "transactional_ids")
+# The lake's copy of the log, and the corrections of the state. All other tables follow from these.
+NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
+_REWRITTEN = {name for name, table in TABLES.items() if table.kind == "current"}
+# Tables that are rewritten together, and the tables that then are at least as new: expiry is also decided alone.
+_TOGETHER = ((_CURRENT, (*_CURRENT, *_DECIDED)), (_DECIDED, _DECIDED), (_OF_STATE_LOGS, _OF_STATE_LOGS))
+
+
+def lost_versions(
+    added: Mapping[str, int], audit_id: int, newest: Mapping[str, int], is_empty: Callable[[str], bool]
+) -> set[str]:
+    """The tables whose logs end too early.
+
+    `added`: the number of rows that the last finished audit, `audit_id`, added to each table, and of those that it left
+    in each current table. `newest`: the number of
+    the newest audit in each table's log, 0: it has none, because the table is new or a copy by other software.
+    """
+    lost = {
+        name
+        for name in added.keys() & newest.keys()
+        if added[name] and name not in _REWRITTEN and newest[name] < audit_id and (newest[name] or is_empty(name))
+    }
+    lost |= {
+        name
+        for name in added.keys() & newest.keys() & _REWRITTEN
+        if added[name] and newest[name] <= audit_id and is_empty(name)
+    }
+    for together, as_new in _TOGETHER:
+        rewritten = max(newest.get(name, 0) for name in together)
+        lost |= {name for name in as_new if 0 < newest.get(name, 0) < rewritten and not is_empty(name)}
+    return lost
+
+
+def claim_lost(written_by: int, ledger_transaction: int | None) -> bool:
+    """Whether the ledger has lost the claim of an audit that wrote rows. `ledger_transaction`: under LEDGER_APP_ID in
+    the ledger's log, which was read after the tables' logs; None: it has none, as in a copy by other software."""
+    return ledger_transaction is not None and ledger_transaction >> 1 < written_by
+
+
+def ledger_lost(location: str, written_by: int, claimed: int) -> KgroupsError:
+    """The error of readers, and of audits, if a table has rows of an audit after the newest one that the ledger has."""
+    return KgroupsError(
+        f"the lake at {location} has lost the newest rows of its ledger (files in audits/_delta_log): tables have rows "
+        f"of audit {written_by}, the ledger ends with audit {claimed}. Restore them, or copy the lake again while no "
+        f"audit runs; or kgroups audit --take-over gives up the audits after {claimed}, and reads the log again"
+    )
+
+
+def ledger_end_empty(location: str, version: int) -> KgroupsError:
+    """The error of readers if the newest file of the ledger's log, that version, has no content. Delta takes it for a
+    commit that changed nothing, so that the audit that wrote it seems to be unfinished."""
+    return KgroupsError(
+        f"the newest file of the ledger of the lake at {location} is empty (audits/_delta_log/{version:020d}.json), as "
+        "after a power failure: restore it; or kgroups audit gives up the audit that wrote it, and reads the log again"
+    )
+
+
+def version_lost(location: str, name: str) -> KgroupsError:
+    """The error of a reader, and of an audit that would go on from an older version."""
+    cure = "audit into a new lake" if name in NOT_REBUILT else "kgroups rebuild makes the table again"
+    return KgroupsError(
+        f"the lake at {location} has lost the newest version of table {name} (a file in {name}/_delta_log): restore "
+        f"it; or {cure}"
+    )
+
+
+def table_lost(location: str, name: str) -> KgroupsError:
+    """The error of a reader for a table that somebody has deleted."""
+    return KgroupsError(
+        f"the lake at {location} has no table {name} any more, which a lake of its layout has: restore it; or kgroups "
+        "audit makes it again if the other tables have its rows"
+    )
+
+
+# The ledger's notes on audits that `maintain --keep` has removed, and how commands read these notes.
+
+
+_NOTE = "audits up to {}: findings are gone, and of the ledger what nobody asks any more (--keep)"
+_NUMBER = re.compile(re.escape(_NOTE).replace(r"\{\}", r"(\d+)"))
+
+
+class Removal(NamedTuple):
+    """Audits up to `up_to` were removed by the maintenance with the number `by`."""
+
+    up_to: int
+    by: int
+
+
+def removal_note(up_to: int) -> str:
+    """The ledger's note on the removal of audits up to `up_to`."""
+    return _NOTE.format(up_to)
+
+
+def removed_up_to(notes: Sequence[str] | None) -> int:
+    """The number in the notes of a maintenance; 0: it removed no audit."""
+    found = [_NUMBER.fullmatch(note) for note in notes or ()]
+    return max((int(each[1]) for each in found if each), default=0)
+
+
+def removal_of(maintenances: Iterable[Mapping[str, Any]], audit_id: int) -> Removal | None:
+    """The maintenance that removed that audit, from rows of the ledger with audit_id and notes; None: no known one
+    did."""
+    removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances]
+    return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
+
+
+def maintenances(table_rows: Callable[..., pa.Table]) -> list[dict[str, Any]]:
+    """audit_id and notes of finished audits that read no log. `table_rows`: LakeReader.table_rows."""
+    of_tables = [IS_FINISHED, Condition("source", "==", TABLES_ALONE)]
+    rows: list[dict[str, Any]] = table_rows("audits", ["audit_id", "notes"], of_tables).to_pylist()
+    return rows

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.plan.audit_plan import AnotherLog
 from tests.logs.cleaner import GrowingLog
 from tests.logs.dense_logs import dense_log
 from tests.logs.every_profile import logs_of_every_profile

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from kgroups_spark.commands.audits import COLUMNS, counts, note_lines, one_row_an_audit, with_sums
-from kgroups_spark.lake.owner import Owner, now_held, process_start
-from kgroups_spark.tables.ledger_schema import AUDITS
+from kgroups_spark.cli.audits import COLUMNS, counts, note_lines, one_row_an_audit, with_sums
+from kgroups_spark.lake.claim import Owner, now_held, process_start
+from kgroups_spark.tables.definitions import AUDITS
 
 
 def ledger_row(audit_id, status, **facts):

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from kgroups_spark.compare.differences import (
+from kgroups_spark.audit.comparison import (
     COMMITTED,
     GROUP,
     LOAD,

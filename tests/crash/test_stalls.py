@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.claim import ClaimLost
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
 from tests.crash.commit_points import (
     BEFORE,
     CommitPoint,
@@ -37,7 +37,7 @@ def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[],
     def act(at: CommitPoint, when: str) -> None:
         if (at, when) == (point, BEFORE) and not left:
             left["stalled"] = 0
-            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.claim.this_host", lambda: "elsewhere"):
                 other()
             left.update(versions(lake))
 

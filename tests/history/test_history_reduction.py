@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from kgroups_spark.history import last_of_each
-from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from kgroups_spark.replay import reduction as last_of_each
+from kgroups_spark.replay.reduction import topic_offsets_that_stay, traffic_that_stays
 from tests.chosen import some_of
 from tests.history.random_history import NAMES, RandomLog, as_tables, commit, in_order, marker, random_tables
 from tests.lake.table_rows import MOMENT, rows_of

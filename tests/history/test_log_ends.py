@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from kgroups_spark.history.log_ends import look_for_ends, reported_first
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.replay.horizons import look_for_ends, reported_first
+from kgroups_spark.words import to_epoch_ms
 from tests.lake.table_rows import rows_of
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

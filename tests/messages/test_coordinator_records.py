@@ -6,9 +6,14 @@ import random
 
 import pytest
 
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG, SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
-from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.coordinator_records import (
+    COORDINATOR_LOGS,
+    GROUP_LOG,
+    SHARE_LOG,
+    TRANSACTION_LOG,
+    CoordinatorRecordDecoder,
+    Undecodable,
+)
 from tests.messages.slow_coordinator_records import slow_outcome
 from tests.messages.vectors import ALL, assert_has, vectors
 

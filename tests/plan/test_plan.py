@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import ReadContext
+from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit, require_readable
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit, require_readable
-from kgroups_spark.storage.files import open_file
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import ReadContext
+from kgroups_spark.sources.files import open_file
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
 from tests.logs.segment_logs import segment_logs

@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.share_coordinator.rules import share_rules
-from kgroups_spark.share_coordinator.shard import ShareCoordinatorShard
+from kgroups_spark.coordinator.share_shard import ShareCoordinatorShard, share_rules
 from tests.share_coordinator.histories import KEYS, batch, snapshot, update
 
 AVAILABLE, ACKNOWLEDGED = 0, 2

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.client.properties_file import parse_properties, read_properties_file
-from kgroups_spark.client.property import BadClientProperty
+from kgroups_spark.cluster.property import BadClientProperty, parse_properties, read_properties_file
 from kgroups_spark.errors import UsageError
 
 

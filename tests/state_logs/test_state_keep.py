@@ -7,9 +7,9 @@ import copy
 import duckdb
 import pytest
 
-from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES
-from kgroups_spark.tables.internal import KEEP
-from kgroups_spark.upkeep.reduce_stage import Reduced
+from kgroups_spark.audit.keep import Reduced
+from kgroups_spark.audit.state_log_keep import STATE_RULES, STATE_TABLES
+from kgroups_spark.tables.definitions import KEEP
 from tests.chosen import one_of
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.state_nights import StateNights

@@ -12,10 +12,15 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.transaction_coordinator.hanging import Listings, OpenOnPartition, Verdict, verdict
-from kgroups_spark.transaction_coordinator.rows import TopicPartition
-from kgroups_spark.transaction_coordinator.rules import transaction_rules
-from kgroups_spark.transaction_coordinator.shard import TransactionCoordinatorShard
+from kgroups_spark.coordinator.transaction_shard import (
+    Listings,
+    OpenOnPartition,
+    TopicPartition,
+    TransactionCoordinatorShard,
+    Verdict,
+    transaction_rules,
+    verdict,
+)
 from tests.coordinator.records import Log
 from tests.transaction_coordinator.histories import value
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.history.reduction import UNKNOWN
+from kgroups_spark.audit.keep import MARKERS, SHARD_OF, Reduced
+from kgroups_spark.audit.state_log_keep import StateHorizons
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.state_logs.keep import StateHorizons
-from kgroups_spark.state_logs.range_decoder import RECORDS
-from kgroups_spark.upkeep.reduce_stage import MARKERS, SHARD_OF, Reduced
+from kgroups_spark.replay.reduction import UNKNOWN
+from kgroups_spark.replay.state_logs import RECORDS
 from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]

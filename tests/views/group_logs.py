@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import GroupVersion
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from tests.lake.table_rows import rows_of
 from tests.twin.offset_metadata import OffsetAndMetadata
 from tests.twin.shard import Shard

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroups_spark.audit.keep import BY_SHARD
+from kgroups_spark.sql.known_history import KnownRow
+from kgroups_spark.sql.views import FUNCTIONS, definition
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.upkeep.reduce_stage import BY_SHARD
-from kgroups_spark.views import FUNCTIONS, definition
-from kgroups_spark.views.known_history import KnownRow
 from tests.chosen import one_of
 from tests.coordinator.replay_row import ReplayRow
 from tests.lake.table_rows import rows_of as table_rows
