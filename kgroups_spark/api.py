@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import pyarrow as pa
 
 from kgroups_spark.audit.log_source import STATE_LOGS, AuditOptions, parse_state_logs, silent
+from kgroups_spark.cli.open_lake import require_lake
 from kgroups_spark.cli.options import (
     byte_count_value,
     delivery_count_value,
@@ -26,7 +27,6 @@ from kgroups_spark.errors import KgroupsError, UsageError, require_pyspark
 from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.sources.files import require_bucket
 from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.sql.open_lake import require_lake
 from kgroups_spark.sql.reader import LakeReader, Rows, parameters_in, python_rows
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS
 from kgroups_spark.tables.schemas import TABLES, is_path

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
-
-from kgroups_spark.package_data import IMPORTED_FROM
 
 
 class KgroupsError(Exception):
@@ -43,6 +42,7 @@ class UsageError(KgroupsError):
 
 
 PROJECT = "kgroups-spark"
+CHECKOUT = Path(__file__).parent.parent  # if there is a pyproject.toml
 SPARK = "4.2"  # the release that Delta's jars, which we call, are made for
 
 
@@ -55,8 +55,8 @@ def how_to_install(extra: str) -> str:
     try:
         distribution(PROJECT)
     except PackageNotFoundError:
-        if (IMPORTED_FROM / "pyproject.toml").is_file():
-            return f"pip install '{IMPORTED_FROM}[{extra}]'"
+        if (CHECKOUT / "pyproject.toml").is_file():
+            return f"pip install '{CHECKOUT}[{extra}]'"
     return f"pip install '{PROJECT}[{extra}]'"
 
 
@@ -87,6 +87,17 @@ def require_spark(version: str) -> None:
             f"this is Spark {version}, and kgroups runs on Spark {SPARK} alone: use a platform or an image that "
             f"has it, or {how_to_install('local')} in an environment without another Spark"
         )
+
+
+# Environment variables by which a user configures Spark, perhaps with a catalog.
+SET_UP_BY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
+
+
+def may_have_catalog() -> bool:
+    """Whether the session may have a catalog other than an empty one that ends with the session."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
 
 
 # Work whose failure must not end an audit: looking for findings, and reporting the result.

@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.cluster.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, Configs, describe_configs, groups_with_configs
 from kgroups_spark.cluster.requests import UNKNOWN_TOPIC, ClusterUnreachable, OffsetAnswer, Throttled, TopicMetadata
+from kgroups_spark.coordinator.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.state_logs import Settings
 from kgroups_spark.tables.columns import Condition

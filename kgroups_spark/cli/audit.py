@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.log_source import STATE_LOGS, AuditOptions, parse_state_logs
+from kgroups_spark.cli.open_lake import require_free, require_lake_path
 from kgroups_spark.cli.options import (
     OptionParser,
     add_lake_option,
@@ -25,9 +26,8 @@ from kgroups_spark.cli.options import (
     time_value,
 )
 from kgroups_spark.cli.output import say_lines, work_reported
+from kgroups_spark.cli.session import require_readable, start_spark
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sql.open_lake import require_free, require_lake_path
-from kgroups_spark.sql.session import require_readable, start_spark
 from kgroups_spark.words import named_partitions
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import add_engine_option, add_format_option, add_lake_option, positive_count_value
 from kgroups_spark.cli.output import Column, say, say_lines, table_columns, write_rows
 from kgroups_spark.lake.claim import Owner
@@ -22,7 +23,6 @@ from kgroups_spark.lake.last_finished import (
     maintenances,
     removed_up_to,
 )
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import LakeReader, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.words import counted

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.audit.comparison import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
+from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import (
     add_fail_if_any_option,
     add_format_option,
@@ -29,10 +30,9 @@ from kgroups_spark.cli.output import (
     work_reported,
     write_rows,
 )
+from kgroups_spark.cli.session import start_spark
 from kgroups_spark.cli.text import NULL, Style, TextTable, words
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.sql.open_lake import existing_lake
-from kgroups_spark.sql.session import start_spark
 from kgroups_spark.words import (
     counted,
     did_you_mean,

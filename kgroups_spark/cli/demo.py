@@ -15,6 +15,7 @@ from typing import Any
 
 from kgroups_spark.cli import audit
 from kgroups_spark.cli.expiring import expires_in
+from kgroups_spark.cli.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPES, add_lake_option, add_wide_option, lake_location
 from kgroups_spark.cli.output import say, screen_width, show, table_cell, wrapped
 from kgroups_spark.cli.pending import PENDING, judged
@@ -23,7 +24,6 @@ from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.package_data import on_disk
 from kgroups_spark.report.figures import CAUSES, MOVES, counted_from, query
-from kgroups_spark.sql.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.words import (
     DAY_MS,

@@ -21,21 +21,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from kgroups_spark.cli.form import AS_OF, GROUPS, LAKE, ROWS, Moment, Option, column, write
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import Column, say_lines, show, write_rows
 from kgroups_spark.cli.text import list_items, words
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.sql.open_lake import open_lake
-from kgroups_spark.sql.reader import (
-    DEAD,
-    Described,
-    GroupReader,
-    LakeReader,
-    Row,
-    Rows,
-    What,
-    asked_groups,
-    deleted_next,
-)
+from kgroups_spark.sql.reader import DEAD, Described, GroupReader, LakeReader, Row, Rows, What, deleted_next
 from kgroups_spark.words import counted, format_time, format_utc, quoted, shell_option, shell_word
 
 OPTIONS = (

@@ -22,10 +22,10 @@ from datetime import datetime
 from typing import Any
 
 from kgroups_spark.cli.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded, screen, write
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import duration_value, fail_if_any, positive_duration_value, time_value
 from kgroups_spark.cli.output import Column, require_place, say, write_file, write_rows
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import LakeReader, Row
 from kgroups_spark.words import LAST_MS, counted, format_duration, format_utc, to_datetime, to_epoch_ms
 

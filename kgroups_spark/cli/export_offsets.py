@@ -22,22 +22,19 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kgroups_spark.cli.form import times_as_of
-from kgroups_spark.cli.options import add_as_of_option, add_engine_option, add_lake_option
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.cli.options import (
+    add_as_of_option,
+    add_engine_option,
+    add_group_options,
+    add_lake_option,
+    add_topic_option,
+    asked_groups,
+)
 from kgroups_spark.cli.output import STDOUT, csv_rows, new_file, require_place, say, say_lines
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import offsets_partition
-from kgroups_spark.sql.open_lake import open_lake
-from kgroups_spark.sql.reader import (
-    ROWS_AT_ONCE,
-    LakeReader,
-    add_group_options,
-    add_topic_option,
-    asked_groups,
-    of_groups,
-    of_topics,
-    require_known,
-    require_known_topics,
-)
+from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, of_groups, of_topics, require_known, require_known_topics
 from kgroups_spark.words import cell_text, counted, format_utc, printable, quoted, shell_option, shell_word, to_datetime
 
 NAME = "export-offsets"

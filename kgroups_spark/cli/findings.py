@@ -23,6 +23,7 @@ from functools import partial
 
 from kgroups_spark.cli.audits import removal_lines
 from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, write
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import fail_if_any, group_value, names_value, positive_count_value
 from kgroups_spark.cli.output import say, say_lines, screen_width, show, until_closed
 from kgroups_spark.cli.text import filled, words
@@ -30,7 +31,6 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings.finders import has_looked
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards, maintenances, removal_of
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES

@@ -15,9 +15,9 @@ import argparse
 from operator import itemgetter
 
 from kgroups_spark.cli.form import ALL, AS_OF, LAKE, ROWS, Moment, Option, folded, screen, write
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPE_ALIASES, GROUP_TYPES, names_value
 from kgroups_spark.cli.output import say_lines
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import Rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, group_count

@@ -10,11 +10,15 @@ from typing import Any
 
 from kgroups_spark.cli.describe import REMOVAL_CAUSES, assignment_text, tasks_text
 from kgroups_spark.cli.form import reduced_history, times_as_of
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import (
     add_engine_option,
     add_fail_if_any_option,
     add_format_option,
+    add_group_options,
     add_lake_option,
+    add_topic_option,
+    asked_groups,
     fail_if_any,
     names_value,
     positive_count_value,
@@ -23,14 +27,10 @@ from kgroups_spark.cli.options import (
 from kgroups_spark.cli.output import Column, say, say_lines, write_rows
 from kgroups_spark.cli.text import words
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import (
     LakeReader,
     Rows,
     SqlCondition,
-    add_group_options,
-    add_topic_option,
-    asked_groups,
     deleted_next,
     of_groups,
     of_topics,

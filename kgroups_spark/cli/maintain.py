@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
+from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import add_lake_option, add_take_over_option, options_of, positive_duration_value
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.sql.open_lake import existing_lake
-from kgroups_spark.sql.session import start_spark
+from kgroups_spark.cli.session import start_spark
 
 NAME = "maintain"
 SUMMARY = "compact small files, vacuum, and reduce old history"

@@ -7,12 +7,14 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kgroups_spark.cli.output import FORMATS
 from kgroups_spark.coordinator import releases
 from kgroups_spark.errors import UsageError
+from kgroups_spark.sql.reader import TopicPartitions
 from kgroups_spark.words import as_typed, parse_duration, parse_time, suggested
 
 if TYPE_CHECKING:
@@ -358,3 +360,51 @@ def lake_location(arguments: argparse.Namespace, default: str | None = None) -> 
     if not location:
         raise UsageError("no lake given: --lake DIR, or KGROUPS_LAKE in the environment")
     return str(location)
+
+
+# `--group`, `--all-groups` and `--topic`, as in Kafka's own tools.
+
+
+def topic_partitions_value(text: str) -> TopicPartitions:
+    """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
+    topic, colon, numbers = text.partition(":")
+    name = group_value(topic)
+    if topic or not text:
+        with suppress(argparse.ArgumentTypeError):
+            return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
+    raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
+
+
+def add_group_options(parser: argparse.ArgumentParser, all_groups: str = "every group that exists") -> None:
+    """`--group`, which may be repeated, and `--all-groups`. `all_groups`: the help on the latter."""
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        type=group_value,
+        metavar="G",
+        help="the group; may be repeated",
+    )
+    parser.add_argument("--all-groups", action="store_true", help=all_groups)
+
+
+def add_topic_option(parser: argparse.ArgumentParser) -> None:
+    """`--topic`, which may be repeated."""
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        type=topic_partitions_value,
+        metavar="T[:P,...]",
+        help="only this topic, or these partitions of it (orders:0,1); may be repeated",
+    )
+
+
+def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
+    """The named groups, each once; None: all. Raises UsageError."""
+    groups = list(dict.fromkeys(arguments.group))
+    if groups and arguments.all_groups:
+        raise UsageError("--group and --all-groups are two choices: give one of them")
+    if not groups and not arguments.all_groups:
+        raise UsageError("no group given: --group G, or --all-groups (kgroups groups lists them)")
+    return None if arguments.all_groups else groups

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kgroups_spark.cli.form import FAIL_IF_ANY, LAKE, ROWS, Option, screen, write
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import duration_value, fail_if_any
 from kgroups_spark.cli.output import say, say_lines
 from kgroups_spark.coordinator.transaction_shard import (
@@ -32,7 +33,6 @@ from kgroups_spark.coordinator.transaction_shard import (
     verdict,
 )
 from kgroups_spark.findings.finders import listings
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import (
     LakeReader,
     Row,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import (
     add_lake_option,
     add_offsets_partitions_option,
@@ -15,8 +16,7 @@ from kgroups_spark.cli.options import (
     time_value,
 )
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.sql.open_lake import existing_lake
-from kgroups_spark.sql.session import start_spark
+from kgroups_spark.cli.session import start_spark
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import add_engine_option, add_lake_option
 from kgroups_spark.cli.output import STDOUT, Progress, require_place, say, write_file
 from kgroups_spark.errors import KgroupsError, how_to_install
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.words import sized
 
 NAME = "report"

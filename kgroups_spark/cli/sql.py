@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.cli.form import incomplete_history
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import add_engine_option, add_format_option, add_lake_option, text_value
 from kgroups_spark.cli.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.cli.text import words
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.spark.interruption import going_on, is_interruption
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import LakeReader, SqlError, python_rows
 from kgroups_spark.sql.views import FUNCTIONS, NAMES, RECORD_VIEWS, VIEWS, described, needed_for
 from kgroups_spark.tables.schemas import TABLES

@@ -21,7 +21,6 @@ from kgroups_spark.cluster.property import (
     Secrets,
     listed,
     one_of,
-    parse_properties,
     read_bytes,
     read_properties_file,
     shown,
@@ -30,6 +29,7 @@ from kgroups_spark.cluster.property import (
 from kgroups_spark.cluster.sasl import Sasl, sasl
 from kgroups_spark.cluster.tls import Tls, tls
 from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.files import parse_properties
 from kgroups_spark.words import did_you_mean
 
 # References to values kept elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as in Kafka's clients.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.files import parse_properties
 from kgroups_spark.words import did_you_mean
 
 
@@ -52,23 +53,11 @@ def listed(value: str) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
-# Files of Java's .properties syntax, as Kafka's tools read them for --command-config.
-#
-# The rules are those of java.util.Properties.load (Java 17): a line that ends with an odd number of backslashes goes on
-# in the next one, whose leading blanks are dropped; a line that starts with # or ! is a comment; a key ends at the
-# first unescaped `=`, `:` or blank. Files are ISO-8859-1, other characters are written \uXXXX. If a name is given
-# twice, the last value counts. Kafka 4.3: org.apache.kafka.common.utils.Utils.loadProps.
-#
-# A test compares with Java's answers. The package javaproperties 0.8.2 is not equal: it takes a comment after a lone
-# backslash for a property, and its error does not name the line.
+# Files of Java's .properties syntax, as Kafka's tools read them for --command-config (sources/files.py has the rules).
 
 
-BLANKS = " \t\f"
 # Far larger than any file of settings, certificates or tokens; needed because /dev/zero never ends.
 MOST_BYTES = 16 << 20
-# Java treats it as a separate, empty line.
-LONE_BACKSLASH_AT_THE_END = re.compile(r"(?:^|[\r\n])[ \t\f]*\\[\r\n]?\Z")
-ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties_file(path: str) -> dict[str, str]:
@@ -79,7 +68,7 @@ def read_properties_file(path: str) -> dict[str, str]:
         raise BadClientProperty(f"the properties file {path} is not ISO-8859-1 text, as Java reads it")
     try:
         return parse_properties(content.removeprefix(b"\xef\xbb\xbf").decode("iso-8859-1"))
-    except BadClientProperty as err:
+    except UsageError as err:
         raise BadClientProperty(f"the properties file {path}: {err}") from err
 
 
@@ -95,49 +84,6 @@ def read_bytes(path: str, what: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise UsageError(f"{what} {path} cannot be read: it has more than {MOST_BYTES >> 20} MiB")
     return content
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Names and values of a text in .properties syntax. Raises BadClientProperty for a broken \\uXXXX."""
-    properties = {}
-    for number, line in _logical_lines(text):
-        match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", line, re.DOTALL)
-        assert match  # every part may be empty
-        properties[_unescaped(match[1], number)] = _unescaped(match[2], number)
-    return properties
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined with their continuation lines, and the number of the first; without comments and blank lines."""
-    logical = ""
-    first = slashes = 0
-    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
-        line = natural.lstrip(BLANKS)
-        if not logical:  # also after a line with nothing but its backslash, as in Java
-            if not line or line[0] in "#!":
-                continue
-            first = number
-        slashes = len(line) - len(line.rstrip("\\"))
-        if slashes % 2:
-            logical += line[:-1]
-            continue
-        yield first, logical + line
-        logical = ""
-    if logical or (slashes % 2 and LONE_BACKSLASH_AT_THE_END.search(text)):
-        yield first, logical
-
-
-def _unescaped(text: str, line: int) -> str:
-    def one(match: re.Match[str]) -> str:
-        if match[1]:
-            return chr(int(match[1], 16))
-        if match[2] == "u":
-            raise BadClientProperty(f"line {line} has a \\u without four hexadecimal digits")
-        return ESCAPES.get(match[2], match[2])
-
-    text = re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.)|$)", lambda m: one(m) if m[0] != "\\" else "", text, flags=re.DOTALL)
-    # Java's characters are UTF-16: one beyond the basic plane is written as two escapes.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 # Removal of secrets from texts, in any of their written forms.

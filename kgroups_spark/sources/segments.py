@@ -30,7 +30,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from kgroups_spark.cluster.property import parse_properties
 from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
 from kgroups_spark.sources.files import (
     Entry,
@@ -41,6 +40,7 @@ from kgroups_spark.sources.files import (
     list_folder,
     name_of,
     open_file,
+    parse_properties,
     path_in,
     read_text,
     read_text_if_there,

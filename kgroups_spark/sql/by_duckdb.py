@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.cli.output import say
-from kgroups_spark.errors import KgroupsError, UsageError, how_to_install
+from kgroups_spark.errors import KgroupsError, UsageError, how_to_install, may_have_catalog
 from kgroups_spark.lake.last_finished import (
     IS_FINISHED,
     LEDGER_APP_ID,
@@ -37,7 +36,6 @@ from kgroups_spark.sources.files import deltalake_options
 from kgroups_spark.spark.interruption import run_interruptibly
 from kgroups_spark.sql import known_history
 from kgroups_spark.sql.reader import NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.sql.session import may_have_catalog
 from kgroups_spark.sql.views import DECIDED_BY, NAMES, comments_sql, needed_for, view_sql
 from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema, lake_version_in, require_known_version
@@ -409,8 +407,8 @@ def _refusals(location: str) -> Iterator[None]:
             raise SqlError(*lines, is_of_name=lines[0].startswith("Catalog Error: ")) from error
 
 
-def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
-    """The lake; None if DuckDB cannot read it, with the reason on stderr if it is in the lake. If it `must`, raises
+def duckdb_reader(location: str, *, must: bool, say: Callable[[str], object] = lambda _: None) -> DuckDbReader | None:
+    """The lake, or None if DuckDB cannot read it; `say` gets the reason if it is in the lake. With `must`, raises
     KgroupsError with the reason instead."""
     reason = _why_not(location, must)
     if reason is None:

@@ -6,12 +6,10 @@ that DuckDB's reader of Delta does not support; that takes about ten seconds. Th
 
 from __future__ import annotations
 
-import argparse
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -23,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.cli.options import group_value, partition_values
 from kgroups_spark.coordinator.transaction_shard import Verdict
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.last_finished import IS_FINISHED, is_of_log, lots_backwards
 from kgroups_spark.tables.columns import Condition, partitions_in_lots
 from kgroups_spark.tables.schemas import TABLES
@@ -240,7 +237,7 @@ def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     return [None if text == "NaT" else text for text in texts]
 
 
-# `--group`, `--all-groups` and `--topic`, as in Kafka's own tools, and the groups and conditions that they select.
+# The groups and topics that a command was given, as conditions.
 
 
 _NAMED_TOPICS = 5
@@ -261,51 +258,6 @@ class SqlCondition(NamedTuple):
 
 
 EVERYTHING = SqlCondition("true", {})
-
-
-def topic_partitions_value(text: str) -> TopicPartitions:
-    """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
-    topic, colon, numbers = text.partition(":")
-    name = group_value(topic)
-    if topic or not text:
-        with suppress(argparse.ArgumentTypeError):
-            return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
-    raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
-
-
-def add_group_options(parser: argparse.ArgumentParser, all_groups: str = "every group that exists") -> None:
-    """`--group`, which may be repeated, and `--all-groups`. `all_groups`: the help on the latter."""
-    parser.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        type=group_value,
-        metavar="G",
-        help="the group; may be repeated",
-    )
-    parser.add_argument("--all-groups", action="store_true", help=all_groups)
-
-
-def add_topic_option(parser: argparse.ArgumentParser) -> None:
-    """`--topic`, which may be repeated."""
-    parser.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        type=topic_partitions_value,
-        metavar="T[:P,...]",
-        help="only this topic, or these partitions of it (orders:0,1); may be repeated",
-    )
-
-
-def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
-    """The named groups, each once; None: all. Raises UsageError."""
-    groups = list(dict.fromkeys(arguments.group))
-    if groups and arguments.all_groups:
-        raise UsageError("--group and --all-groups are two choices: give one of them")
-    if not groups and not arguments.all_groups:
-        raise UsageError("no group given: --group G, or --all-groups (kgroups groups lists them)")
-    return None if arguments.all_groups else groups
 
 
 def of_groups(groups: Iterable[str] | None) -> SqlCondition:

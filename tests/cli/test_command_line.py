@@ -171,7 +171,7 @@ def run_python(*arguments, **environment):
 @pytest.fixture(autouse=True)
 def spark_is_not_set_up(monkeypatch):
     """No session and no catalog, even if an earlier test has started Spark."""
-    monkeypatch.setattr("kgroups_spark.sql.session.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.session.may_have_catalog", lambda: False)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
 
@@ -197,7 +197,7 @@ def test_bad_usage_gives_one_message_and_exit_code_2(line, message, capsys):
 
 @pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
 def test_a_schema_is_refused_at_once_without_a_catalog(line, capsys, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.sql.open_lake.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.may_have_catalog", lambda: False)
     assert main([*line.split(), "--lake", "nothing"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -65,7 +65,7 @@ def test_an_unknown_partition_lists_the_existing_ones(
 def test_reading_without_any_engine_suggests_the_smaller_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.sql.open_lake.has_pyspark", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.has_pyspark", lambda: False)
     monkeypatch.setattr("kgroups_spark.sql.by_duckdb.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake]) == 1
     out, err = capsys.readouterr()

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.lake.parts import ROWS_PER_GROUP_OF
 from kgroups_spark.sql.by_duckdb import DuckDbLake
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import some_of

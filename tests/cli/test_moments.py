@@ -14,8 +14,8 @@ import pytest
 
 from kgroups_spark.cli.form import known_times
 from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.sql import known_history
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.words import format_time, format_time_for_people
 from tests.chosen import Chosen, some_of

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sql import by_duckdb
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import SparkReader
-from kgroups_spark.sql.open_lake import open_lake
 from kgroups_spark.sql.reader import LakeReader, SqlError
 from kgroups_spark.sql.views import FUNCTIONS, VIEWS, definition
 from kgroups_spark.tables.schemas import LAKE_VERSION, TABLES
@@ -232,7 +232,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(location)
         return argparse.Namespace(missing_tables=[])
 
-    monkeypatch.setattr("kgroups_spark.sql.open_lake.open_by_spark", instead)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.open_by_spark", instead)
     return asked
 
 

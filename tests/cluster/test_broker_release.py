@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from kgroups_spark.cluster.broker_release import (
+from kgroups_spark.coordinator.broker_release import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
     TXN_OFFSET_COMMIT,

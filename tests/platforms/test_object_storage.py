@@ -116,7 +116,7 @@ def test_a_lake_there_is_read_without_spark_by_http(scheme, variable, store, log
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setenv(variable, store.endpoint)
     monkeypatch.setattr("kgroups_spark.sql.by_duckdb.may_have_catalog", lambda: False)
-    monkeypatch.setattr("kgroups_spark.sql.open_lake.start_spark", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.start_spark", lambda *_: pytest.fail("Spark was started"))
     place = f"{scheme}://lakes/{scheme}-{variable}"
     assert main(["groups", "--lake", place, "--format", "csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(expected) > 3

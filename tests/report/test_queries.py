@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_by_spark
 from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.sql.open_lake import open_by_spark
 from kgroups_spark.sql.reader import LakeReader
 from tests.chosen import Chosen
 from tests.cli.story_reader import ArrowReader, SparkArrowReader

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cluster.property import BadClientProperty, parse_properties, read_properties_file
+from kgroups_spark.cluster.property import BadClientProperty, read_properties_file
 from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.files import parse_properties
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_random_texts_are_read_as_javas_own_properties_read_them() -> None:
     """400 texts of backslashes, line ends, blanks, signs and letters, as Java 17 read them; null: it refused one."""
     for text, properties in RECORDED:
         if properties is None:
-            with pytest.raises(BadClientProperty):
+            with pytest.raises(UsageError):
                 parse_properties(text)
         else:
             assert parse_properties(text) == properties, text

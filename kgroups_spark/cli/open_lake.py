@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroups_spark.cli.options import lake_location
-from kgroups_spark.errors import UsageError, has_pyspark, require_pyspark
+from kgroups_spark.cli.output import say
+from kgroups_spark.cli.session import start_spark
+from kgroups_spark.errors import UsageError, has_pyspark, may_have_catalog, require_pyspark
 from kgroups_spark.sources.files import require_bucket
 from kgroups_spark.sql.reader import LakeReader
-from kgroups_spark.sql.session import may_have_catalog, start_spark
 from kgroups_spark.tables.schemas import is_path, require_nothing_else
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     if engine != "spark" and is_path(location):
         from kgroups_spark.sql.by_duckdb import duckdb_reader
 
-        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark())
+        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark(), say=say)
         if reader is not None:
             return reader
     return open_by_spark(location, arguments.command)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kgroups_spark.cli.output import say
-from kgroups_spark.errors import UsageError, require_pyspark
+from kgroups_spark.errors import UsageError, may_have_catalog, require_pyspark
 from kgroups_spark.sources.files import SCHEMES as S3
 from kgroups_spark.words import suggested
 
@@ -79,14 +78,3 @@ def start_spark(command: str, lake: str = "") -> SparkSession:
         # Spark makes the folder of the catalog's tables, of which there are none, in the current one otherwise.
         settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
     return spark_session(f"kgroups {command}", settings, s3=is_s3(lake), progress=say)
-
-
-# Environment variables by which a user configures Spark, perhaps with a catalog.
-SET_UP_BY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
-
-
-def may_have_catalog() -> bool:
-    """Whether the session may have a catalog other than an empty one that ends with the session."""
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
