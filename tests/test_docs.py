@@ -97,7 +97,7 @@ def test_the_page_of_commands_has_every_command() -> None:
 def test_the_incident_in_the_readme_equals_the_commands_output(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(f"kgroups_spark.commands.{command}.open_lake", lambda _: story())
+    monkeypatch.setattr(f"kgroups_spark.cli.{command}.open_lake", lambda _: story())
     monkeypatch.chdir(tmp_path)
     name = command.replace("_", "-")
     ((line, expected),) = [two for two in pairwise(blocks("README.md")) if two[0].startswith(f"kgroups {name} ")]

@@ -661,7 +661,7 @@ def definition(name: str) -> Definition:
     """The view or function of that name. Raises FileNotFoundError for any other."""
     if name in RECORD_VIEWS:
         return record_view(name)
-    text = package_text(f"views/sql/{name}.sql")
+    text = package_text(f"sql/definitions/{name}.sql")
     return parsed(text, columns_of, is_function=name in FUNCTIONS)
 
 
