@@ -203,7 +203,7 @@ def _table(name: str, columns: dict[str, Any], audit_id: int) -> pa.Table:
 
 
 def _create(lake: Path, table: Table) -> None:
-    from kgroups_spark.tables.schemas import spark_schema
+    from kgroups_spark.tables.spark_types import spark_schema
 
     properties = {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),

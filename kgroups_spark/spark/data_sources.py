@@ -36,7 +36,7 @@ from kgroups_spark.sources.partition_log import (
 from kgroups_spark.sources.segment_log import SegmentReading, Span, choose_copies
 from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, find_partitions, require_listed
 from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, column, required
-from kgroups_spark.tables.schemas import spark_schema
+from kgroups_spark.tables.spark_types import spark_schema
 from kgroups_spark.words import by_weight, did_you_mean, suggested
 
 ROWS_PER_BATCH = 1 << 16

@@ -2,6 +2,7 @@
 
 definitions.py   every column of every table: current tables, history, the ledger, internal tables, the two other logs
 columns.py       how a column is defined; conditions on rows, by which files are skipped
-schemas.py       every table by name: meaning, key, columns with file statistics; the lake's layout; Spark's types
+schemas.py       every table by name: meaning, key, columns with file statistics; the lake's layout
+ddl.py, spark_types.py   the same for Spark: CREATE TABLE, types
 rows.py          plain rows to Arrow batches of a table, and small helpers over Arrow tables
 """

@@ -9,20 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables import definitions as current
@@ -31,52 +17,11 @@ from kgroups_spark.tables import definitions as internal
 from kgroups_spark.tables import definitions as ledger_schema
 from kgroups_spark.tables import definitions as state_log_tables
 from kgroups_spark.tables.columns import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    INT,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    comment_of,
     without_comments,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-
-# The tables' columns as Spark's types.
-
-
-ATOMS: dict[pa.DataType, DataType] = {
-    BIGINT: LongType(),
-    INT: IntegerType(),
-    SMALLINT: ShortType(),
-    STRING: StringType(),
-    BOOLEAN: BooleanType(),
-    BINARY: BinaryType(),
-    TIMESTAMP: TimestampType(),
-}
-
-
-def spark_schema(columns: pa.Schema) -> StructType:
-    """The same names, order, nullability and comments."""
-    return StructType([_field(field) for field in columns])
-
-
-def _field(field: pa.Field) -> StructField:
-    return StructField(field.name, _data_type(field.type), field.nullable, {"comment": comment_of(field)})
-
-
-def _data_type(data_type: pa.DataType) -> DataType:
-    if pa.types.is_list(data_type):
-        return ArrayType(_data_type(data_type.value_type), data_type.value_field.nullable)
-    if pa.types.is_map(data_type):
-        return MapType(_data_type(data_type.key_type), _data_type(data_type.item_type), data_type.item_field.nullable)
-    if pa.types.is_struct(data_type):
-        return StructType([_field(field) for field in data_type])
-    return ATOMS[data_type]
 
 
 Kind = Literal["history", "current", "ledger", "internal"]
@@ -96,6 +41,7 @@ class Table:
     @cached_property
     def schema(self) -> StructType:
         """The columns for Spark."""
+        from kgroups_spark.tables.spark_types import spark_schema
 
         return spark_schema(self.columns)
 
@@ -335,43 +281,3 @@ def require_nothing_else(location: str, names: Iterable[str], an_empty_one: str)
 def is_path(location: str) -> bool:
     """A path has a slash or a scheme, or exists; anything else is `catalog.schema`."""
     return "/" in location or ":" in location or Path(location).exists()
-
-
-# The SQL that defines our tables.
-
-
-def table_definition(table: Table, properties: Mapping[str, str]) -> str:
-    """The definition after the table's name in CREATE TABLE."""
-    columns = ", ".join(column_definition(field) for field in table.schema)
-    reported = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
-    return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({reported})"
-
-
-def column_definition(field: StructField) -> str:
-    """A column in CREATE TABLE or ADD COLUMNS."""
-    required = "" if field.nullable else " NOT NULL"
-    return f"{quoted(field.name)} {_type(field.dataType)}{required}{_comment(field)}"
-
-
-def _type(data_type: DataType) -> str:
-    if isinstance(data_type, ArrayType):
-        return f"array<{_type(data_type.elementType)}>"
-    if isinstance(data_type, MapType):
-        return f"map<{_type(data_type.keyType)}, {_type(data_type.valueType)}>"
-    if isinstance(data_type, StructType):
-        return f"struct<{', '.join(f'{quoted(f.name)}: {_type(f.dataType)}{_comment(f)}' for f in data_type)}>"
-    return data_type.simpleString()
-
-
-def _comment(field: StructField) -> str:
-    comment = field.metadata.get("comment")
-    return "" if comment is None else f" COMMENT {text(comment)}"
-
-
-def quoted(word: str) -> str:
-    return f"`{word.replace('`', '``')}`"
-
-
-def text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
