@@ -49,7 +49,7 @@ QUESTIONS = (*NAMES, *GROUP_NAMES)
 class Lake(ABC, Generic[Answer]):
     """The tables, views and functions of a lake, as its last finished audit left them when the lake was opened.
 
-    `tables`, `views` and `functions` are their names. docs/design.md describes each.
+    `tables`, `views` and `functions` are their names. docs/tables.md describes each.
     """
 
     tables = tuple(name for name, table in TABLES.items() if table.kind != "internal")

@@ -72,16 +72,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_files_exist(page: Path) -> None:
-    """`audit/run.py` of the package, `tests/views`, or `run.py` wherever it is; capitals stand for a name."""
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    named = re.findall(r"`([a-z_][\w./-]*(?:\.(?:py|sql|json|md|conf|toml|ipynb|txt)|/))`", prose)
-    places = (ROOT, ROOT / "kgroups_spark", page.parent)
-    missing = [name for name in named if not any((place / name).exists() for place in places)]
-    assert [name for name in missing if "NAME" not in name and not [*ROOT.glob(f"kgroups_spark/**/{name}")]] == []
-
-
 @pytest.mark.parametrize(("where", "line"), DOCUMENTED + TAUGHT, ids=lambda text: text)
 def test_commands_on_pages_parse(where: str, line: str) -> None:
     command = parse(shlex.split(line)[1:])
