@@ -1,4 +1,4 @@
-"""What is odd in a lake, why it matters, what to do: the rows of `findings`.
+"""Findings: odd things in a lake, with what to do about them. They are the rows of `findings`.
 
 Each finding is reported once for a group (or an offsets partition, a producer, a name pattern), however often it holds
 there. An audit looks for findings in `audit/findings.py`, after all tables are committed.
