@@ -23,7 +23,8 @@ BEHIND = re.compile(r"`([\w/]+\.py)` \(((?:`\w[\w.]*`(?:, )?)+)")
 
 
 def prose(page: Path) -> str:
-    return BLOCK.sub("", page.read_text())
+    """The page without blocks of code; a paragraph, an item or a row of a table is one line."""
+    return re.sub(r"(?<=[^\s|])\n *(?=[^\s|#-])", " ", BLOCK.sub("", page.read_text()))
 
 
 def missing_files(page: Path, text: str) -> list[str]:
