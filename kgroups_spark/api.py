@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import pyarrow as pa
 
-from kgroups_spark.audit.log_source import STATE_LOGS, AuditOptions, parse_state_logs, silent
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
 from kgroups_spark.cli.open_lake import require_lake
 from kgroups_spark.cli.options import (
     byte_count_value,
@@ -49,7 +49,7 @@ QUESTIONS = (*NAMES, *GROUP_NAMES)
 class Lake(ABC, Generic[Answer]):
     """The tables, views and functions of a lake, as its last finished audit left them when the lake was opened.
 
-    `tables`, `views` and `functions` are their names. docs/tables.md describes each.
+    `tables`, `views` and `functions` are their names. docs/design.md describes each.
     """
 
     tables = tuple(name for name, table in TABLES.items() if table.kind != "internal")

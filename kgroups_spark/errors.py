@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -42,7 +43,7 @@ class UsageError(KgroupsError):
 
 
 PROJECT = "kgroups-spark"
-CHECKOUT = Path(__file__).parent.parent  # if there is a pyproject.toml
+IMPORTED_FROM = Path(str(files("kgroups_spark"))).parent
 SPARK = "4.2"  # the release that Delta's jars, which we call, are made for
 
 
@@ -55,8 +56,8 @@ def how_to_install(extra: str) -> str:
     try:
         distribution(PROJECT)
     except PackageNotFoundError:
-        if (CHECKOUT / "pyproject.toml").is_file():
-            return f"pip install '{CHECKOUT}[{extra}]'"
+        if (IMPORTED_FROM / "pyproject.toml").is_file():
+            return f"pip install '{IMPORTED_FROM}[{extra}]'"
     return f"pip install '{PROJECT}[{extra}]'"
 
 

@@ -67,6 +67,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 attempts.SURVIVED = ()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regen", action="store_true", help="write the screens of commands again (cli/screens.txt)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Makes pytest-xdist distribute the files in the order of their tests here, not those with many tests first."""
     seed()

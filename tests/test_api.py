@@ -16,7 +16,7 @@ import pytest
 
 import kgroups_spark
 from kgroups_spark.api import Lake, LakeByDuckDb
-from kgroups_spark.audit.log_source import AuditOptions
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import parse
@@ -315,8 +315,10 @@ def test_arguments_of_an_audit_equal_options_of_the_command(
 
 
 def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
-    renamed = {"bootstrap_server": "bootstrap_servers", "command_config": "properties", "retention_ms": "retention"}
-    renamed |= {"delete_retention_ms": "delete_retention"}
+    renamed = {
+        "bootstrap_server": "bootstrap_servers",
+        "command_config": "properties",
+    }
     options = {name for name in vars(parse(["audit", "--lake=x"])) if name not in ("run", "command", "known")}
     options -= {"all_commands"}
     taken = set(inspect.signature(kgroups_spark.run_audit).parameters) - {"spark", "progress"}

@@ -12,12 +12,12 @@ differ are replayed once more, by A's rules with one of B's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,7 +38,7 @@ from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import make_readable
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.offsets.columns import SlotRange
-from kgroups_spark.offsets.expiry import NOWHERE, CleanUp, columns_of, deciding_tables, rows_among, unmatched
+from kgroups_spark.offsets.expiry import CleanUp, deciding_tables, plain, unmatched
 from kgroups_spark.replay.corrections import CorrectedAt, HistoryReplay
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.history_rows import coordinator_fails, misread
@@ -46,9 +46,8 @@ from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.shard_states import Stored, kept_checkpoints, task_shards
 from kgroups_spark.replay.sinks import Fact
 from kgroups_spark.replay.state import ShardState
-from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard, TaskShards
+from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard
 from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL
-from kgroups_spark.tables.rows import flags
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, format_duration, format_time
 
@@ -91,6 +90,8 @@ _OFFSET = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "
 _KEY = ("producer_id", "group_id", "topic", "partition")
 # An offsets partition and a group; None: the difference is about the partition.
 Place = tuple[int, str | None]
+# Rows by group and member; the member of a group's own row is None.
+Entries: TypeAlias = "Mapping[tuple[str, str | None], GroupRow | MemberRow]"
 
 
 class Difference(NamedTuple):
@@ -115,6 +116,15 @@ class Difference(NamedTuple):
     def place(self) -> Place:
         return self.offsets_partition, self.group_id
 
+    @property
+    def is_decision(self) -> bool:
+        return self.difference in (OFFSET_EXPIRY, GROUP_EXPIRY)
+
+    @property
+    def key(self) -> Difference:
+        """The difference without its values and reason; decisions and their times are one."""
+        return self._replace(what="" if self.is_decision else self.what, value_a=None, value_b=None, why=None)
+
 
 class LoadFailure(NamedTuple):
     """A record at which a load ends."""
@@ -123,9 +133,10 @@ class LoadFailure(NamedTuple):
     detail: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class LoadFailures:
-    """The records at which a release's load of one offsets partition fails.
+    """The records at which a release's load of one offsets partition fails: the first one (None: there is none), and
+    the number of all.
 
     A log that was never compacted has records that a broker's own copy may no longer have. `may_be_compacted`: all
     failing records have newer records of their keys.
@@ -133,26 +144,7 @@ class LoadFailures:
 
     first: LoadFailure | None = None
     count: int = 0
-    _newest_of_keys: set[Hashable] = field(default_factory=set)
-    _without_key: int = 0
-
-    def failed(self, failure: LoadFailure, key: Hashable | None = None, count: int = 1) -> None:
-        """Adds a failing record (`count`: the number, with others after it); key None: it cannot be read."""
-        if self.first is None or failure.log_offset < self.first.log_offset:
-            self.first = failure
-        self.count += count
-        if key is None:
-            self._without_key += count
-        else:
-            self._newest_of_keys.add(key)
-
-    def loaded(self, key: Hashable) -> None:
-        """Adds a record that does not fail."""
-        self._newest_of_keys.discard(key)
-
-    @property
-    def may_be_compacted(self) -> bool:
-        return bool(self.count) and not self._newest_of_keys and not self._without_key
+    may_be_compacted: bool = False
 
     def __str__(self) -> str:
         assert self.first is not None
@@ -179,8 +171,8 @@ class Loaded:
         """The groups by name."""
         return {name: group.row(self.offsets_partition) for name, group in sorted(self.state.groups.items())}
 
-    def members(self, group_ids: set[str]) -> dict[tuple[str, str], MemberRow]:
-        """The members of some groups by group and member id."""
+    def members(self, group_ids: set[str]) -> Entries:
+        """The members of some groups."""
         of, nowhere = self.state.groups, Topics()
         return {
             (name, member): of[name].member_row(self.offsets_partition, member, nowhere)
@@ -209,30 +201,16 @@ def differences(a: Loaded, b: Loaded) -> Iterator[Difference]:
     if a.fails and b.fails:
         return
     if a.fails or b.fails:
-        yield Difference(LOAD, number, None, "load", _load(a), _load(b))
+        of_load, of_other = (f"fails at {each.failures}" if each.fails else "loads" for each in (a, b))
+        yield Difference(LOAD, number, None, "load", of_load, of_other)
         yield from _unserved(a, b)
         return
-    yield from _groups(number, a.groups, b.groups)
+    groups: list[Entries] = [{(name, None): row for name, row in each.groups.items()} for each in (a, b)]
+    yield from _entries(GROUP, number, *groups)
     alike = {g for g in a.groups.keys() & b.groups.keys() if a.groups[g].group_type == b.groups[g].group_type}
-    yield from _members(number, a.members(alike), b.members(alike))
-    yield from _offsets(number, COMMITTED, a.committed, b.committed)
-    yield from _offsets(number, PENDING, a.pending, b.pending)
-
-
-def reason(difference: Difference, a: Release, b: Release) -> str | None:
-    """The reason if the difference itself shows it; None: rules must be tried to find it."""
-    if difference.difference != GROUP or difference.what not in ("group", "group_type"):
-        return None
-    for value, other in ((difference.value_a, b), (difference.value_b, a)):
-        group_type = (value or "").partition(",")[0]
-        types = OF_TYPE.get(group_type)
-        if types is not None and not types & other.record_types:
-            return f"{other.name} does not know the records of {group_type} groups and skips them (KIP-915)"
-    return None
-
-
-def _load(loaded: Loaded) -> str:
-    return f"fails at {loaded.failures}" if loaded.fails else "loads"
+    yield from _entries(MEMBER, number, a.members(alike), b.members(alike))
+    yield from _offsets(COMMITTED, number, a.committed, b.committed)
+    yield from _offsets(PENDING, number, a.pending, b.pending)
 
 
 def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
@@ -242,48 +220,34 @@ def _unserved(a: Loaded, b: Loaded) -> Iterator[Difference]:
     why = f"{failing.release.name} could not load partition {number}"
     offsets = Counter(serving.committed["group_id"].to_pylist())
     for group_id, row in serving.groups.items():
-        served = f"{_group_text(row)}, offsets: {offsets[group_id]}"
+        served = f"{_entry_text(row)}, offsets: {offsets[group_id]}"
         values = (unserved, served) if a.fails else (served, unserved)
         yield Difference(GROUP, number, group_id, "group", *values, why=why)
 
 
-def _groups(number: int, a: dict[str, GroupRow], b: dict[str, GroupRow]) -> Iterator[Difference]:
-    for group_id in sorted(a.keys() | b.keys()):
-        one, other = a.get(group_id), b.get(group_id)
-        if one is None or other is None:
-            yield Difference(GROUP, number, group_id, "group", _group_text(one), _group_text(other))
+def _entries(kind: str, number: int, a: Entries, b: Entries) -> Iterator[Difference]:
+    """The differences of groups, or of members. Of an entry that only one has, and of a group that has another type,
+    columns are not compared."""
+    for group_id, member_id in sorted(a.keys() | b.keys()):
+        one, other = (of.get((group_id, member_id)) for of in (a, b))
+        types = {getattr(row, "group_type", None) for row in (one, other)}
+        if one is None or other is None or len(types) > 1:
+            what = kind if one is None or other is None else "group_type"
+            yield Difference(kind, number, group_id, what, _entry_text(one), _entry_text(other), member_id)
             continue
-        if one.group_type != other.group_type:
-            yield Difference(GROUP, number, group_id, "group_type", _group_text(one), _group_text(other))
-            continue
-        for name, value, other_value in _differing_fields(one, other, _GROUP):
-            yield Difference(GROUP, number, group_id, name, value, other_value)
+        for name in _GROUP if kind == GROUP else _MEMBER:
+            value, other_value = (_comparable(getattr(row, name)) for row in (one, other))
+            if value != other_value:
+                yield Difference(kind, number, group_id, name, _text(value), _text(other_value), member_id)
 
 
-def _group_text(row: GroupRow | None) -> str | None:
-    return None if row is None else f"{row.group_type}, {row.state}, members: {row.member_count}"
-
-
-Members = dict[tuple[str, str], MemberRow]
-
-
-def _members(number: int, a: Members, b: Members) -> Iterator[Difference]:
-    """The differences between groups that both have, of the same type."""
-    for key in sorted(a.keys() | b.keys()):
-        group_id, member_id = key
-        one, other = a.get(key), b.get(key)
-        if one is None or other is None:
-            yield Difference(MEMBER, number, group_id, "member", _member_text(one), _member_text(other), member_id)
-            continue
-        for name, value, other_value in _differing_fields(one, other, _MEMBER):
-            yield Difference(MEMBER, number, group_id, name, value, other_value, member_id)
-
-
-def _member_text(row: MemberRow | None) -> str | None:
+def _entry_text(row: GroupRow | MemberRow | None) -> str | None:
+    if isinstance(row, GroupRow):
+        return f"{row.group_type}, {row.state}, members: {row.member_count}"
     return None if row is None else row.member_state or "member"
 
 
-def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
+def _offsets(kind: str, number: int, a: pa.Table, b: pa.Table) -> Iterator[Difference]:
     """The differences of offsets. If the offset itself differs, the other columns belong to another commit and are not
     compared."""
     rows, others = ({tuple(row[name] for name in _KEY): row for row in some.to_pylist()} for some in unmatched(a, b))
@@ -296,16 +260,6 @@ def _offsets(number: int, kind: str, a: pa.Table, b: pa.Table) -> Iterator[Diffe
                 yield Difference(kind, number, group_id, name, value, other_value, None, producer_id, topic, partition)
                 if name == "committed_offset":
                     break
-
-
-def _differing_fields(
-    one: GroupRow | MemberRow, other: GroupRow | MemberRow, names: Sequence[str]
-) -> Iterator[tuple[str, str | None, str | None]]:
-    """The columns in which two rows differ, with both values as text."""
-    for name in names:
-        value, other_value = (_comparable(getattr(row, name)) for row in (one, other))
-        if value != other_value:
-            yield name, _text(value), _text(other_value)
 
 
 def _comparable(value: Any) -> Any:
@@ -327,65 +281,16 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-# Differences between two releases -> which of them only follow from another difference of the same group.
-
-
-# In this order causes come first.
-KINDS = (LOAD, GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
-OTHER_GROUP = "the group is another one there (see its own row)"
-OTHER_OFFSETS = "its offsets or transactions are others there (see their own rows)"
-
-
-def with_causes(differences: Iterable[Difference]) -> list[Difference]:
-    """The differences, causes first; `follows_from` is the kind of difference of the same group that causes one.
-
-    A group of a partition that does not load follows from the load. Members that one rule changes together with their
-    group follow from the group, and so do offsets that no group can have there. Expiry follows from the first
-    difference of the group that the same rule causes; if no rule alone causes it, but the state, from the first one.
-    """
-    first: dict[Place, str] = {}
-    whys: dict[tuple[Place, str], set[str | None]] = {}
-    found = []
-    for each in sorted(differences, key=_order):
-        earlier = {kind: whys.get((each.place, kind), set()) for kind in KINDS}
-        cause = _cause(each, first.get(each.place), earlier)
-        found.append(each._replace(follows_from=cause))
-        first.setdefault(each.place, each.difference)
-        if cause is None:
-            whys.setdefault((each.place, each.difference), set()).add(each.why)
-    return found
-
-
-def _cause(each: Difference, first: str | None, whys: dict[str, set[str | None]]) -> str | None:
-    """The kind of difference that causes this one; None: none does. `first`: the group's first kind of difference;
-    `whys`: the reasons of earlier ones that follow from no other, by kind."""
-    if is_unserved(each):
-        return LOAD
-    if each.difference == MEMBER and each.why and each.why in whys[GROUP]:
-        return GROUP
-    if each.difference == COMMITTED and each.what == "is_orphan" and whys[GROUP]:
-        return GROUP
-    if each.difference in (OFFSET_EXPIRY, GROUP_EXPIRY) and each.why in (OTHER_GROUP, OTHER_OFFSETS):
-        return first
-    if each.difference in (OFFSET_EXPIRY, GROUP_EXPIRY) and each.why:
-        return next((kind for kind in KINDS if each.why in whys[kind]), None)
+def reason(difference: Difference, a: Release, b: Release) -> str | None:
+    """The reason if the difference itself shows it; None: rules must be tried to find it."""
+    if difference.difference != GROUP or difference.what not in ("group", "group_type"):
+        return None
+    for value, other in ((difference.value_a, b), (difference.value_b, a)):
+        group_type = (value or "").partition(",")[0]
+        types = OF_TYPE.get(group_type)
+        if types is not None and not types & other.record_types:
+            return f"{other.name} does not know the records of {group_type} groups and skips them (KIP-915)"
     return None
-
-
-def is_unserved(each: Difference) -> bool:
-    """Whether it is a group of a partition that one of the releases does not load."""
-    return each.difference == GROUP and bool({each.value_a, each.value_b} & set(WITHOUT_LOAD.values()))
-
-
-def _order(each: Difference) -> tuple[object, ...]:
-    return (
-        KINDS.index(each.difference),
-        each.offsets_partition,
-        each.group_id or "",
-        each.topic or "",
-        each.partition or 0,
-        each.member_id or "",
-    )
 
 
 # The rules in which releases differ: a sentence for each field of `Release` and `ExpiryRules` that is a rule.
@@ -480,15 +385,113 @@ def sentences(a: CleanUp, b: CleanUp) -> dict[str, str]:
     return {**RULES, **EXPIRY_RULES, RETENTION: retention}
 
 
+# Differences between two releases -> why, and which of them only follow from another difference of the same group.
+
+
+# In this order causes come first.
+KINDS = (LOAD, GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
+OTHER_GROUP = "the group is another one there (see its own row)"
+OTHER_OFFSETS = "its offsets or transactions are others there (see their own rows)"
+
+
+def without_reason(found: Sequence[Difference]) -> set[str]:
+    """The groups of an offsets partition with a difference whose rule must be found by experiment. Where a release has
+    not the group's type, what follows from that by its nature needs no experiment."""
+    of_group = _reasons_of_groups(found)
+    return {
+        each.group_id
+        for each in found
+        if each.group_id is not None and not each.why and not (each.group_id in of_group and _is_of_its_group(each))
+    }
+
+
+def with_reasons(found: Sequence[Difference], tried: Mapping[Difference, str]) -> Iterator[Difference]:
+    """The differences of an offsets partition, each with the reason that it shows itself, or the rules that cause it.
+    `tried`: these rules, by `Difference.key`."""
+    of_group = _reasons_of_groups(found)
+    others = {each.group_id for each in found if each.difference == GROUP}
+    for each in found:
+        why = each.why or tried.get(each.key)
+        if each.group_id in of_group and why in (None, RULES["record_types"]):
+            why = of_group[each.group_id]
+        if why is None and each.is_decision:
+            why = OTHER_GROUP if each.group_id in others else OTHER_OFFSETS
+        yield each._replace(why=why)
+
+
+def _reasons_of_groups(found: Iterable[Difference]) -> dict[str | None, str]:
+    return {each.group_id: each.why for each in found if each.difference == GROUP and each.why}
+
+
+def _is_of_its_group(each: Difference) -> bool:
+    return each.what == "is_orphan" or each.is_decision
+
+
+def with_causes(differences: Iterable[Difference]) -> list[Difference]:
+    """The differences, causes first; `follows_from` is the kind of difference of the same group that causes one.
+
+    A group of a partition that does not load follows from the load. Members that one rule changes together with their
+    group follow from the group, and so do offsets that no group can have there. Expiry follows from the first
+    difference of the group that the same rule causes; if no rule alone causes it, but the state, from the first one.
+    """
+    first: dict[Place, str] = {}
+    whys: dict[tuple[Place, str], set[str | None]] = {}
+    found = []
+    for each in sorted(differences, key=_order):
+        earlier = {kind: whys.get((each.place, kind), set()) for kind in KINDS}
+        cause = _cause(each, first.get(each.place), earlier)
+        found.append(each._replace(follows_from=cause))
+        first.setdefault(each.place, each.difference)
+        if cause is None:
+            whys.setdefault((each.place, each.difference), set()).add(each.why)
+    return found
+
+
+def _cause(each: Difference, first: str | None, whys: dict[str, set[str | None]]) -> str | None:
+    """The kind of difference that causes this one; None: none does. `first`: the group's first kind of difference;
+    `whys`: the reasons of earlier ones that follow from no other, by kind."""
+    if is_unserved(each):
+        return LOAD
+    if each.difference == MEMBER and each.why and each.why in whys[GROUP]:
+        return GROUP
+    if each.difference == COMMITTED and each.what == "is_orphan" and whys[GROUP]:
+        return GROUP
+    if each.is_decision and each.why in (OTHER_GROUP, OTHER_OFFSETS):
+        return first
+    if each.is_decision and each.why:
+        return next((kind for kind in KINDS if each.why in whys[kind]), None)
+    return None
+
+
+def is_unserved(each: Difference) -> bool:
+    """Whether it is a group of a partition that one of the releases does not load."""
+    return each.difference == GROUP and bool({each.value_a, each.value_b} & set(WITHOUT_LOAD.values()))
+
+
+def _order(each: Difference) -> tuple[object, ...]:
+    return (
+        KINDS.index(each.difference),
+        each.offsets_partition,
+        each.group_id or "",
+        each.topic or "",
+        each.partition or 0,
+        each.member_id or "",
+    )
+
+
 # An offsets partition's history by several releases -> the differences of two states, and their expiry decisions.
 
 
 # The cleaner's keys: the newest record of a key stays.
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
+Key: TypeAlias = tuple[Any, ...]
 GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
 # The column with a decision's time, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
+NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _STATE = "state"  # all rules of a release's replay
+# Differences by the name of the rule that was tried.
+Tried: TypeAlias = Mapping[str, list[Difference]]
 
 
 @dataclass(frozen=True)
@@ -518,43 +521,45 @@ class ComparedShard:
         replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
         for _ in replay.changes():
             pass
-        failures = LoadFailures()
-        if ends_at_undecodable:
-            self._count_undecodable(release, failures)
-        for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
-            each.count_into(failures)
-        return ReleaseReplay(Loaded(number, release, replay.state, failures), replay, self._skipped(release))
+        failures = self._failures(replay, release, ends_at_undecodable)
+        return ReleaseReplay(number, release, replay.state, failures, replay, self._skipped(release))
 
-    def _count_undecodable(self, release: Release, failures: LoadFailures) -> None:
-        """Adds the first undecodable record at which the release's load fails, and their number."""
+    def _failures(self, replay: HistoryReplay, release: Release, ends_at_undecodable: bool) -> LoadFailures:
+        failing = self._failing(replay, release)
+        found = [LoadFailure(log_offset, detail) for (log_offset, _), detail in failing.items()]
+        count = len(found)
         rows = self.history.quarantine.filter(coordinator_fails(self.history.quarantine, release))
-        places = [*zip(*(rows.column(name).to_pylist() for name in ("log_offset", "reason", "detail")), strict=True)]
-        if places:
+        is_decodable = not ends_at_undecodable or not len(rows)
+        if not is_decodable:
+            places = zip(*(rows.column(name).to_pylist() for name in ("log_offset", "reason", "detail")), strict=True)
             log_offset, reason, detail = min(places, key=lambda place: (place[0], place[1], place[2] or ""))
-            count = max(1, pc.sum(rows.column("record_count")).as_py())
-            failures.failed(LoadFailure(log_offset, f"{reason}: {detail}"), count=count)
+            found.insert(0, LoadFailure(log_offset, f"{reason}: {detail}"))
+            count += max(1, pc.sum(rows.column("record_count")).as_py())
+        may_be_compacted = is_decodable and bool(failing) and self._have_newer({key: at for at, key in sorted(failing)})
+        return LoadFailures(min(found, key=lambda each: each.log_offset, default=None), count, may_be_compacted)
 
-    def _commits_that_fail(self, replay: HistoryReplay) -> _Failing:
-        found = _Failing(COMMIT_KEY, self._commit_keys)
+    def _failing(self, replay: HistoryReplay, release: Release) -> dict[tuple[int, Key], str]:
+        """The reasons by log offset and key of the records at which the load fails, undecodable ones aside."""
+        found = {}
         for row in replay.unreadable.select([*COMMIT_KEY, "log_offset", "value_version"]).to_pylist():
-            detail = unknown_version(row["record_type"], row["value_version"])
-            found.add(row, _detail(row["record_type"], row["group_id"], detail))
-        return found
-
-    def _group_records_that_fail(self, replay: HistoryReplay, release: Release) -> _Failing:
-        found = _Failing(GROUP_KEY, lambda: self.history.group_records)
+            key = _key(row, COMMIT_KEY)
+            found[row["log_offset"], key] = _detail(key, unknown_version(row["record_type"], row["value_version"]))
         for placed, detail in replay.failures:
-            record = placed.record
-            row = {name: getattr(record, name) for name in GROUP_KEY} | {"log_offset": placed.log_offset}
-            found.add(row, _detail(record.record_type, record.group_id, detail))
+            key = _key(placed.record._asdict(), GROUP_KEY)
+            found[placed.log_offset, key] = _detail(key, detail)
         for row in misread(self.history.group_records, release, [*GROUP_KEY, "log_offset"]):
-            if row["log_offset"] not in found.details:
-                found.add(row, row["detail"])
+            found.setdefault((row["log_offset"], _key(row, GROUP_KEY)), row["detail"])
         return found
 
-    def _commit_keys(self) -> pa.Table:
-        columns = [*COMMIT_KEY, "log_offset"]
-        return pa.concat_tables([self.history.commits(slots).select(columns) for slots in self.ranges])
+    def _have_newer(self, newest: Mapping[Key, int]) -> bool:
+        """Whether each of the keys has a record after this log offset."""
+        left, groups = set(newest), pa.array(sorted({key[1] for key in newest}))
+        commits = ((COMMIT_KEY, self.history.commits(slots)) for slots in self.ranges)
+        for names, rows in (*commits, (GROUP_KEY, self.history.group_records)):
+            rows = rows.filter(pc.is_in(rows.column("group_id"), groups))
+            columns = (rows.column(name).to_pylist() for name in (*names, "log_offset"))
+            left -= {tuple(key) for *key, at in zip(*columns, strict=True) if at > newest.get(tuple(key), at)}
+        return not left
 
     def _skipped(self, release: Release) -> Counter[int]:
         """Records that the release does not know and skips, by type."""
@@ -565,42 +570,14 @@ class ComparedShard:
         return Counter({each["values"]: each["counts"] for each in counts if each["values"] not in known})
 
 
-@dataclass
-class _Failing:
-    """Records at which a load fails: the reason and the key of each, by log offset."""
-
-    columns: tuple[str, ...]
-    records: Callable[[], pa.Table]
-    details: dict[int, str] = field(default_factory=dict)
-    keys: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-
-    def add(self, row: Mapping[str, Any], detail: str) -> None:
-        self.details[row["log_offset"]] = detail
-        self.keys[row["log_offset"]] = tuple(row[name] for name in self.columns)
-
-    def count_into(self, failures: LoadFailures) -> None:
-        """Adds these records to `failures`, and the keys with a newer record that does not fail."""
-        for log_offset in sorted(self.details):
-            failures.failed(LoadFailure(log_offset, self.details[log_offset]), self.keys[log_offset])
-        newest = {key: log_offset for log_offset, key in sorted(self.keys.items())}
-        if not newest:
-            return
-        rows = self.records()
-        rows = rows.filter(pc.is_in(rows.column("group_id"), pa.array(sorted({key[1] for key in newest}))))
-        for *key, log_offset in zip(*(rows.column(n).to_pylist() for n in (*self.columns, "log_offset")), strict=True):
-            if log_offset > newest.get(tuple(key), log_offset):
-                failures.loaded(tuple(key))
-
-
 @dataclass(frozen=True)
-class ReleaseReplay:
+class ReleaseReplay(Loaded):
     """The result of one release for an offsets partition.
 
     replay   after all changes
     skipped  records of types that the release does not know and skips, by type
     """
 
-    loaded: Loaded
     replay: HistoryReplay
     skipped: Counter[int]
 
@@ -610,73 +587,96 @@ class ReleaseReplay:
         assert self.replay.night.clean_up is not None, "replayed without a clean-up"
         return self.replay.night.clean_up
 
-    def decided(self, clean_up: CleanUp | None = None) -> dict[str, pa.Table]:
-        """offset_expiry and group_expiry of the release's state, by its own clean-up or another one."""
-        return dict((clean_up or self.clean_up).decided(self._deciding))
+    @cached_property
+    def decided(self) -> dict[str, pa.Table]:
+        """offset_expiry and group_expiry of the release's state."""
+        return self.decided_by(self.clean_up)
+
+    def decided_by(self, clean_up: CleanUp) -> dict[str, pa.Table]:
+        """The same by another clean-up."""
+        return dict(clean_up.decided(self._deciding))
 
     @cached_property
     def _deciding(self) -> dict[str, pa.Table]:
         return deciding_tables(self.replay.deciding())
 
 
-def _detail(record_type: int, group_id: str, failure: str) -> str:
+def _key(row: Mapping[str, Any], names: Sequence[str]) -> Key:
+    return tuple(row[name] for name in names)
+
+
+def _detail(key: Key, failure: str) -> str:
+    record_type, group_id, *_ = key
     return f"{CONSUMER_OFFSETS[record_type].name} (type {record_type}) of group {group_id}: {failure}"
 
 
 def all_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
     """The differences of state, and then of decisions on entries that both have."""
-    yield from differences(a.loaded, b.loaded)
-    if not a.loaded.fails and not b.loaded.fails:
-        yield from decision_differences(a.decided(), b.decided())
+    yield from differences(a, b)
+    if not a.fails and not b.fails:
+        yield from decision_differences(a.decided, b.decided)
 
 
 def expiry_differences(a: ReleaseReplay, b: ReleaseReplay) -> Iterator[Difference]:
     """The differing decisions on entries that both have, with the rules of expiry that cause them; without a reason
     if the state takes part in it."""
-    of_a, of_b = a.decided(), b.decided()
-    found = [*decision_differences(of_a, of_b)]
-    if not found:
-        return
-    tried = []
-    for one, other in ((a, b), (b, a)):
-        decided = {_STATE: other.decided(one.clean_up)}
-        for rule, clean_up in tried_clean_ups(one.clean_up, other.clean_up).items():
-            decided[rule] = one.decided(clean_up)
-        tried.append({rule: [*decision_differences(of_a, each)] for rule, each in decided.items()})
-    said = sentences(a.clean_up, b.clean_up)
-    for each, rules in causing(found, *tried):
-        yield each._replace(why=None if _STATE in rules else "; ".join(said[rule] for rule in rules) or None)
+    found = [*decision_differences(a.decided, b.decided)]
+
+    def tried(one: ReleaseReplay, other: ReleaseReplay) -> Tried:
+        of_state = decision_differences(a.decided, other.decided_by(one.clean_up))
+        return {_STATE: [*of_state], **by_expiry_rule(a, one, other)}
+
+    return with_rules(found, a, b, tried) if found else iter(())
 
 
-def causing(
+def by_rule(shard: ComparedShard, a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay) -> Tried:
+    """All differences from A of `one` with one rule of `other`, by rule."""
+    rules = tried_releases(one.release, other.release)
+    replays = ((name, shard.by(each, one.clean_up, ends_at_undecodable=False)) for name, each in rules.items())
+    found = {name: [*all_differences(a, each)] for name, each in replays}
+    of_state = [*differences(a, one)]
+    return found | {name: [*of_state, *decided] for name, decided in by_expiry_rule(a, one, other).items()}
+
+
+def by_expiry_rule(a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay) -> Tried:
+    """The differing decisions, from A, of `one` with one rule of expiry of `other`, by rule."""
+    clean_ups = tried_clean_ups(one.clean_up, other.clean_up)
+    return {name: [*decision_differences(a.decided, one.decided_by(each))] for name, each in clean_ups.items()}
+
+
+def with_rules(
     found: Iterable[Difference],
-    with_one_of_b: Mapping[str, Collection[Difference]],
-    with_one_of_a: Mapping[str, Collection[Difference]],
-) -> Iterator[tuple[Difference, list[str]]]:
+    a: ReleaseReplay,
+    b: ReleaseReplay,
+    tried: Callable[[ReleaseReplay, ReleaseReplay], Tried],
+) -> Iterator[Difference]:
     """Each difference with the rules of B that alone cause it; if there are none, the rules of A that alone remove it;
-    if there are none, either, the rules of B that alone make another difference there."""
-    made = {rule: set(some) for rule, some in with_one_of_b.items()}
-    with_b, with_a = ({rule: set(map(key, some)) for rule, some in of.items()} for of in (with_one_of_b, with_one_of_a))
+    if there are none, either, the rules of B that alone make another difference there. `tried`: as `by_rule`."""
+    made, left = tried(a, b), tried(b, a)
+    exactly = {rule: set(some) for rule, some in made.items()}
+    with_b, with_a = ({rule: {each.key for each in some} for rule, some in of.items()} for of in (made, left))
+    said = sentences(a.clean_up, b.clean_up)
     for each in found:
-        make = [rule for rule, some in made.items() if each in some]
-        end = [rule for rule, some in with_a.items() if key(each) not in some]
-        yield each, make or end or [rule for rule, some in with_b.items() if key(each) in some]
-
-
-def key(difference: Difference) -> Difference:
-    """The difference without its values and reason; decisions and their times are one."""
-    is_decision = difference.difference in WHEN
-    what = "" if is_decision else difference.what
-    return difference._replace(what=what, value_a=None, value_b=None, why=None)
+        make = [rule for rule, some in exactly.items() if each in some]
+        end = [rule for rule, some in with_a.items() if each.key not in some]
+        rules = make or end or [rule for rule, some in with_b.items() if each.key in some]
+        yield each._replace(why=None if _STATE in rules else "; ".join(said[rule] for rule in rules) or None)
 
 
 def decision_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[Difference]:
     """The differing decisions of two clean-ups on entries that both have; those on offsets come first."""
-    for name, row in _differing(a, b):
-        what = "decision" if row["decision_a"] != row["decision_b"] else WHEN[name]
-        value_a, value_b = (_decision_text(row, what, side) for side in "ab")
-        place = (name, row["offsets_partition"], row["group_id"], what, value_a, value_b)
-        yield Difference(*place, topic=row.get("topic"), partition=row.get("partition"))
+    for name, when in WHEN.items():
+        key = list(TABLES[name].key)
+        of_a, of_b = (plain(each[name].select([*key, "decision", "reason", when])) for each in (a, b))
+        both = of_a.join(of_b, key, join_type="inner", left_suffix="_a", right_suffix="_b", use_threads=False)
+        is_other = pc.not_equal(both["decision_a"], both["decision_b"])
+        is_later = pc.not_equal(*(pc.coalesce(both[f"{when}_{side}"], NEVER) for side in "ab"))
+        rows = both.filter(pc.or_(is_other, is_later)).sort_by([(column, "ascending") for column in key])
+        for row in rows.to_pylist():
+            what = "decision" if row["decision_a"] != row["decision_b"] else when
+            value_a, value_b = (_decision_text(row, what, side) for side in "ab")
+            place = (name, row["offsets_partition"], row["group_id"], what, value_a, value_b)
+            yield Difference(*place, topic=row.get("topic"), partition=row.get("partition"))
 
 
 def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
@@ -684,30 +684,6 @@ def _decision_text(row: Mapping[str, Any], what: str, side: str) -> str | None:
     if what == "decision":
         return f"{value} ({row[f'reason_{side}']})"
     return None if value is None else format_time(value)
-
-
-def _differing(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(table, row) of the differing decisions: the key, and both sides' decision, reason and time (epoch ms)."""
-    for name, when in WHEN.items():
-        key = list(TABLES[name].key)
-        place = rows_among(columns_of(a[name], key), columns_of(b[name], key))
-        of_a = a[name].filter(pa.array(place != NOWHERE))
-        of_b = b[name].take(pa.array(place[place != NOWHERE]))
-        values = {
-            f"{column}_{side}": rows[column].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-            if column == when
-            else rows[column]
-            for side, rows in (("a", of_a), ("b", of_b))
-            for column in ("decision", "reason", when)
-        }
-        both = pa.table({column: of_a[column] for column in key} | values)
-        differs = np.zeros(both.num_rows, bool)
-        for column in ("decision", when):
-            one, other = (both[f"{column}_{side}"] for side in "ab")
-            is_equal = flags(pc.equal(one, other))
-            both_null = pc.and_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
-            differs |= ~(is_equal | both_null).astype(bool)
-        yield from ((name, row) for row in both.filter(pa.array(differs)).to_pylist())
 
 
 # Kinds of facts from tasks: a difference, or facts of one side.
@@ -782,157 +758,81 @@ class Comparison:
 def compare(
     lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
 ) -> Comparison:
-    """The comparison of both releases over the lake's history. `groups`: only these (empty: all)."""
-    history = _History.of(lake)
-    found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
-    progress(
-        f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
-    )
-    for kind, reported in history.reported(a, b, as_of_ms):
+    """The comparison of both releases over the lake's history, as of its last finished audit. `groups`: only these
+    (empty: all)."""
+    make_readable(lake)
+    then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
+    records = records_read(what_was_read(lake, then.audit_id))
+    is_reduced = kept_checkpoints(then).num_rows > 0
+    found = Comparison(a, b, then.audit_id, as_of_ms, is_reduced, len(records))
+    progress(f"replaying {counted(len(records), 'offsets partition')} by {a.release_version} and {b.release_version}")
+    if not records:
+        return found
+    history = StoredHistory(stored.tables_as_of(then), replaced=then.replaced)
+    sides = [(side.rules, side.clean_up(as_of_ms, then.audit_id)) for side in (a, b)]
+    task = CompareTask(history, sides, frozenset(groups))
+    for kind, reported in stored.facts(task_shards(records, lake.runner.slots), task):
         if kind == _DIFFERENCE:
             found.differences.append(Difference(*reported))
         else:
             found.facts[_FACTS.index(kind)].add(reported)
-    if groups:
-        found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
-    progress("finding out why")
-    found.differences = with_causes(_with_reasons(history, found))
+    found.differences = with_causes(found.differences)
     return found
 
 
 @dataclass(frozen=True)
-class _History:
-    """All of the lake's history, as of its last finished audit. `records`: their number by offsets partition."""
-
-    stored: Stored
-    history: StoredHistory
-    tasks: TaskShards
-    records: Counter[int]
-    audit_id: int
-    is_reduced: bool
-
-    @classmethod
-    def of(cls, lake: Lake) -> _History:
-        make_readable(lake)
-        then, stored = LakeAsOfAudit.last_finished(lake), Stored(lake)
-        records = records_read(what_was_read(lake, then.audit_id))
-        tasks = task_shards(records, lake.runner.slots)
-        history = StoredHistory(stored.tables_as_of(then), replaced=then.replaced)
-        return cls(stored, history, tasks, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
-
-    def reported(self, a: Side, b: Side, as_of_ms: int) -> list[tuple[str, Any]]:
-        """The differences and facts of both, each with its kind."""
-        if not self.records:
-            return []
-        return self.stored.facts(self.tasks, CompareTask(self.history, self._sides(a, b, as_of_ms)))
-
-    def _sides(self, a: Side, b: Side, as_of_ms: int) -> Sides:
-        return [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
-
-    def explained(self, found: Comparison, places: Collection[Place]) -> Iterator[Difference]:
-        """The differences of these groups (and perhaps of others), with the rules that cause them."""
-        groups = dict[int, frozenset[str]]()
-        for number, group_id in places:
-            if group_id is not None:
-                groups[number] = groups.get(number, frozenset()) | {group_id}
-        slots = self.stored.lake.runner.slots
-        tasks = task_shards({number: self.records[number] for number in groups}, slots)
-        sides = self._sides(found.a, found.b, found.as_of_ms)
-        task = ExplainTask(replace(self.history, groups=groups), sides)
-        return (Difference(*reported) for reported in self.stored.facts(tasks, task))
-
-
-@dataclass(frozen=True)
 class CompareTask:
-    """The differences of a shard between two sides, and facts of each."""
+    """The differences of a shard between two sides, with the rules that cause them, and facts of each side. `groups`:
+    only the differences of these (empty: of all)."""
 
     history: StoredHistory
     sides: Sides
+    groups: frozenset[str] = frozenset()
 
     def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
         """[kind, difference or facts of a side] as facts."""
-        shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
-        yield from map(Fact, _reported([shard.by(*side) for side in self.sides]))
+        found = list[Difference]()
+        for kind, reported in self._compared(self.history.shard(reader, offsets_partition)):
+            if kind != _DIFFERENCE:
+                yield Fact((kind, reported))
+            elif not self.groups or reported.group_id is None or reported.group_id in self.groups:
+                found.append(reported)
+        tried = dict[Difference, str]()
+        if groups := without_reason(found):
+            # The same history once more: only the groups that differ.
+            history = replace(self.history, groups={offsets_partition: frozenset(groups)})
+            tried = {each.key: each.why for each in self._tried(history.shard(reader, offsets_partition)) if each.why}
+        yield from (Fact((_DIFFERENCE, each)) for each in with_reasons(found, tried))
 
+    def _compared(self, stored: StoredShard) -> Iterator[tuple[str, Any]]:
+        shard = ComparedShard.of(stored)
+        a, b = (shard.by(*side) for side in self.sides)
+        for each in differences(a, b):
+            yield _DIFFERENCE, each._replace(why=each.why or reason(each, a.release, b.release))
+        served = a if b.fails else b
+        yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, (a, b), strict=True))
+        if not a.fails and not b.fails:
+            yield from ((_DIFFERENCE, each) for each in expiry_differences(a, b))
 
-@dataclass(frozen=True)
-class ExplainTask:
-    """The differences of a shard between two sides, with the rules that cause them."""
-
-    history: StoredHistory
-    sides: Sides
-
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[Fact]:
-        shard = ComparedShard.of(self.history.shard(reader, offsets_partition))
+    def _tried(self, stored: StoredShard) -> Iterator[Difference]:
+        """The differences, with the rules that cause them by experiment."""
+        shard = ComparedShard.of(stored)
         a, b = (shard.by(*side, ends_at_undecodable=False) for side in self.sides)
-        tried = [self._tried(shard, a, one, other) for one, other in ((a, b), (b, a))]
-        said = sentences(a.clean_up, b.clean_up)
-        for each, rules in causing(all_differences(a, b), *tried):
-            yield Fact(each._replace(why="; ".join(said[rule] for rule in rules) or None))
-
-    def _tried(
-        self, shard: ComparedShard, a: ReleaseReplay, one: ReleaseReplay, other: ReleaseReplay
-    ) -> dict[str, list[Difference]]:
-        """The differences from A of `one` with one rule of `other`, by rule."""
-        rules = tried_releases(one.loaded.release, other.loaded.release)
-        clean_ups = tried_clean_ups(one.clean_up, other.clean_up)
-        replays = {name: shard.by(each, one.clean_up, ends_at_undecodable=False) for name, each in rules.items()}
-        return {name: [*all_differences(a, each)] for name, each in replays.items()} | {
-            name: [*differences(a.loaded, one.loaded), *decision_differences(a.decided(), one.decided(each))]
-            for name, each in clean_ups.items()
-        }
-
-
-def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
-    a, b = (each.loaded for each in replays)
-    yield from ((_DIFFERENCE, each) for each in differences(a, b))
-    served = a if b.fails else b
-    yield from ((kind, facts(replay, served)) for kind, replay in zip(_FACTS, replays, strict=True))
-    if not a.fails and not b.fails:
-        yield from ((_DIFFERENCE, each) for each in expiry_differences(*replays))
+        return with_rules(all_differences(a, b), a, b, partial(by_rule, shard, a))
 
 
 def facts(replay: ReleaseReplay, served: Loaded) -> dict[str, Any]:
     """The input of `Facts.add`, as a JSON value. `served`: the state of the release that loads the partition."""
-    loaded, failures = replay.loaded, replay.loaded.failures
-    state = served.state if loaded.fails and not served.fails else loaded.state
+    failures = replay.failures
+    state = served.state if replay.fails and not served.fails else replay.state
     offsets = state.offsets.offsets
     offsets = offsets.filter(offsets["producer_id"].is_null())
     return {
-        "offsets_partition": loaded.offsets_partition,
+        "offsets_partition": replay.offsets_partition,
         "groups": sorted(state.groups),
         "offsets": len(offsets),
         "topic_ids": len(offsets) - offsets["topic_id"].null_count,
-        "failure": str(failures) if loaded.fails else None,
+        "failure": str(failures) if replay.fails else None,
         "may_be_compacted": failures.may_be_compacted,
         "skipped": dict(replay.skipped),
     }
-
-
-def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
-    """The differences, each with the reason that it shows itself, or the rules that cause it by experiment. Where a
-    release has not the group's type, what follows from that by its nature needs no experiment."""
-    a, b = found.a.rules, found.b.rules
-    reported = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
-    of_group = {each.place: each.why for each in reported if each.difference == GROUP and each.why}
-    open_ones = {
-        each.place
-        for each in reported
-        if not each.why and each.difference != LOAD and not (each.place in of_group and _is_of_its_group(each))
-    }
-    whys: dict[Difference, str] = {}
-    if open_ones:
-        whys = {key(each): each.why for each in history.explained(found, open_ones) if each.why}
-    of_another_group = dict.fromkeys((each.place for each in reported if each.difference == GROUP), OTHER_GROUP)
-    for number, each in enumerate(reported):
-        why = each.why or whys.get(key(each))
-        if each.place in of_group and why in (None, RULES["record_types"]):
-            why = of_group[each.place]
-        if why is None and each.difference in WHEN:
-            why = of_another_group.get(each.place, OTHER_OFFSETS)
-        reported[number] = each._replace(why=why)
-    return reported
-
-
-def _is_of_its_group(each: Difference) -> bool:
-    return each.what == "is_orphan" or each.difference in WHEN

@@ -6,67 +6,44 @@ any time loses nothing that a rebuild needs, and the next maintenance reduces th
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
+from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.audit.log_source import silent
-from kgroups_spark.audit.optimize import columns_of_order, replace_files
-from kgroups_spark.audit.state_log_keep import (
-    STATE_RULES,
-    STATE_TABLES,
-    StateHorizons,
-    columns_of_place,
-    kept_places,
-    state_horizons_of,
-    states_reduced_to,
-)
+from kgroups_spark.audit.optimize import files_for, in_order, replace_files, total_bytes
+from kgroups_spark.audit.options import silent
+from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings.finders import FINDINGS, has_looked
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.hadoop_storage import reported_in_one_line
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Lake, parquet_of
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, REBUILD_APP_ID, is_of_log
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.parts import Part, dataset_of
-from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.lake.replaced import STATE_LOGS
 from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.offsets.columns import I64, Flags
 from kgroups_spark.records.columns import list_offsets
-from kgroups_spark.replay.horizons import Horizons, horizons, looked_up
-from kgroups_spark.replay.reduction import (
-    MARKER_COLUMNS,
-    PRODUCER_COLUMNS,
-    RULES,
-    Lot,
-    NextMarkers,
-    markers_that_stay,
-    producers_left,
-    rows_that_stay,
-    topic_offsets_that_stay,
-    traffic_that_stays,
-)
-from kgroups_spark.replay.shard_states import IS_KEPT, keep_states, reduced_to
-from kgroups_spark.replay.sinks import ROWS, Fact, Given, Sink, TaskOutput
-from kgroups_spark.replay.table_scan import lots_of, scan_files
-from kgroups_spark.spark.runner import Line, numbers_in
-from kgroups_spark.spark.runner import numbers as task_numbers
-from kgroups_spark.tables.columns import Condition
+from kgroups_spark.replay.log_times import believed_until
+from kgroups_spark.replay.reduction import MARKERS, OF_RECORDS, RULES, STORED, Reduction, partition_of
+from kgroups_spark.replay.shard_states import Horizons, Place, keep_states, of_groups, reduced_to
+from kgroups_spark.replay.sinks import parts_of
+from kgroups_spark.sql.spark_sql import spark_sql
+from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP
-from kgroups_spark.tables.rows import flags, numbers, with_columns
+from kgroups_spark.tables.rows import flags, with_columns
 from kgroups_spark.tables.rows import numbers as column_numbers
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
-from kgroups_spark.words import DAY_MS, by_weight, to_epoch_ms
+from kgroups_spark.words import DAY_MS, to_epoch_ms
 
 # The ledger after `maintain --keep`: the rows of old audits that later audits, readers and rebuilds still need.
 #
@@ -223,269 +200,103 @@ def _last_of_each(partition: I64, holds: Flags) -> I64:
     return where[np.append(of[1:] != of[:-1], True)] if len(where) else where
 
 
-# The reduction of history as Spark runs it: a task takes some partitions, and writes parts with the rows that stay.
-#
-# look which files have rows below H, and their number of rows of each partition a file, one task weigh which task takes
-# which partitions, by rows reduce spark.range(tasks).mapInArrow(reduce) some partitions, one task
-#
-# From these files a task reads the keys of its partitions' rows, and then the rows themselves, in lots.
-
-
-MARKERS = "transaction_markers"
-# Tables of records: a marker stays while a record of its transaction stays.
-OF_PRODUCERS = ("offset_commits", "group_records", "quarantine")
-# Tables in which the decision on a row depends on other rows of its shard, by the column of the shard. A table comes
-# after the tables that decide about it.
-BY_SHARD: Mapping[str, tuple[str, ...]] = {
-    "offsets_partition": (*RULES, MARKERS),
-    "state_partition": (*STATE_RULES,),
-}
-SHARD_OF = {name: column for column, names in BY_SHARD.items() for name in names}
-
-
-class Left(NamedTuple):
-    """The rows of a table that stay, and the number of rows `seen`."""
-
-    name: str
-    seen: int
-    rows: pa.Table
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """History reduced below these places; `replaced`: rows without any influence."""
-
-    horizons: Mapping[int, int]
-    state_horizons: StateHorizons = field(default_factory=dict)
-    replaced: Replaced = NOTHING
-
-    def place(self, name: str) -> tuple[str, ...]:
-        """The columns of a table that decide whether a row is below H."""
-        of = columns_of_place(name) if name in STATE_TABLES else ("offsets_partition",)
-        return (*of, "log_offset", *(("audit_id",) if self.replaced.touches(name) else ()))
-
-    def horizon(self, name: str, rows: pa.Table) -> I64:
-        """The H of each row; -1: its partition is not reduced."""
-        if "state_partition" in rows.column_names:
-            return state_horizons_of(name, rows, self.state_horizons)
-        return looked_up(self.horizons, numbers(rows["offsets_partition"]))
-
-    def is_old(self, name: str, rows: pa.Table) -> Flags:
-        """Which rows are below H."""
-        found: Flags = numbers(rows["log_offset"]) < self.horizon(name, rows)
-        return found
-
-    def left(self, read: ShardFiles, names: Sequence[str], *, is_dry: bool = False) -> Iterator[Left]:
-        """The rows of these tables of SHARD_OF that stay, with all columns, or (`is_dry`) with as few as possible."""
-        records = [pa.schema(map(arrow_schema(MARKERS).field, PRODUCER_COLUMNS)).empty_table()]
-        for name in (name for name in SHARD_OF if name in names):
-            for lot, stays in self._decided(name, read, records, is_dry):
-                rows = lot.rows.filter(pa.array(stays))
-                if name in OF_PRODUCERS:
-                    records.append(producers_left(rows, lot.horizon[stays]))
-                yield Left(name, len(stays), rows)
-
-    def _decided(
-        self, name: str, read: ShardFiles, records: list[pa.Table], is_dry: bool
-    ) -> Iterator[tuple[Lot, Flags]]:
-        lots = self._lots(name, read.rows(name, self._columns_left(name, is_dry)))
-        if name == MARKERS:
-            needed = self._needed(read, pa.concat_tables(records))
-            yield from ((lot, markers_that_stay(lot, needed)) for lot in lots)
-            return
-        rule = {**RULES, **STATE_RULES}[name]
-        keys = self._lots(name, read.rows(name, [*dict.fromkeys((*self.place(name), *rule.columns))]))
-        stays, start = rows_that_stay(rule, keys, lambda: self._ends(read)), 0
-        for lot in lots:
-            yield lot, stays[start : start + len(lot.rows)]
-            start += len(lot.rows)
-
-    def _needed(self, read: ShardFiles, records: pa.Table) -> dict[int, I64]:
-        following = NextMarkers(records)
-        for rows in self._ends(read):
-            following.look(rows)
-        return following.places()
-
-    def _ends(self, read: ShardFiles) -> Iterator[pa.Table]:
-        """All markers except replaced ones."""
-        for lot in self._lots(MARKERS, read.markers([*dict.fromkeys((*MARKER_COLUMNS, *self.place(MARKERS)))])):
-            yield lot.rows.filter(pa.array(~lot.is_replaced))
-
-    def _lots(self, name: str, tables: Iterable[pa.Table]) -> Iterator[Lot]:
-        for table in tables:
-            rows, is_replaced = self.replaced.parted(name, table)
-            yield Lot(rows, is_replaced, self.horizon(name, rows))
-
-    def _columns_left(self, name: str, is_dry: bool) -> Sequence[str]:
-        if not is_dry:
-            names: list[str] = arrow_schema(name).names
-            return names
-        of_records = (*PRODUCER_COLUMNS, *(("record_count",) if name == "quarantine" else ()))
-        more = MARKER_COLUMNS if name == MARKERS else of_records if name in OF_PRODUCERS else ()
-        return [*dict.fromkeys((*self.place(name), *more))]
-
-
-class RowFilter(NamedTuple):
-    """The filter of a table in which the decision on a row depends only on its own `columns`."""
-
-    columns: tuple[str, ...]
-    stays: Callable[[pa.Table], Flags]
-
-
-@dataclass(frozen=True)
-class ReducedFiles:
-    """The facts that tasks need to reduce files.
-
-    files    the files to reduce, by table: paths as in its log
-    markers  all files of transaction_markers
-    shards   for each task its shards: (column, number)
-    """
-
-    lake_uri: str
-    reduced: Reduced
-    filters: Mapping[str, RowFilter]
-    files: Mapping[str, Sequence[str]]
-    markers: Sequence[str]
-    shards: Sequence[Sequence[tuple[str, int]]]
-    is_dry: bool = False
-
-    def outputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
-        """The rows that stay (`is_dry`: none), and facts [table, path or None, seen, left]; for tables in `filters`
-        only the files from which rows go, with their paths."""
-        for task in numbers_in(batches):
-            seen, left = Counter[str](), Counter[str]()
-            for name, count, rows in self.reduced.left(self._shards(task), [*self.files], is_dry=self.is_dry):
-                seen[name] += count
-                left[name] += len(rows)
-                yield from self._written(name, rows)
-            yield from (Fact([name, None, seen[name], left[name]]) for name in seen)
-            for name, path in self._own_files(task):
-                yield from self._filtered(name, path)
-
-    def _shards(self, task: int) -> ShardFiles:
-        mine = self.shards[task] if len(self.shards) > 1 else None
-        return ShardFiles(self.lake_uri, self.files, self.markers, mine)
-
-    def _own_files(self, task: int) -> Iterator[tuple[str, str]]:
-        files = ((name, path) for name in self.filters for path in self.files.get(name, ()))
-        return itertools.islice(files, task, None, len(self.shards))
-
-    def _filtered(self, name: str, path: str) -> Iterator[TaskOutput]:
-        dataset, (columns, stays) = dataset_of(name, f"{self.lake_uri}/{name}", [path]), self.filters[name]
-        found = [stays(rows) for rows in lots_of(dataset, columns)]
-        seen, left = sum(map(len, found)), sum(int(some.sum()) for some in found)
-        if left == seen:
-            return
-        yield Fact([name, path, seen, left])
-        for rows in lots_of(dataset, arrow_schema(name).names) if left and not self.is_dry else ():
-            yield from self._written(name, rows.filter(pa.array(stays(rows))))
-
-    def _written(self, name: str, rows: pa.Table) -> Iterator[TaskOutput]:
-        if len(rows) and not self.is_dry:
-            yield name, rows
-
-
-@dataclass
-class ShardFiles:
-    """Rows of some shards, from files that may also have rows of others; `shards` None: all shards."""
-
-    lake_uri: str
-    files: Mapping[str, Sequence[str]]
-    all_markers: Sequence[str]
-    shards: Sequence[tuple[str, int]] | None
-    _datasets: dict[tuple[str, int], pa.dataset.Dataset] = field(default_factory=dict)
-
-    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of a table to reduce, in lots, and always in the same order."""
-        return self._of(name, self.files[name], columns)
-
-    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """All rows of transaction_markers."""
-        return self._of(MARKERS, self.all_markers, columns)
-
-    def _of(self, name: str, paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-        key = (name, len(paths))
-        if key not in self._datasets:  # a dataset keeps the files' footers
-            self._datasets[key] = dataset_of(name, f"{self.lake_uri}/{name}", paths)
-        return lots_of(self._datasets[key], columns, self._is_mine(SHARD_OF[name]))
-
-    def _is_mine(self, column: str) -> pc.Expression | None:
-        if self.shards is None:
-            return None
-        return pc.field(column).isin([number for of, number in self.shards if of == column])
-
-
 # The tables in the order of their commits: markers stay with the remaining records of the others. The ledger comes
 # last, because it decides which audits are old.
 IN_ORDER = (
-    *("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions", "group_events"),
-    *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, CHECKPOINTS, "findings", "audits"),
+    *(name for name in RULES if name not in (MARKERS, *STATE_LOGS)),
+    *("group_traffic", "topic_offsets", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings", "audits"),
 )
 # Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")
-# Rows that a task should have to reduce.
-ROWS_PER_TASK = 1 << 20
 
 
-def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
-    """H of each offsets partition whose H is above the offset to which it is already reduced."""
+def answer(lake: Lake, query: str, files: Mapping[str, Sequence[TableFile]]) -> DataFrame:
+    """The answer to a query of DuckDB over these files of tables, by Spark."""
+    frames = {}
+    for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
+        paths = [f"{lake.table(name).path}/{unquote(file.path)}" for file in files[name]]
+        frames[f"{STORED}{name}"] = parquet_of(lake.spark, TABLES[name].schema, paths)
+    return by_spark(lake.spark, query, frames)
+
+
+def by_spark(spark: SparkSession, query: str, frames: Mapping[str, Any]) -> DataFrame:
+    """The answer to a query of DuckDB over frames with names in STORED + table."""
+    return spark.sql(re.sub(rf"\b{STORED}\w+", r"{\g<0>}", spark_sql(query)), **frames)
+
+
+def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[Place, int]:
+    """H of each partition whose H is above the offset to which it is already reduced.
+
+    H is the log offset of the first record later than the moment (epoch ms), but never above the start of a transaction
+    that is still open there, because Kafka's cleaner stops before one.
+    """
+    read = (*(audit.partitions or ()), *audit.state_partitions)
+    found = {(each.topic, each.offsets_partition): each.end_offset for each in read}
+    files = {name: lake.table(name).files() for name in OF_RECORDS}
+    reduction = Reduction({}, lake.replaced, moment_ms)
+    # Rows of an unfinished audit, which a dry run sees, may have the first record after the end of this audit's log.
+    _lower(found, answer(lake, reduction.first_later(believed_until(audit)), files))
+    _lower(found, answer(lake, replace(reduction, horizons=found).first_spanning(), files))
+    for row in lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"]).to_pylist():
+        place = None, row["offsets_partition"]
+        if place in found:
+            found[place] = min(found[place], row["transaction_start_offset"])
     known = reduced_to(lake)
-    found = horizons(lake, audit, moment_ms)
-    return {p: at for p, at in found.items() if at > known.get(p, 0)}
+    return {place: at for place, at in found.items() if at > known.get(place, 0)}
 
 
-def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
-    """Adds the state at H of these partitions to checkpoints, and the offsets to which the two other logs will be
-    reduced. Neither counts before the audit has finished."""
+def _lower(found: dict[Place, int], first: DataFrame) -> None:
+    for log, partition, log_offset in first.collect():
+        place = log or None, partition
+        found[place] = min(found.get(place, log_offset), log_offset)
+
+
+def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons) -> None:
+    """Adds the state at H of these partitions to checkpoints; of the two other logs only the offset to which they will
+    be reduced. Nothing of it counts before the audit has finished."""
     assert audit.release_version is not None
-    if of:
+    if groups := of_groups(of):
         # An audit writes to a table once under each application id.
-        keep_states(replace(writer, app_id=REBUILD_APP_ID), of, audit.release_version)
-    if of_states:
-        writer.append_table(CHECKPOINTS, kept_places(of_states, audit.release_version, writer.audit_id))
+        keep_states(replace(writer, app_id=REBUILD_APP_ID), groups, audit.release_version)
+    facts = {**made_by(writer.audit_id, KEEP, audit.release_version), **MARK._asdict()}
+    rows = [{"log": log, "offsets_partition": p, "log_offset": at, **facts} for (log, p), at in of.items() if log]
+    writer.append_table(CHECKPOINTS, pa.Table.from_pylist(rows, schema=arrow_schema(CHECKPOINTS)))
 
 
-@dataclass
-class TableLeft:
-    """The outcome for a table: its number of rows before and after, the files to remove and the parts to add; for the
-    ledger, the rows that stay."""
+class Outcome(NamedTuple):
+    """The number of a table's rows before and after."""
 
-    seen: int = 0
-    left: int = 0
-    files: list[TableFile] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    rows: pa.Table | None = None
+    seen: int
+    staying: int
 
     @property
     def gone(self) -> int:
-        return self.seen - self.left
+        return self.seen - self.staying
 
 
 @dataclass(frozen=True)
-class Reduction:
-    """The reduction of a lake's history below `of`, of the two other logs below `of_states` (and of traffic up to the
-    moment)."""
+class KeptHistory:
+    """A lake's history, reduced below `of`, and traffic, findings and the like before the moment."""
 
     lake: Lake
     of: Horizons
-    of_states: StateHorizons
     moment_ms: int
 
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
         """Reduces every table; returns the number of removed rows by table."""
         say("reducing old history")
-        removed = {}
-        for name, table in self._outcomes(writer.audit_id):
-            if table.gone:
-                say(f"reducing {name}")
-                self._commit(writer, name, table)
-                if TABLES[name].kind in COUNTED:
-                    removed[name] = table.gone
-        return removed
+        removed = {name: outcome for name, outcome in self._outcomes().items() if outcome.gone}
+        for name, outcome in removed.items():
+            say(f"reducing {name}")
+            if name == "audits":
+                self._commit_ledger(writer)
+            else:
+                self._commit(writer, name, outcome)
+        return _counted(removed)
 
     def foreseen(self) -> dict[str, int]:
-        """The number of rows that would be removed, by table, counting only those of finished audits."""
-        return {name: table.gone for name, table in self._outcomes(None) if table.gone and TABLES[name].kind in COUNTED}
+        """The number of rows that would be removed, by table."""
+        return _counted(self._outcomes())
 
     @cached_property
     def old(self) -> OldAudits:
@@ -498,185 +309,75 @@ class Reduction:
         )
 
     @cached_property
-    def _names(self) -> list[str]:
-        """The tables to reduce."""
-        names = list(IN_ORDER)
-        left_out = {*(() if self.of_states else STATE_TABLES), *(() if self.old.newest else ("findings", "audits"))}
-        return [name for name in names if name not in left_out]
-
-    @cached_property
-    def _reduced(self) -> Reduced:
-        return Reduced(dict(self.of), dict(self.of_states), self.lake.replaced)
-
-    @cached_property
-    def _filters(self) -> dict[str, RowFilter]:
-        """The tables, except the ledger, in which the decision on a row does not depend on other rows."""
-        seen = self.lake.rows("topic_offsets", columns=["audit_id"]) if "topic_offsets" in self._names else None
-        newest = (seen is not None and pc.max(seen["audit_id"]).as_py()) or 0
-        found = {
-            "group_traffic": RowFilter(("hour",), partial(traffic_that_stays, moment_ms=self.moment_ms)),
-            "topic_offsets": RowFilter(
-                ("seen_at", "audit_id"),
-                partial(topic_offsets_that_stay, moment_ms=self.moment_ms, newest_audit_id=newest),
-            ),
-            CHECKPOINTS: RowFilter(
-                ("audit_id", "offsets_partition", "log", "log_offset", "reason"),
-                partial(_checkpoints_that_stay, newest=_newest_kept(self.lake), reduced=self._reduced),
-            ),
-            "findings": RowFilter(("audit_id",), partial(_not_of_audits, audit_ids=self.old.without_findings)),
+    def _files(self) -> dict[str, list[TableFile]]:
+        """The files that may have rows to remove; others stay as they are."""
+        names = [name for name in IN_ORDER if name != "audits"]
+        return {
+            name: [file for file in self.lake.table(name).files() if self._may_be_old(name, file)] for name in names
         }
-        for name in ("group_events", "state_events"):
-            found[name] = RowFilter(self._reduced.place(name), partial(_not_old, name=name, reduced=self._reduced))
-        return {name: each for name, each in found.items() if name in self._names}
-
-    def _outcomes(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
-        """The outcomes, with the parts that this audit's tasks have written; `audit_id` None: rows are only counted."""
-        files = {name: self._files(name) for name in self._names if name != "audits"}
-        old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
-        chosen = old | {name: files[name] for name in self._filters}
-        tasks = min(1 + rows_of.total() // ROWS_PER_TASK, 2 * self.lake.runner.slots)
-        work = ReducedFiles(
-            self.lake.uri,
-            self._reduced,
-            self._filters,
-            {name: [file.path for file in some] for name, some in chosen.items()},
-            [file.path for file in files[MARKERS]],
-            by_weight(sorted(rows_of), rows_of.__getitem__, tasks),
-            is_dry=audit_id is None,
-        )
-        sink = Sink(self.lake.runner, {ROWS: self.lake.uri}, audit_id or 0, columns_of_order)
-        with reported_in_one_line("a task could not reduce old history"):
-            given = Given(
-                task_numbers(len(work.shards)), [self._uris({**chosen, MARKERS: files[MARKERS]})] * len(work.shards)
-            )
-            facts = sink.run(given, work.outputs).facts if any(chosen.values()) else []
-        outcomes = _outcomes(facts, chosen)
-        for _, part in sink.parts:
-            outcomes[part.table].parts.append(part)
-        for name, some in old.items():
-            if some and outcomes[name].seen != total_rows(some):
-                raise KgroupsError(
-                    f"table {name}: {outcomes[name].seen} of {total_rows(some)} rows were found; nothing was changed"
-                )
-        for name in self._names:
-            yield name, self._ledger() if name == "audits" else outcomes.get(name, TableLeft())
-
-    def _uris(self, files: Mapping[str, Sequence[TableFile]]) -> list[str]:
-        return [f"{self.lake.uri}/{name}/{unquote(file.path)}" for name, some in files.items() for file in some]
-
-    def _files(self, name: str) -> list[TableFile]:
-        files = self.lake.table(name).files()
-        return [file for file in files if not is_of_night(file)] if name == CHECKPOINTS else files
-
-    def _old_files(
-        self, files: Mapping[str, Sequence[TableFile]]
-    ) -> tuple[dict[str, list[TableFile]], Counter[tuple[str, int]]]:
-        """The files with a row below H, by table (other files stay as they are), and their number of rows of each shard
-        (its column and number)."""
-        candidates = {name: [file for file in some if self._may_be_old(name, file)] for name, some in files.items()}
-        columns = {name: self._reduced.place(name) for name in candidates}
-        old, rows_of = dict[str, set[str]](), Counter[tuple[str, int]]()
-        for _, (name, path, counts) in scan_files(
-            self.lake, candidates, columns, partial(_look_for_old, self._reduced)
-        ):
-            old.setdefault(name, set()).add(path)
-            rows_of.update({(SHARD_OF[name], number): rows for number, rows in counts})
-        return {name: [file for file in files[name] if file.path in paths] for name, paths in old.items()}, rows_of
 
     def _may_be_old(self, name: str, file: TableFile) -> bool:
-        """Whether the file may have rows below H, by its statistics."""
-        first, last = (file.bound(which, SHARD_OF[name]) for which in ("minValues", "maxValues"))
-        oldest = file.bound("minValues", "log_offset")
-        if first is None or last is None or oldest is None:
-            return True
-        of = self.of.items() if name not in STATE_TABLES else [(p, at) for (_, p), at in self.of_states.items()]
-        return any(first <= p <= last and oldest < at for p, at in of)
+        if name == CHECKPOINTS:
+            return not is_of_night(file) and all_may_hold([Condition("reason", "==", KEEP)], file.bound)
+        return name not in RULES or any(
+            all_may_hold(
+                [Condition(partition_of(name), "==", number), Condition("log_offset", "<=", at - 1)], file.bound
+            )
+            for (log, number), at in self.of.items()
+            if (log or "") in STATE_LOGS.get(name, ("",))
+        )
 
-    def _ledger(self) -> TableLeft:
+    @cached_property
+    def _reduction(self) -> Reduction:
+        return Reduction(self.of, self.lake.replaced, self.moment_ms, self.old.without_findings)
+
+    def _outcomes(self) -> dict[str, Outcome]:
+        names = [name for name in self._files if self._files[name]]
+        with reported_in_one_line("old history could not be read"):
+            counts = answer(self.lake, self._reduction.counts(names), self._files).collect() if names else []
+        found = {name: Outcome(seen, staying) for name, seen, staying in counts}
+        for name, (seen, _) in found.items():
+            if seen != total_rows(self._files[name]):
+                raise KgroupsError(
+                    f"table {name}: {seen} of {total_rows(self._files[name])} rows were found; nothing was changed"
+                )
+        rows, left = self._ledger
+        return {**{name: found[name] for name in names}, "audits": Outcome(len(rows), len(left))}
+
+    @cached_property
+    def _ledger(self) -> tuple[pa.Table, pa.Table]:
         """The rows up to the newest old audit, and those of them that stay."""
         rows = self.lake.rows("audits", conditions=[Condition("audit_id", "<=", self.old.newest)])
-        left = reduced_ledger(rows, self.old, self.of)
-        return TableLeft(len(rows), len(left), rows=left)
+        return rows, reduced_ledger(rows, self.old, of_groups(self.of)) if self.old.newest else rows
 
-    def _commit(self, writer: LakeWriter, name: str, table: TableLeft) -> None:
-        if name == "audits":
-            assert table.rows is not None
-            self._commit_ledger(writer, table.rows)
-        else:
-            replace_files(writer, name, table.files, table.parts)
+    def _commit(self, writer: LakeWriter, name: str, outcome: Outcome) -> None:
+        files = self._files[name]
+        rows = answer(self.lake, self._reduction.rows_left(name), self._files)
+        size = files_for(total_bytes(files) * outcome.staying // outcome.seen)
+        parts = parts_of(self.lake.runner, in_order(rows, name, size), writer.part_writer(name))
+        missing = outcome.staying - sum(part.records for part in parts)
+        if missing:
+            raise KgroupsError(
+                f"table {name}: of {outcome.staying} rows {missing} would be missing; nothing was changed"
+            )
+        replace_files(writer, name, files, parts)
 
-    def _commit_ledger(self, writer: LakeWriter, left: pa.Table) -> None:
+    def _commit_ledger(self, writer: LakeWriter) -> None:
         newest, name = self.old.newest, "audits"
         files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]
         rows = self.lake.rows(name, files=files)
         newer = rows.filter(pc.greater(rows["audit_id"], newest))
-        part = self.lake.write(name, [pa.concat_tables([left, newer]).sort_by("audit_id")], writer.audit_id)
+        part = self.lake.write(name, [pa.concat_tables([self._ledger[1], newer]).sort_by("audit_id")], writer.audit_id)
         replace_files(writer, name, files, [part] if part else [])
 
 
-def _outcomes(facts: Iterable[Any], files: Mapping[str, Sequence[TableFile]]) -> dict[str, TableLeft]:
-    found = {name: TableLeft(files=[*some] if name in SHARD_OF else []) for name, some in files.items()}
-    by_path = {name: {file.path: file for file in some} for name, some in files.items()}
-    for name, path, seen, left in facts:
-        found[name].seen += seen
-        found[name].left += left
-        if path is not None:
-            found[name].files.append(by_path[name][path])
-    return found
+def _counted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+    return {name: each.gone for name, each in outcomes.items() if each.gone and TABLES[name].kind in COUNTED}
 
 
-def _look_for_old(reduced: Reduced, name: str, path: str, lots: Iterator[pa.Table]) -> Iterator[Line]:
-    counts, has_old = Counter[int](), False
-    for rows in lots:
-        has_old = has_old or bool(reduced.is_old(name, rows).any())
-        for each in rows[SHARD_OF[name]].value_counts().to_pylist():
-            counts[each["values"]] += each["counts"]
-    if has_old:
-        yield "old", [name, path, [*counts.items()]]
-
-
-def _not_of_audits(rows: pa.Table, audit_ids: Sequence[int]) -> Flags:
-    return ~np.isin(numbers(rows["audit_id"]), audit_ids)
-
-
-def _not_old(rows: pa.Table, name: str, reduced: Reduced) -> Flags:
-    """Which events stay: those at or above H, because no current table depends on events."""
-    return ~reduced.is_old(name, rows)
-
-
-# (log, partition) -> the newest audit that kept a state of it.
-_Newest = Mapping[tuple[str | None, int], int]
-
-
-def _newest_kept(lake: Lake) -> _Newest:
-    columns = ["log", "offsets_partition"]
-    rows = lake.rows(CHECKPOINTS, columns=[*columns, "audit_id"], conditions=[*IS_KEPT])
-    newest = rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist()
-    return {(row["log"], row["offsets_partition"]): row["audit_id_max"] for row in newest}
-
-
-def _checkpoints_that_stay(rows: pa.Table, newest: _Newest, reduced: Reduced) -> Flags:
-    """Which rows of checkpoints stay: all except kept states with a newer one of the same partition of the same log,
-    and except replaced rows below H."""
-    rows, is_replaced = reduced.replaced.parted(CHECKPOINTS, rows)
-    goes = is_replaced & reduced.is_old(CHECKPOINTS, rows)
-    kept = flags(pc.equal(rows["reason"], KEEP)) & ~is_replaced
-    partition, audit_id = numbers(rows["offsets_partition"]), numbers(rows["audit_id"])
-    for (log, number), at in newest.items():
-        is_of_log = pc.is_null(rows["log"]) if log is None else pc.fill_null(pc.equal(rows["log"], log), False)
-        goes |= kept & (partition == number) & (audit_id != at) & flags(is_of_log)
-    return ~goes
-
-
-def reduction(
-    lake: Lake,
-    moment_ms: int,
-    further: Horizons | None = None,
-    further_states: StateHorizons | None = None,
-) -> Reduction:
-    """The reduction to the newest kept states, or further, to `further` and `further_states` (only for a dry run)."""
-    of_states = {**states_reduced_to(lake), **(further_states or {})}
-    return Reduction(lake, {**reduced_to(lake), **(further or {})}, of_states, moment_ms)
+def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) -> KeptHistory:
+    """History reduced to the newest kept states, or further, to `further` (only for a dry run)."""
+    return KeptHistory(lake, {**reduced_to(lake), **(further or {})}, moment_ms)
 
 
 # The options of maintenance.

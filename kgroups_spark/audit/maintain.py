@@ -16,20 +16,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.keep import MaintainOptions, new_horizons, reduction, require_vacuum_allowed, save_states
+from kgroups_spark.audit.keep import MaintainOptions, kept_history, new_horizons, require_vacuum_allowed, save_states
 from kgroups_spark.audit.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
 from kgroups_spark.audit.plan import not_read_now
-from kgroups_spark.audit.result import current_rows
-from kgroups_spark.audit.state_log_keep import new_state_horizons
 from kgroups_spark.audit.work import left_undone
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions, remove_old_versions
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.last_finished import TABLES_ALONE, removal_note, table_lost
+from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.writer import LakeWriter, make_readable, make_writable
+from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.replay.log_times import known_times
+from kgroups_spark.replay.shard_states import of_groups
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted, sized, to_epoch_ms
 
@@ -91,7 +90,8 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
 
 def _writer(lake: Lake, claim: Claim) -> LakeWriter:
     """A writer for the claim, after the lake has been restored to the last finished audit."""
-    writer = LakeWriter(lake, claim.audit_id, claim.check)
+    newest_audits = dict((claim.before and claim.before.newest_audits) or {})
+    writer = LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
     if claim.unfinished:
         if left_undone(claim, _finished(lake, claim.before)):
             raise KgroupsError(
@@ -125,16 +125,16 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     if moment_ms is None:
         return False
     of = new_horizons(writer.lake, before, moment_ms)
-    of_states = new_state_horizons(writer.lake, before, moment_ms)
-    if not of and not of_states:
+    if not of:
         return False
-    saved = f"the state of {counted(len(of), 'partition')} at the end of old history"
+    of_offsets = len(of_groups(of))
+    saved = f"the state of {counted(of_offsets, 'partition')} at the end of old history"
     options.progress(f"saving {saved}")
-    save_states(writer, before, of, of_states)
+    save_states(writer, before, of)
     note = f"--keep: saved {saved}"
-    if of_states:
-        note += f", and of {counted(len(of_states), 'partition')} of share-group and transaction state"
-    claim.finish(**_carried_over(before, (note,)))
+    if of_states := len(of) - of_offsets:
+        note += f", and of {counted(of_states, 'partition')} of share-group and transaction state"
+    claim.finish(**_carried_over(before, (note,)), newest_audits=writer.newest_audits)
     return True
 
 
@@ -153,13 +153,16 @@ def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
 def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
-    before = _finished(writer.lake, claim.before)
+    before, removed_up_to = _finished(writer.lake, claim.before), None
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
-        reduced = reduction(writer.lake, moment_ms)
-        summary.rows_removed = reduced.apply(writer, options.progress)
+        kept = kept_history(writer.lake, moment_ms)
+        summary.rows_removed = kept.apply(writer, options.progress)
         if "audits" in summary.rows_removed:
-            summary.notes.append(removal_note(reduced.old.newest))
+            removed_up_to = kept.old.newest
+            summary.notes.append(
+                f"audits up to {removed_up_to}: findings are gone, and of the ledger what nobody asks any more (--keep)"
+            )
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:
@@ -172,7 +175,8 @@ def _maintained(
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
         summary.versions_removed += remove_old_versions(left, name)
     remove_work(writer.fence)
-    summary.audit = claim.finish(**_carried_over(before, tuple(summary.reported())))
+    facts = _carried_over(before, tuple(summary.reported()))
+    summary.audit = claim.finish(**facts, newest_audits=writer.newest_audits, removed_up_to=removed_up_to)
     return summary
 
 
@@ -184,7 +188,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
         "source": TABLES_ALONE,
         "partitions": tuple(map(not_read_now, before.partitions or ())),
         "state_partitions": tuple(map(not_read_now, before.state_partitions)),
-        "rows_added": dict(current_rows(before, {})),
+        "rows_added": {},
         "quarantined": {},
         "record_counts": (),
         "notes": notes,
@@ -198,10 +202,8 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     moment_ms = _moment_ms(before, options)
     if moment_ms is not None:
         options.progress("counting rows that would go")
-        make_readable(lake)
         further = new_horizons(lake, before, moment_ms)
-        of_states = new_state_horizons(lake, before, moment_ms) if before.state_partitions else {}
-        summary.rows_removed = reduction(lake, moment_ms, further, of_states).foreseen()
+        summary.rows_removed = kept_history(lake, moment_ms, further).foreseen()
     elif options.keep_ms is not None:
         summary.notes.append(NO_TIMES)
     if options.optimize:

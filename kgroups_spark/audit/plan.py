@@ -237,7 +237,8 @@ class AuditPlan:
         return [
             f"{named_partitions(numbers)} {'is' if len(numbers) == 1 else 'are'} left to the next audit: "
             f"{self.left[numbers[0]]}"
-            for numbers in by_reason.values()
+            + ("; the leaders of the others were lost, too" if why == "leader lost" and len(numbers) > 1 else "")
+            for why, numbers in by_reason.items()
         ]
 
     def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:

@@ -18,7 +18,7 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
 from kgroups_spark.findings.finding import MixedOfShard
 from kgroups_spark.lake.last_finished import TABLES_ALONE
-from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
+from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.replay.counts import MOST_PARTITIONS
 from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS, newest_time
@@ -199,7 +199,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         *_state_notes(work, result),
         *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
     ]
-    rows_added = result.rows_added + result.states.rows_added + current_rows(work.before, work.writer.rewritten)
+    rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
         moment,
         {
@@ -222,12 +222,6 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         },
         short,
     )
-
-
-def current_rows(before: AuditRow | None, rewritten: Mapping[str, int]) -> Counter[str]:
-    """The number of rows of each current table: as it was rewritten, or as the audit before left it."""
-    rows = {**((before and before.rows_added) or {}), **rewritten}
-    return Counter({name: count for name, count in rows.items() if TABLES[name].kind == "current"})
 
 
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:

@@ -15,8 +15,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.findings import find
-from kgroups_spark.audit.log_source import AuditOptions, LogSource, open_source
+from kgroups_spark.audit.log_source import LogSource, open_source
 from kgroups_spark.audit.night import audit_night, decide_again, restored_state
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import (
     DEFAULT_DELETE_RETENTION_MS,
     DeleteRetention,
@@ -61,7 +62,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     last = Ledger(before_claim).last_finished()
     _require_log_of(before_claim, last, source, options)
     gone = gone_tables(lake)
-    require_newest(before_claim, last)
+    newest_audits = require_newest(before_claim, last)
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         before = claim.before
@@ -86,7 +87,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         require_readable((plan, *states.plans.values()))
         work = AuditWork(
             lake,
-            LakeWriter(lake, claim.audit_id, claim.check),
+            LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
             plan,
             before,
             saved_state(lake, claim, settings.release_version, gone),
@@ -152,7 +153,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     if rebuilt is not None:
         facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
     facts = find(work, facts, result.progress, result.mixed)
-    row = claim.finish(**facts.columns)
+    row = claim.finish(**facts.columns, newest_audits=work.writer.newest_audits)
     summary = _summary(lake, row, then, before)
     return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))
 

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.findings import find
-from kgroups_spark.audit.log_source import AuditSettings, RetentionSource, require_partition_count, silent
+from kgroups_spark.audit.log_source import AuditSettings, RetentionSource
+from kgroups_spark.audit.options import require_partition_count, silent
 from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS, AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, audit_state_logs, ledger_facts
@@ -79,13 +80,13 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     before = _last_finished(lake)
     require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
     gone = gone_tables(lake)
-    require_newest(lake, before, rebuilds=True)
+    newest_audits = require_newest(lake, before, rebuilds=True)
     why = make_writable(lake)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(claim)
-        writer = LakeWriter(lake, claim.audit_id, claim.check)
+        writer = LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
         return _rebuild(options, lake, claim, writer, [*filter(None, (why,)), *claim.notes])
 
 
@@ -126,6 +127,6 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     facts = ledger_facts(work, AuditResult(moment, states=states), notes)
     facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
     facts = find(work, facts)
-    row = claim.finish(**facts.columns)
+    row = claim.finish(**facts.columns, newest_audits=work.writer.newest_audits)
     now = current_tables(lake)
     return RebuildSummary(row, now, Changes.between(before.audit_id, then, now))

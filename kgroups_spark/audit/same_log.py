@@ -89,7 +89,7 @@ class KnownReadings:
         return cls(
             partial(_readings, lake, last.audit_id),
             last.replaced,
-            lambda offsets_partition: reduced_to(lake).get(offsets_partition, 0),
+            lambda offsets_partition: reduced_to(lake).get((None, offsets_partition), 0),
             accept,
         )
 

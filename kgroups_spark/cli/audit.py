@@ -1,4 +1,23 @@
-"""`kgroups audit`: reads the new records of the log and brings the tables up to it."""
+"""read the new records of the log into the tables
+
+Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to date: it appends history,
+rewrites the current state and adds a row to the ledger. The first audit creates the lake. Later audits read only new
+records; without new records only the ledger changes. A killed audit changes no answer.
+
+examples:
+  kgroups audit --lake ./lake --bootstrap-server broker1:9092
+  kgroups audit --lake ./lake --bootstrap-server broker1:9093 --command-config client.properties
+  kgroups audit --lake ./lake --segments /var/lib/kafka/data
+  kgroups audit --lake s3://bucket/kgroups --segments broker1/ --segments broker2/ --release-version 3.9
+  kgroups audit --lake ./lake --segments copy/ --partition 17 --retention 14d --as-of 2026-11-16T06:41
+
+An audit of a live cluster judges expiry as of now, with the brokers' retention and the rules of their release. An audit
+of segments judges as of the newest log timestamp, with the newest release and its default retention (7d). The summary
+prints all three.
+A live audit reads up to the high watermark, and continues if the cleaner ran during the read. It uses at most two
+fetchers a broker and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
+Topic:__consumer_offsets; docs/live-clusters.md lists what other permissions add. Exit 3 with --strict if something was
+quarantined, or some records could not be read; the notes name them."""
 
 from __future__ import annotations
 
@@ -8,13 +27,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kgroups_spark.audit.log_source import STATE_LOGS, AuditOptions, parse_state_logs
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
+from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, Option, add_options
 from kgroups_spark.cli.open_lake import require_free, require_lake_path
 from kgroups_spark.cli.options import (
     OptionParser,
-    add_lake_option,
-    add_offsets_partitions_option,
-    add_take_over_option,
     byte_count_value,
     delivery_count_value,
     lake_location,
@@ -39,141 +56,83 @@ if TYPE_CHECKING:
 FIRST_TRY_MS = 20_000
 SAY_AFTER_SECONDS = 3.0
 
-NAME = "audit"
-SUMMARY = "read the new records of the log into the tables"
-DESCRIPTION = """\
-Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to date: it appends history,
-rewrites the current state and adds a row to the ledger. The first audit creates the lake. Later audits read only new
-records; without new records only the ledger changes. A killed audit changes no answer."""
-EXAMPLES = """\
-examples:
-  kgroups audit --lake ./lake --bootstrap-server broker1:9092
-  kgroups audit --lake ./lake --bootstrap-server broker1:9093 --command-config client.properties
-  kgroups audit --lake ./lake --segments /var/lib/kafka/data
-  kgroups audit --lake s3://bucket/kgroups --segments broker1/ --segments broker2/ --release-version 3.9
-  kgroups audit --lake ./lake --segments copy/ --partition 17 --retention 14d --as-of 2026-11-16T06:41
 
-An audit of a live cluster judges expiry as of now, with the brokers' retention and the rules of their release. An audit
-of segments judges as of the newest log timestamp, with the newest release and its default retention (7d). The summary
-prints all three.
-A live audit reads up to the high watermark, and continues if the cleaner ran during the read. It uses at most two
-fetchers a broker and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
-Topic:__consumer_offsets; docs/live-clusters.md lists what other permissions add. Exit 3 with --strict if something was
-quarantined, or some records could not be read; the notes name them."""
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    _add_options_of_the_log(parser)
-    _add_options_of_the_rules(parser)
-    _add_options_of_reading(parser)
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit 3 if something was quarantined, offsets were lost, a partition is missing, or one was not read to "
-        "its end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
-    )
-    add_take_over_option(parser)
-
-
-def _add_options_of_the_log(parser: argparse.ArgumentParser) -> None:
-    """Which log is read, and how it is reached."""
-    parser.add_argument(
-        "--segments",
-        action="append",
+OPTIONS = (
+    LAKE,
+    Option(
+        "--segments DIR ...",
+        "a folder with __consumer_offsets-<p> folders in it: a broker's log directory or a copy; may be repeated",
         default=[],
-        metavar="DIR",
-        help="a folder with __consumer_offsets-<p> folders in it: a broker's log directory or a copy; may be repeated",
-    )
-    parser.add_argument(
-        "--bootstrap-server",
-        metavar="H:P",
-        help="a live cluster instead: comma-separated list of host:port",
-    )
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help="client.properties for the live cluster, as for Kafka's own tools: security.protocol, sasl.jaas.config "
-        "...",
-    )
-    parser.add_argument(
-        "--max-bytes-per-second",
-        type=byte_count_value,
-        metavar="N",
-        help="total limit of fetched bytes a second, as in 500000, 500k or 20m (default: no limit)",
-    )
-
-
-def _add_options_of_the_rules(parser: argparse.ArgumentParser) -> None:
-    """The moment, the retention and the release by which the audit replays and judges."""
-    parser.add_argument(
-        "--as-of", type=time_value, metavar="T", help="judge expiry at T (default: now; segments: newest log timestamp)"
-    )
-    parser.add_argument(
-        "--retention",
-        dest="retention_ms",
-        type=positive_duration_value,
-        metavar="D",
-        help="override offsets.retention.minutes, as in 7d (default: the brokers'; with --segments the release's)",
-    )
-    parser.add_argument(
-        "--release-version",
-        type=release_value,
-        metavar="V",
-        help="the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the "
+    ),
+    Option("--bootstrap-server H:P", "a live cluster instead: comma-separated list of host:port"),
+    Option(
+        "--command-config FILE",
+        "client.properties for the live cluster, as for Kafka's own tools: security.protocol, sasl.jaas.config ...",
+    ),
+    Option(
+        "--max-bytes-per-second N",
+        "total limit of fetched bytes a second, as in 500000, 500k or 20m (default: no limit)",
+        byte_count_value,
+    ),
+    Option("--as-of T", "judge expiry at T (default: now; segments: newest log timestamp)", time_value),
+    Option(
+        "--retention D",
+        "override offsets.retention.minutes, as in 7d (default: the brokers'; with --segments the release's)",
+        positive_duration_value,
+    ),
+    Option(
+        "--release-version V",
+        "the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the "
         "cluster's; segments: the newest)",
-    )
-    parser.add_argument(
-        "--share-delivery-count-limit",
-        type=delivery_count_value,
-        metavar="N",
-        help="group.share.delivery.count.limit, for groups without a limit of their own (default: the brokers'; with "
+        release_value,
+    ),
+    Option(
+        "--share-delivery-count-limit N",
+        "group.share.delivery.count.limit, for groups without a limit of their own (default: the brokers'; with "
         "--segments that of the last audit that asked them, else unknown, and share_batches.attempts_left is null)",
-    )
-
-
-def _add_options_of_reading(parser: argparse.ArgumentParser) -> None:
-    """How much of the log is read."""
-    parser.add_argument(
-        "--partition",
-        dest="partitions",
-        type=partition_values,
-        action="extend",
-        metavar="N",
-        help="only these partitions of __consumer_offsets (17 or 3,17; may be repeated)",
-    )
-    parser.add_argument(
-        "--include",
-        type=option_value(parse_state_logs),
-        default=STATE_LOGS,
-        metavar="L",
-        help="which other logs to read, if they exist: share-state (__share_group_state), transaction-state "
+        delivery_count_value,
+    ),
+    Option(
+        "--partition N",
+        "only these partitions of __consumer_offsets (17 or 3,17; may be repeated)",
+        partition_values,
+        more={"action": "extend", "dest": "partitions"},
+    ),
+    Option(
+        "--include L",
+        "which other logs to read, if they exist: share-state (__share_group_state), transaction-state "
         "(__transaction_state), both (share-state,transaction-state), or none (default: both)",
-    )
-    add_offsets_partitions_option(parser)
-    parser.add_argument("--full", action="store_true", help="read everything again, not only new records")
-    parser.add_argument(
+        option_value(parse_state_logs),
+        STATE_LOGS,
+    ),
+    OFFSETS_PARTITIONS,
+    Option("--full", "read everything again, not only new records"),
+    Option(
         "--accept-log-change",
-        action="store_true",
-        help="read a partition again if the log differs from the one read before (a topic that was created again, a "
-        "log that was cut back and may be another one). This replaces the rows that earlier audits read from "
-        "it. A log that proves to be the same needs no option",
-    )
-    parser.add_argument(
-        "--delete-retention",
-        dest="delete_retention_ms",
-        type=positive_duration_value,
-        metavar="D",
-        help="delete.retention.ms of __consumer_offsets (default: the cluster's, else 24h, Kafka's own): if a "
-        "partition was last read longer ago and offsets are missing since, it is read again from its start, "
-        "because tombstones may be among the missing records",
-    )
+        "read a partition again if the log differs from the one read before (a topic that was created again, a log "
+        "that was cut back and may be another one). This replaces the rows that earlier audits read from it. A log "
+        "that proves to be the same needs no option",
+    ),
+    Option(
+        "--delete-retention D",
+        "delete.retention.ms of __consumer_offsets (default: the cluster's, else 24h, Kafka's own): if a partition "
+        "was last read longer ago and offsets are missing since, it is read again from its start, because "
+        "tombstones may be among the missing records",
+        positive_duration_value,
+    ),
+    Option(
+        "--strict",
+        "exit 3 if something was quarantined, offsets were lost, a partition is missing, or one was not read to its "
+        "end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
+    ),
+    TAKE_OVER,
+)
 
 
 def default_options() -> argparse.Namespace:
     """The options of `kgroups audit` if none is given."""
     parser = OptionParser()
-    add_options(parser)
+    add_options(parser, OPTIONS)
     return parser.parse_args([])
 
 

@@ -1,4 +1,13 @@
-"""`kgroups audits`: the ledger."""
+"""the ledger: what each audit read, added and rejected
+
+Prints one row for each of the newest 20 audits, the newest last. An audit that is `running` has claimed its number and
+has not finished; nothing that it wrote counts until it does. It is `interrupted` if its process, on this host, has
+ended, and `abandoned` once another audit has taken over. The notes tell what needs attention.
+
+examples:
+  kgroups audits --lake ./lake
+  kgroups audits --lake ./lake --format json --limit 1      everything about the last one
+  kgroups audits --lake ./lake --format csv --all           the whole ledger"""
 
 from __future__ import annotations
 
@@ -10,63 +19,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.cli.form import LAKE, ROWS, Option, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import add_engine_option, add_format_option, add_lake_option, positive_count_value
-from kgroups_spark.cli.output import Column, say, say_lines, table_columns, write_rows
-from kgroups_spark.lake.claim import Owner
-from kgroups_spark.lake.last_finished import (
-    ABANDONED,
-    RUNNING,
-    STATUSES,
-    Removal,
-    is_of_log,
-    maintenances,
-    removed_up_to,
-)
+from kgroups_spark.cli.options import positive_count_value
+from kgroups_spark.cli.output import say, say_lines, write_rows
+from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log, removals
 from kgroups_spark.sql.reader import LakeReader, to_rows
 from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import counted
 
 Row = dict[str, Any]
 
-NAME = "audits"
-SUMMARY = "the ledger: what each audit read, added and rejected"
-DESCRIPTION = """\
-Prints one row for each of the newest 20 audits, the newest last. An audit that is `running` has claimed its number and
-has not finished; nothing that it wrote counts until it does. It is `interrupted` if its process, on this host, has
-ended, and `abandoned` once another audit has taken over. The notes tell what needs attention."""
-EXAMPLES = """\
-examples:
-  kgroups audits --lake ./lake
-  kgroups audits --lake ./lake --format json --limit 1      everything about the last one
-  kgroups audits --lake ./lake --format csv --all           the whole ledger"""
-
-COLUMNS = table_columns(
-    "audits",
-    audit_id="AUDIT",
-    status="STATUS",
-    started_at="STARTED (UTC)",
-    finished_at="FINISHED (UTC)",
-    as_of="AS-OF (UTC)",
-    release_version="RELEASE",
-    source="SOURCE",
-)
-# A screen is too narrow for lists and maps; it has their sums instead.
-SCREEN_COLUMNS = (
-    *COLUMNS,
-    Column("partition_count", "#PARTITIONS"),
-    Column("records_read", "#RECORDS"),
-    Column("quarantine_count", "#QUARANTINED"),
-    Column("note_count", "#NOTES"),
-)
-
-# Their ledger columns.
-ON_THE_SCREEN = (
-    *(column.name for column in COLUMNS if column.heading is not None),
-    "partitions",
-    "quarantined",
-    "notes",
-    "owner",
+# The names in the ledger of what a screen shows. It is too narrow for lists and maps; it has their sums instead.
+ON_THE_SCREEN = "audit_id status started_at finished_at as_of release_version source partitions quarantined notes owner"
+SCREEN = screen(
+    "audit_id=AUDIT status started_at=STARTED finished_at=FINISHED as_of=AS-OF_(UTC) release_version=RELEASE source "
+    "partition_count=#PARTITIONS records_read=#RECORDS quarantine_count=#QUARANTINED note_count=#NOTES"
 )
 
 # A status that only this command knows: the ledger has `running`.
@@ -76,15 +45,14 @@ LIMIT = 20
 AT_ONCE = 100
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    how_many = parser.add_mutually_exclusive_group()
-    how_many.add_argument(
-        "--limit", type=positive_count_value, default=LIMIT, metavar="N", help=f"only the newest N (default: {LIMIT})"
-    )
-    how_many.add_argument("--all", action="store_true", help="all audits")
-    add_format_option(parser)
-    add_engine_option(parser)
+OPTIONS = (
+    LAKE,
+    (
+        Option("--limit N", f"only the newest N (default: {LIMIT})", positive_count_value, LIMIT),
+        Option("--all", "all audits"),
+    ),
+    *ROWS,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -92,12 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     numbers = reader.table_rows("audits", ["audit_id"])["audit_id"].unique().sort().to_pylist()
     chosen = numbers if arguments.all else numbers[-arguments.limit :]
     if arguments.format == "table":
-        rows = [row | counts(row) for row in ledger_rows(reader, chosen, ON_THE_SCREEN)]
-        write_rows(rows, SCREEN_COLUMNS, arguments.format)
-        for line in note_lines(rows):
-            say(line)
+        rows = [row | counts(row) for row in ledger_rows(reader, chosen, ON_THE_SCREEN.split())]
+        write_rows(rows, SCREEN, "table")
+        say_lines(f"audit {row['audit_id']}: {note}" for row in rows for note in row["notes"] or [])
     else:
-        write_rows(ledger_rows(reader, chosen), COLUMNS, arguments.format)
+        write(ledger_rows(reader, chosen), TABLES["audits"].columns.names, (), arguments)
     if numbers and len(numbers) < numbers[-1]:
         say_lines(removal_lines(reader))
     if len(chosen) < len(numbers):
@@ -107,13 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def removal_lines(reader: LakeReader) -> list[str]:
     """Lines about the audits that maintenance has removed; an empty list if there are none."""
-    removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances(reader.table_rows)]
-    up_to, by = max(removals, default=Removal(0, 0))
-    if not up_to:
-        return []
     return [
         f"kgroups maintain --keep (audit {by}) removed old audits up to {up_to} and their findings; their totals are "
         "included in the audits that remain"
+        for up_to, by in sorted(removals(reader.table_rows))[-1:]
     ]
 
 
@@ -170,8 +134,3 @@ def counts(row: Row) -> Row:
         "quarantine_count": None if is_running else sum((row["quarantined"] or {}).values()),
         "note_count": None if is_running else len(row["notes"] or []),
     }
-
-
-def note_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """A line for every note: `audit 3: partition 7 is missing`."""
-    return [f"audit {row['audit_id']}: {note}" for row in rows for note in row["notes"] or []]

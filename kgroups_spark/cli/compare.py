@@ -1,4 +1,21 @@
-"""`kgroups compare`: how another Kafka release would load the same log."""
+"""how another Kafka release would load the same log: can I upgrade, can I go back?
+
+Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints the
+differences: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
+partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that log.
+The screen lists each cause first, with a count of the differences that follow from it. Needs Spark, which takes about a
+minute. Changes nothing in the lake.
+
+examples:
+  kgroups compare --lake ./lake --release-version 3.9      what would break if we downgraded to 3.9?
+  kgroups compare --lake ./lake --release-version 3.9 --release-version 4.3     what would an upgrade change?
+  kgroups compare --segments /var/lib/kafka --release-version 4.3 --release-version 4.0
+                                                           a broker's log as it is now, without a lake
+  kgroups compare --lake ./lake --release-version 4.0 --group orders --format json
+  kgroups compare --lake ./lake --release-version 4.2 --fail-if-any             exit 4 if something differs
+
+3.7, 3.8 and 3.9 mean the Scala coordinator, which these releases start with; 3.9-java means the Java one. 4.0 means its
+last patch release: name an earlier patch release if it has its own rules (4.0.0, 4.1.1)."""
 
 from __future__ import annotations
 
@@ -7,29 +24,14 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.audit.comparison import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
+from kgroups_spark.cli.form import FORMAT, LAKE, WIDE, Option, screen, write
 from kgroups_spark.cli.open_lake import existing_lake
-from kgroups_spark.cli.options import (
-    add_fail_if_any_option,
-    add_format_option,
-    add_lake_option,
-    fail_if_any,
-    group_value,
-    positive_duration_value,
-    release_value,
-)
-from kgroups_spark.cli.output import (
-    Column,
-    say_lines,
-    screen_width,
-    show,
-    table_cell,
-    until_closed,
-    work_reported,
-    write_rows,
-)
+from kgroups_spark.cli.options import fail_if_any, group_value, positive_duration_value, release_value
+from kgroups_spark.cli.output import Column, say_lines, screen_width, show, table_cell, until_closed, work_reported
 from kgroups_spark.cli.session import start_spark
 from kgroups_spark.cli.text import NULL, Style, TextTable, words
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -152,81 +154,42 @@ _FOLLOWING: dict[str, Callable[[Sequence[Difference]], str]] = {
 }
 
 
-NAME = "compare"
-SUMMARY = "how another Kafka release would load the same log: can I upgrade, can I go back?"
-DESCRIPTION = """\
-Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints the
-differences: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
-partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that log.
-The screen lists each cause first, with a count of the differences that follow from it. Needs Spark, which takes about a
-minute. Changes nothing in the lake."""
-EXAMPLES = """\
-examples:
-  kgroups compare --lake ./lake --release-version 3.9      what would break if we downgraded to 3.9?
-  kgroups compare --lake ./lake --release-version 3.9 --release-version 4.3     what would an upgrade change?
-  kgroups compare --segments /var/lib/kafka --release-version 4.3 --release-version 4.0
-                                                           a broker's log as it is now, without a lake
-  kgroups compare --lake ./lake --release-version 4.0 --group orders --format json
-  kgroups compare --lake ./lake --release-version 4.2 --fail-if-any             exit 4 if something differs
-
-3.7, 3.8 and 3.9 mean the Scala coordinator, which these releases start with; 3.9-java means the Java one. 4.0 means its
-last patch release: name an earlier patch release if it has its own rules (4.0.0, 4.1.1)."""
+COLUMNS = (
+    *("difference", "offsets_partition", "group_id", "member_id", "producer_id", "topic", "partition", "what"),
+    *("value_a", "value_b", "why", "follows_from"),
+)
+SCREEN = "difference offsets_partition group_id=GROUP topic partition what value_a value_b why~ follows_from"
 
 
-def columns(release_a: str, release_b: str) -> list[Column]:
-    """The columns of a difference. On the screen its values are below the names of the releases."""
-    return [
-        Column("difference", "DIFFERENCE"),
-        Column("offsets_partition", "OFFSETS-PARTITION"),
-        Column("group_id", "GROUP"),
-        Column("member_id"),
-        Column("producer_id"),
-        Column("topic", "TOPIC"),
-        Column("partition", "PARTITION"),
-        Column("what", "WHAT"),
-        Column("value_a", release_a, says_none=True),
-        Column("value_b", release_b, says_none=True),
-        Column("why", "WHY", words),
-        Column("follows_from", "FOLLOWS-FROM"),
-    ]
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    parser.add_argument(
-        "--segments",
-        action="append",
+OPTIONS = (
+    LAKE,
+    Option(
+        "--segments DIR ...",
+        "these segments instead of a lake: a folder with __consumer_offsets-<p> folders in it; may be repeated",
         default=[],
-        metavar="DIR",
-        help="these segments instead of a lake: a folder with __consumer_offsets-<p> folders in it; may be repeated",
-    )
-    parser.add_argument(
-        "--release-version",
-        type=release_value,
-        action="append",
-        default=[],
-        metavar="V",
-        help="a Kafka release, as in 4.3, 3.9 or 4.0.0; give two to compare them, or one to compare it with the last "
+    ),
+    Option(
+        "--release-version V ...",
+        "a Kafka release, as in 4.3, 3.9 or 4.0.0; give two to compare them, or one to compare it with the last "
         "audit's (with --segments: with the newest)",
-    )
-    parser.add_argument(
-        "--retention",
-        type=positive_duration_value,
-        metavar="D",
-        help="offsets.retention.minutes of both (default: the audit's where it is not its release's default, else each "
+        release_value,
+        [],
+    ),
+    Option(
+        "--retention D",
+        "offsets.retention.minutes of both (default: the audit's where it is not its release's default, else each "
         "release's default)",
-    )
-    parser.add_argument(
-        "--group", action="append", default=[], type=group_value, metavar="G", help="only this group; may be repeated"
-    )
-    parser.add_argument(
+        positive_duration_value,
+    ),
+    Option("--group G ...", "only this group; may be repeated", group_value, []),
+    Option(
         "--all",
-        action="store_true",
-        help="one table of all differences, including those that only follow from others (JSON and CSV have all of "
-        "them)",
-    )
-    add_fail_if_any_option(parser, "something differs")
-    add_format_option(parser)
+        "one table of all differences, including those that only follow from others (JSON and CSV have all of them)",
+    ),
+    Option("--fail-if-any", "exit 4 if something differs, for alerting"),
+    FORMAT,
+    WIDE,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -239,14 +202,27 @@ def run(arguments: argparse.Namespace) -> int:
         found = _compare(arguments, existing_lake(arguments))
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
-    with until_closed():
-        if arguments.format == "table" and not arguments.all:
+    if arguments.format == "table" and not arguments.all:
+        with until_closed():
             _print_causes(found)
-        else:
-            names = found.a.release_version, found.b.release_version
-            write_rows([each._asdict() for each in found.differences], columns(*names), arguments.format)
+    else:
+        write(
+            [each._asdict() for each in found.differences],
+            COLUMNS,
+            screen_of(found.a.release_version, found.b.release_version),
+            arguments,
+        )
     say_lines(count_lines(found))
     return fail_if_any(arguments, found.differences)
+
+
+def screen_of(release_a: str, release_b: str) -> list[Column]:
+    """The values are below the names of the releases."""
+    releases = {"value_a": release_a, "value_b": release_b}
+    return [
+        replace(each, heading=releases[each.name], says_none=True) if each.name in releases else each
+        for each in screen(SCREEN)
+    ]
 
 
 def _print_causes(found: Comparison) -> None:
@@ -266,7 +242,7 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
         raise UsageError("--segments and --lake are two sources: give one of them")
     options = audit.default_options()
     with tempfile.TemporaryDirectory(prefix="kgroups-compare-") as folder:
-        options.lake, options.segments, options.command = f"{folder}/lake", arguments.segments, NAME
+        options.lake, options.segments, options.command = f"{folder}/lake", arguments.segments, "compare"
         if len(arguments.release_version) == 2:
             options.release_version = arguments.release_version[0]
         audit.check_sources(options)
@@ -275,7 +251,7 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
 
 
 def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
-    spark = start_spark(NAME, location)
+    spark = start_spark("compare", location)
     from kgroups_spark.audit.comparison import Side, compare
     from kgroups_spark.coordinator.releases import expiry_rules
     from kgroups_spark.lake.hadoop_storage import use_hadoops_storage

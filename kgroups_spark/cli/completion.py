@@ -1,8 +1,12 @@
-"""`kgroups completion`: the script with which a shell completes commands, options, their values and groups' names.
+"""print a shell completion script
 
-shtab generates the scripts for five shells from argparse's own parsers. They are static, so a TAB costs nothing, except
-for names of groups, for which they call kgroups. (argcomplete would start kgroups at each TAB.)
-"""
+Prints a script for the shell. Once it has been read, TAB completes commands, options, values and file names, and after
+--group the names of the groups of the lake that --lake or $KGROUPS_LAKE names.
+
+examples:
+  kgroups completion zsh > ~/.zfunc/_kgroups              a folder of $fpath, before compinit
+  kgroups completion fish > ~/.config/fish/completions/kgroups.fish
+  echo 'eval "$(kgroups completion bash)"' >> ~/.bashrc   every bash from then on"""
 
 from __future__ import annotations
 
@@ -14,20 +18,12 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 
+from kgroups_spark.cli.form import UNUSED_LAKE, Option
 from kgroups_spark.cli.options import lake_location, name_value
 from kgroups_spark.errors import KgroupsError, UsageError
 
-NAME = "completion"
-SUMMARY = "print a shell completion script"
-DESCRIPTION = """\
-Prints a script for the shell. Once it has been read, TAB completes commands, options, values and file names, and after
---group the names of the groups of the lake that --lake or $KGROUPS_LAKE names."""
-EXAMPLES = """\
-examples:
-  kgroups completion zsh > ~/.zfunc/_kgroups              a folder of $fpath, before compinit
-  kgroups completion fish > ~/.config/fish/completions/kgroups.fish
-  echo 'eval "$(kgroups completion bash)"' >> ~/.bashrc   every bash from then on"""
-
+# shtab generates the scripts for five shells from argparse's own parsers. They are static, so a TAB costs nothing,
+# except for names of groups, for which they call kgroups. (argcomplete would start kgroups at each TAB.)
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 # Shells expand the words that they complete: a group named $(...) would be run.
@@ -50,10 +46,11 @@ _kgroups_group_names() {
 }
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", nargs="?", type=name_value(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
-    parser.add_argument("--group-names", action="store_true", help="names of groups, one a line, for the scripts")
-    parser.add_argument("--lake", help=argparse.SUPPRESS)
+OPTIONS = (
+    Option("shell SHELL", ", ".join(SHELLS), name_value(SHELLS), more={"nargs": "?"}),
+    Option("--group-names", "names of groups, one a line, for the scripts"),
+    UNUSED_LAKE,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,11 @@
-"""`kgroups demo`: audits the shipped segments into a lake and shows its contents."""
+"""audit the shipped segments into ./lake and show what is in it
+
+Audits segments that come with the package into a lake and shows what is in it: three weeks of a small shop's 48
+consumer groups, written by Kafka 4.3.1's own coordinator. A second run reads nothing new and shows the same.
+
+examples:
+  kgroups demo                        into ./lake
+  kgroups demo --lake /tmp/lake"""
 
 from __future__ import annotations
 
@@ -15,11 +22,12 @@ from typing import Any
 
 from kgroups_spark.cli import audit
 from kgroups_spark.cli.expiring import expires_in
+from kgroups_spark.cli.form import LAKE, WIDE, folded, screen
 from kgroups_spark.cli.open_lake import open_lake, require_free, require_lake_path
-from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPES, add_lake_option, add_wide_option, lake_location
-from kgroups_spark.cli.output import say, screen_width, show, table_cell, wrapped
+from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPES, lake_location
+from kgroups_spark.cli.output import Column, say, screen_width, show, table_cell, table_of, wrapped
 from kgroups_spark.cli.pending import PENDING, judged
-from kgroups_spark.cli.text import NULL, Style, TextTable, words
+from kgroups_spark.cli.text import NULL, Style, TextTable
 from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.package_data import on_disk
@@ -42,6 +50,15 @@ from kgroups_spark.words import (
 Rows = Sequence[dict[str, Any]]
 
 _ROWS_A_SECTION = 8
+EXPIRING = screen("group_id=GROUP group_type=TYPE state offsets=#OFFSETS first_expires_at=EXPIRES-AT due_in=IN why~")
+MOVED = screen(
+    "group_id=GROUP topic event_timestamp=WHEN_(UTC) partitions=#PARTITIONS read_again skipped=NEVER-READ what~ how~"
+)
+PENDING_OVERVIEW = screen(
+    "transactional_id group_id=GROUP topic partition committed_offset=PENDING-OFFSET open_since age is_hanging=HANGING "
+    "producer_id"
+)
+FINDINGS = screen("severity finding group_id=GROUP since=SINCE_(UTC)")
 
 
 @dataclass(frozen=True)
@@ -115,15 +132,14 @@ def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
 
 
 def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
-    groups, audit = overview.expiring, overview.audit
-    table = TextTable(["GROUP", "TYPE", "STATE", "#OFFSETS", "EXPIRES-AT (UTC)", "IN", "WHY"])
-    for row in groups[:_ROWS_A_SECTION]:
-        cells = [row[name] for name in ("group_id", "group_type", "state", "offsets", "first_expires_at")]
-        due_in = expires_in(to_epoch_ms(row["first_expires_at"]) - to_epoch_ms(audit["as_of"]))
-        table.add([*map(table_cell, [*cells, due_in]), words(why(row, audit["retention_ms"]))])
-    lines = _section("Committed offsets that expire next, if things stay as they are", table, width, style)
-    lines += _more(groups, style)
-    if not groups:
+    as_of, retention_ms = to_epoch_ms(overview.audit["as_of"]), overview.audit["retention_ms"]
+    rows = [
+        row | {"due_in": expires_in(to_epoch_ms(row["first_expires_at"]) - as_of), "why": why(row, retention_ms)}
+        for row in overview.expiring
+    ]
+    title = "Committed offsets that expire next, if things stay as they are"
+    lines = _table(title, rows, EXPIRING, width, style)
+    if not rows:
         lines = [style.heading("No committed offset expires if things stay as they are")]
     if overview.more_if_empty:
         more = counted(overview.more_if_empty, "more offset")
@@ -140,27 +156,17 @@ def why(row: dict[str, Any], retention_ms: int) -> str:
 
 
 def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:
-    table = TextTable(["GROUP", "TOPIC", "WHEN (UTC)", "#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"])
-    for move in overview.moves[:_ROWS_A_SECTION]:
-        names = ("group_id", "topic", "event_timestamp", "partitions", "read_again", "skipped")
-        cells = [table_cell(move[name]) for name in names]
-        table.add([*cells, words(MOVES[move["event"]]), words(CAUSES[move["cause"]])])
-    if not table.rows:
-        return []
+    rows = [move | {"what": MOVES[move["event"]], "how": CAUSES[move["cause"]]} for move in overview.moves]
     title = "Committed offsets that were rewound or skipped ahead, the newest first"
-    return _section(title, table, width, style) + _more(overview.moves, style)
+    return _table(title, rows, MOVED, width, style)
 
 
 def _pending_lines(overview: Overview, width: int | None, style: Style) -> list[str]:
-    table = TextTable(
-        ["PRODUCER-ID", "OPEN-SINCE (UTC)", "AGE", "HANGING", "GROUP", "TOPIC", "PARTITION", "PENDING-OFFSET"]
-    )
-    for row in overview.pending[:_ROWS_A_SECTION]:
-        names = ("producer_id", "open_since", "age", "is_hanging", "group_id", "topic", "partition", "committed_offset")
-        table.add([table_cell(row[name]) for name in names])
-    if not table.rows:
-        return [style.heading("No offset is pending in an open transaction")]
-    return _section("Offsets in open transactions", table, width, style) + _more(overview.pending, style)
+    # The longest open transaction is the first.
+    rows = folded(overview.pending, overview.groups, ("open_since", "age", "is_hanging"))
+    columns = PENDING_OVERVIEW if any(row["transactional_id"] for row in rows) else PENDING_OVERVIEW[1:]
+    nothing = [style.heading("No offset is pending in an open transaction")]
+    return _table("Offsets in open transactions", rows, columns, width, style) or nothing
 
 
 def _findings_and_losses(overview: Overview, width: int | None, style: Style) -> list[str]:
@@ -178,12 +184,9 @@ def _findings_and_losses(overview: Overview, width: int | None, style: Style) ->
     odd += audit["notes"]
     room = None if width is None else width - 2
     lines = [style.warning(f"  {line}") for text in odd for line in wrapped(text, room)]
-    table = TextTable(["SEVERITY", "FINDING", "GROUP", "SINCE (UTC)"])
     findings = sorted(overview.findings, key=lambda row: SEVERITIES.index(row["severity"]))
-    for row in findings[:_ROWS_A_SECTION]:
-        table.add([table_cell(row[name]) for name in ("severity", "finding", "group_id", "since")])
-    if table.rows:
-        return [*_section("Findings and notes", table, width, style), *_more(findings, style), *lines]
+    if findings:
+        return [*_table("Findings and notes", findings, FINDINGS, width, style), *lines]
     if lines:
         return [style.heading("Findings and notes"), *lines]
     return [style.heading("No findings, and every record could be used")]
@@ -220,33 +223,23 @@ def _a_week_before(overview: Overview) -> str:
     return format_time_for_people(moment)[:16].replace(" ", "T")
 
 
+def _table(title: str, rows: Rows, columns: Sequence[Column], width: int | None, style: Style) -> list[str]:
+    """The first rows, and the number of others; no line if there is no row."""
+    left = len(rows) - _ROWS_A_SECTION
+    more = [style.quiet(f"  and {left} more")] if left > 0 else []
+    return _section(title, table_of(rows[:_ROWS_A_SECTION], columns), width, style) + more if rows else []
+
+
 def _section(title: str, table: TextTable, width: int | None, style: Style) -> list[str]:
     heading, *rows = table.lines(None if width is None else width - 2)
     return [style.heading(title), "  " + style.quiet(heading), *(f"  {row}".rstrip(" ") for row in rows)]
 
 
-def _more(rows: Sequence[object], style: Style) -> list[str]:
-    left = len(rows) - _ROWS_A_SECTION
-    return [style.quiet(f"  and {left} more")] if left > 0 else []
-
-
-NAME = "demo"
-SUMMARY = "audit the shipped segments into ./lake and show what is in it"
-DESCRIPTION = """\
-Audits segments that come with the package into a lake and shows what is in it: three weeks of a small shop's 48
-consumer groups, written by Kafka 4.3.1's own coordinator. A second run reads nothing new and shows the same."""
-EXAMPLES = """\
-examples:
-  kgroups demo                        into ./lake
-  kgroups demo --lake /tmp/lake"""
-
 SEGMENTS = on_disk("demo/segments")
 DEFAULT_LAKE = "./lake"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser, DEFAULT_LAKE)
-    add_wide_option(parser)
+OPTIONS = (LAKE._replace(help=LAKE.help.replace(")", f", else {DEFAULT_LAKE})")), WIDE)
 
 
 def run(arguments: argparse.Namespace) -> int:

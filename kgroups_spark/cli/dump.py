@@ -1,4 +1,17 @@
-"""`kgroups dump`: every record of segment files as JSON lines, without Spark or a JVM."""
+"""every record of segment files as JSON lines; no Spark, no JVM
+
+Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
+its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
+a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
+offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
+__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
+--topic. Uses no lake.
+
+examples:
+  kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
+  kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
+  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
+  kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
 
 from __future__ import annotations
 
@@ -13,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgroups_spark.cli.form import UNUSED_LAKE, Option
 from kgroups_spark.cli.options import group_value, name_value
 from kgroups_spark.cli.output import json_line, say
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -221,22 +235,6 @@ def _time(time_ms: int) -> str | int | None:
         return time_ms
 
 
-NAME = "dump"
-SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
-DESCRIPTION = """\
-Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
-its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
-a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
-offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
-__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
---topic. Uses no lake."""
-EXAMPLES = """\
-examples:
-  kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
-  kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
-  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
-  kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
-
 # The coordinators' logs, as in messages/coordinator_logs.py, which is not imported because options need no decoders.
 TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
 # The number of a segment's first keys by which its log is recognized.
@@ -261,28 +259,25 @@ class Segments:
     copy: PartitionCopy | None = None
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="FILE|DIR",
-        help="a segment (*.log), a folder of segments, or a folder with folders such as __consumer_offsets-7 in it",
-    )
-    parser.add_argument(
-        "--topic",
-        type=name_value(TOPICS),
-        metavar="T",
-        help=f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
-    )
-    parser.add_argument(
-        "--group",
-        action="append",
-        type=group_value,
-        metavar="G",
-        help="only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
-    )
-    parser.add_argument("--lake", help=argparse.SUPPRESS)  # accepted by every command, unused by this one
-    parser.add_argument("--format", type=name_value(("json",)), default="json", metavar="json", help="json, always")
+OPTIONS = (
+    Option(
+        "paths FILE|DIR",
+        "a segment (*.log), a folder of segments, or a folder with folders such as __consumer_offsets-7 in it",
+        more={"nargs": "+"},
+    ),
+    Option(
+        "--topic T",
+        f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
+        name_value(TOPICS),
+    ),
+    Option(
+        "--group G ...",
+        "only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
+        group_value,
+    ),
+    UNUSED_LAKE,
+    Option("--format json", "json, always", name_value(("json",)), "json"),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from kgroups_spark.cli.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded, screen, write
+from kgroups_spark.cli.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded_for, screen, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import duration_value, fail_if_any, positive_duration_value, time_value
 from kgroups_spark.cli.output import Column, require_place, say, write_file, write_rows
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, text.getvalue().encode())
     if folds:
         soonest = ("expires_at", "expires_in", "reason")
-        rows = folded(rows, groups, arguments, soonest, total="offset_count")
+        rows = folded_for(rows, groups, arguments, soonest, total="offset_count")
     write(rows, names, OFFSETS_SCREEN if arguments.offsets else GROUPS_SCREEN, arguments)
     say(_closing_line(reader, arguments, until, count))
     return fail_if_any(arguments, count.offsets)

@@ -1,10 +1,14 @@
-"""`kgroups export-offsets`: committed offsets as the CSV that Kafka's own tools import.
+"""committed offsets as CSV that Kafka's tools import
 
-The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no heading,
-`topic,partition,offset` if one group is named, else `group,topic,partition,offset`; a field is quoted as in RFC 4180 if
-necessary. The tool splits the file at line feeds before it looks at quotes, so no name may have one. It reads a
-carriage return in quotes unchanged (tried with 4.3.1).
-"""
+Writes committed offsets as CSV for kafka-consumer-groups.sh --reset-offsets --from-file: topic,partition,offset for
+one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, the offsets as of that moment,
+even of groups deleted since then. Prints the command that imports them to stderr. Never overwrites a file: it may be
+about to be imported.
+
+examples:
+  kgroups export-offsets --lake ./lake --group orders-etl --output offsets.csv
+  kgroups export-offsets --lake ./lake --group orders-etl --as-of '2026-11-10 09:00' --topic orders:0,1
+  kgroups export-offsets --lake ./lake --all-groups --output before-the-upgrade.csv"""
 
 from __future__ import annotations
 
@@ -21,46 +25,31 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kgroups_spark.cli.form import times_as_of
+from kgroups_spark.cli.form import AS_OF, ENGINE, GROUPS, LAKE, TOPIC, Option, times_as_of
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import (
-    add_as_of_option,
-    add_engine_option,
-    add_group_options,
-    add_lake_option,
-    add_topic_option,
-    asked_groups,
-)
+from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import STDOUT, csv_rows, new_file, require_place, say, say_lines
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, of_groups, of_topics, require_known, require_known_topics
 from kgroups_spark.words import cell_text, counted, format_utc, printable, quoted, shell_option, shell_word, to_datetime
 
-NAME = "export-offsets"
-SUMMARY = "committed offsets as CSV that Kafka's tools import"
-DESCRIPTION = """\
-Writes committed offsets as CSV for kafka-consumer-groups.sh --reset-offsets --from-file: topic,partition,offset for
-one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, the offsets as of that moment,
-even of groups deleted since then. Prints the command that imports them to stderr. Never overwrites a file: it may be
-about to be imported."""
-EXAMPLES = """\
-examples:
-  kgroups export-offsets --lake ./lake --group orders-etl --output offsets.csv
-  kgroups export-offsets --lake ./lake --group orders-etl --as-of '2026-11-10 09:00' --topic orders:0,1
-  kgroups export-offsets --lake ./lake --all-groups --output before-the-upgrade.csv"""
-
+# The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no
+# heading, `topic,partition,offset` if one group is named, else `group,topic,partition,offset`; a field is quoted as in
+# RFC 4180 if necessary. The tool splits the file at line feeds before it looks at quotes, so no name may have one. It
+# reads a carriage return in quotes unchanged (tried with 4.3.1).
 _TOOLS = ("kafka-consumer-groups.sh", "kafka-streams-groups.sh")
 _NAMED = 20  # groups for each tool
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    add_group_options(parser)
-    add_topic_option(parser)
-    add_as_of_option(parser)
-    parser.add_argument("--output", metavar="F", help="a file that does not exist yet (default, and -: stdout)")
-    add_engine_option(parser)
+OPTIONS = (
+    LAKE,
+    *GROUPS,
+    TOPIC,
+    AS_OF,
+    Option("--output F", "a file that does not exist yet (default, and -: stdout)"),
+    ENGINE,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ from kgroups_spark.cli.text import filled, words
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings.finders import has_looked
 from kgroups_spark.findings.finding import KINDS, SEVERITIES, order
-from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards, maintenances, removal_of
+from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards, removal_of, removals
 from kgroups_spark.sql.reader import LakeReader, Row, Rows, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
@@ -102,7 +102,7 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
             [Condition("audit_id", "==", arguments.audit), IS_FINISHED], ["audit_id", "rows_added"]
         )
         if not any(map(has_looked, asked)):
-            removal = removal_of(maintenances(reader.table_rows), arguments.audit)
+            removal = removal_of(removals(reader.table_rows), arguments.audit)
             if removal is not None:
                 raise KgroupsError(
                     f"the findings of audit {arguments.audit} are gone: kgroups maintain --keep (audit {removal.by}) "

@@ -9,14 +9,22 @@ run             opens the lake, asks it in SQL, writes rows on stdout and senten
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from kgroups_spark.cli.options import ENGINES, group_value, name_value, time_value
+from kgroups_spark.cli.options import (
+    ENGINES,
+    group_value,
+    name_value,
+    partition_count_value,
+    time_value,
+    topic_partitions_value,
+)
 from kgroups_spark.cli.output import FORMATS, Column, Row, say, until_closed, write_rows
+from kgroups_spark.cli.text import words
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sql.known_history import below_places
 from kgroups_spark.sql.reader import LakeReader, Rows, SqlCondition
@@ -25,22 +33,22 @@ from kgroups_spark.words import counted, format_utc, group_count, throwaway_grou
 
 class Option(NamedTuple):
     """`--until T`: an option with the placeholder of its value; `--group G ...`: it may be repeated; `--offsets`: a
-    switch. `read`: the reader of its value (None: a path)."""
+    switch; `paths FILE`: an argument without a name. `read`: the reader of its value (None: a path); `more`: other
+    arguments of `add_argument`."""
 
     spelled: str
     help: str
     read: Callable[[str], Any] | None = None
     default: Any = None
+    more: Mapping[str, Any] = {}
 
     def add(self, parser: argparse._ActionsContainer) -> None:
         name, _, value = self.spelled.partition(" ")
-        if not value:
-            parser.add_argument(name, action="store_true", help=self.help)
-            return
         metavar = value.removesuffix(" ...")
         action = "store" if metavar == value else "append"
-        read: Any = self.read
-        parser.add_argument(name, action=action, type=read, metavar=metavar, default=self.default, help=self.help)
+        valued = {"action": action, "type": self.read, "metavar": metavar, "default": self.default}
+        how: dict[str, Any] = valued if value else {"action": "store_true"}
+        parser.add_argument(name, help=self.help, **how | dict(self.more))
 
 
 # A tuple of options is a choice: at most one of them.
@@ -53,27 +61,42 @@ LAKE = Option(
 )
 AS_OF = Option("--as-of T", "the log up to T, nothing after it", time_value)
 FAIL_IF_ANY = Option("--fail-if-any", "exit 4 if there is a row, for alerting")
+FORMAT = Option(
+    f"--format {'|'.join(FORMATS)}",
+    "table (default), json (one object a line, all columns), csv",
+    name_value(FORMATS),
+    "table",
+)
+WIDE = Option("--wide", "print full-width tables with all columns (default on a terminal: a form that fits it)")
+ENGINE = Option(
+    f"--engine {'|'.join(ENGINES)}",
+    "engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
+    "if it can",
+    name_value(ENGINES),
+    "auto",
+)
 # Every command that prints rows of a lake has these after its own options.
-ROWS = (
-    Option(
-        f"--format {'|'.join(FORMATS)}",
-        "table (default), json (one object a line, all columns), csv",
-        name_value(FORMATS),
-        "table",
-    ),
-    Option("--wide", "print full-width tables with all columns (default on a terminal: a form that fits it)"),
-    Option(
-        f"--engine {'|'.join(ENGINES)}",
-        "engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
-        "if it can",
-        name_value(ENGINES),
-        "auto",
-    ),
+ROWS = (FORMAT, WIDE, ENGINE)
+GROUP = Option("--group G ...", "the group; may be repeated", group_value, [])
+GROUPS = (GROUP, Option("--all-groups", "every group that exists"))
+TOPIC = Option(
+    "--topic T[:P,...] ...",
+    "only this topic, or these partitions of it (orders:0,1); may be repeated",
+    topic_partitions_value,
+    [],
 )
-GROUPS = (
-    Option("--group G ...", "the group; may be repeated", group_value, []),
-    Option("--all-groups", "every group that exists"),
+TAKE_OVER = Option(
+    "--take-over",
+    "take over the claim of an unfinished audit of another host (only if that audit is dead), or give up audits that "
+    "the ledger has lost",
 )
+OFFSETS_PARTITIONS = Option(
+    "--offsets-partitions N",
+    "partition count of __consumer_offsets (default: the only number that fits every group's hash)",
+    partition_count_value,
+)
+# Every command accepts --lake, also one that uses no lake.
+UNUSED_LAKE = Option("--lake LAKE", argparse.SUPPRESS)
 
 ALL = Option("--all", "a line for each group, also of many that were made for one run each (JSON and CSV always do)")
 
@@ -89,8 +112,6 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
 
 def help_of(command: ModuleType) -> dict[str, Any]:
     """The command's help for argparse, from its docstring; `{}` there is filled with EPILOG."""
-    if not hasattr(command, "OPTIONS"):  # not converted yet
-        return {"help": command.SUMMARY, "description": command.DESCRIPTION, "epilog": command.EXAMPLES}
     summary, text = (command.__doc__ or "").split("\n\n", 1)
     description, examples = text.split("\n\nexamples:\n", 1)
     epilog = f"examples:\n{examples}{getattr(command, 'EPILOG', '')}"
@@ -103,11 +124,12 @@ def screen(columns: str) -> tuple[Column, ...]:
 
 
 def column(spelled: str) -> Column:
-    """`state`, headed STATE; `group_id=GROUP`, headed GROUP; `base=THE_BASE`, headed THE BASE. Times are headed
-    (UTC)."""
-    name, _, heading = spelled.partition("=")
+    """`state`, headed STATE; `group_id=GROUP`, headed GROUP; `base=THE_BASE`, headed THE BASE; `why~`, a sentence
+    that may break between words. Times are headed (UTC)."""
+    name, _, heading = spelled.rstrip("~").partition("=")
     heading = heading.replace("_", " ") or name.upper().replace("_", "-")
-    return Column(name, f"{heading} (UTC)" if name.endswith(("_at", "_since")) else heading)
+    heading = f"{heading} (UTC)" if name.endswith(("_at", "_since")) else heading
+    return Column(name, heading, words if spelled.endswith("~") else None)
 
 
 def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], arguments: argparse.Namespace) -> None:
@@ -116,21 +138,32 @@ def write(rows: Iterable[Row], names: Iterable[str], screen: Sequence[Column], a
         write_rows(rows, screen if arguments.format == "table" else [*map(Column, names)], arguments.format)
 
 
-def folded(
+def folded_for(
     rows: Iterable[Row],
     groups: Iterable[Row],
     arguments: argparse.Namespace,
     first: Collection[str] = (),
     total: str = "",
 ) -> Iterable[Row]:
-    """The rows for the screen, without --all: those of groups that were made for one run each are one, at the place of
-    the first, with `report-<uuid> (698 groups)` for a name. It has the values that all of them have, the first row's in
-    the columns `first`, and the sum of the column `total`.
+    """The rows `folded` for the screen, without --all, which a line on stderr names."""
+    if arguments.format != "table" or arguments.all:
+        return rows
+    every = list(rows)
+    made = folded(every, groups, first, total)
+    if len(made) < len(every):
+        say("Groups that were made for one run each are one line; --all shows them.")
+    return made
+
+
+def folded(
+    rows: Iterable[Row], groups: Iterable[Row], first: Collection[str] = (), total: str = ""
+) -> list[dict[str, Any]]:
+    """The rows; those of groups that were made for one run each are one, at the place of the first, with
+    `report-<uuid> (698 groups)` for a name. It has the values that all of them have, the first row's in the columns
+    `first`, and the sum of the column `total`.
 
     `groups`: all groups of that time (group_id, member_count).
     """
-    if arguments.format != "table" or arguments.all:
-        return rows
     patterns = throwaway_groups((row["group_id"], bool(row["member_count"])) for row in groups)
     pattern_of = {name: pattern for pattern, names in patterns.items() for name in names}
     lots: dict[str | int, list[Row]] = {}
@@ -144,8 +177,6 @@ def folded(
         its_total = {total: sum(row[total] for row in lot)} if total else {}
         name = lot[0]["group_id"] if len(lot) == 1 else f"{pattern} ({counted(group_count(lot), 'group')})"
         made.append(dict.fromkeys(lot[0]) | same | its_total | {"group_id": name})
-    if len(made) < sum(map(len, lots.values())):
-        say("Groups that were made for one run each are one line; --all shows them.")
     return made
 
 

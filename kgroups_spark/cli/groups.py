@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from operator import itemgetter
 
-from kgroups_spark.cli.form import ALL, AS_OF, LAKE, ROWS, Moment, Option, folded, screen, write
+from kgroups_spark.cli.form import ALL, AS_OF, LAKE, ROWS, Moment, Option, folded_for, screen, write
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPE_ALIASES, GROUP_TYPES, names_value
 from kgroups_spark.cli.output import say_lines
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     moment = Moment.of(reader, arguments.as_of)
     rows = [dict.fromkeys(COLUMNS) | row | {"known": moment.known} for row in moment.rows("groups")]
     chosen = chosen_of(rows, arguments)
-    write(folded(chosen, rows, arguments), COLUMNS, SCREEN, arguments)
+    write(folded_for(chosen, rows, arguments), COLUMNS, SCREEN, arguments)
     part_of = "" if len(chosen) == len(rows) else f"{group_count(chosen):,} of "
     say_lines(moment.closing(f"{part_of}{counted(group_count(rows), 'group')}"))
     return 0

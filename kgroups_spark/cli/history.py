@@ -1,30 +1,43 @@
-"""`kgroups history`: events of groups, in order and in words, or every committed offset."""
+"""what happened to a group, and why
+
+Prints what happened to the groups, the newest last: members, states, offsets that were rewound, skipped or removed,
+share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
+each with its cause as far as the log shows it. A table shows a rebalance in one line: who joined, who left, the new
+state and generation; --verbose prints a line for each event, as JSON and CSV do. Ordinary commits are left out;
+--commits prints every commit instead, with its outcome and the owner of the partition (the log does not record who
+committed).
+
+examples:
+  kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
+                                                              what happened last night?
+  kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
+  kgroups history --lake ./lake --all-groups --event offset_rewound,offset_skipped --since 2026-11-15 --fail-if-any
+  kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
 from kgroups_spark.cli.describe import REMOVAL_CAUSES, assignment_text, tasks_text
-from kgroups_spark.cli.form import reduced_history, times_as_of
-from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import (
-    add_engine_option,
-    add_fail_if_any_option,
-    add_format_option,
-    add_group_options,
-    add_lake_option,
-    add_topic_option,
-    asked_groups,
-    fail_if_any,
-    names_value,
-    positive_count_value,
-    time_value,
+from kgroups_spark.cli.form import (
+    FAIL_IF_ANY,
+    GROUP,
+    LAKE,
+    ROWS,
+    TOPIC,
+    Option,
+    reduced_history,
+    screen,
+    times_as_of,
+    write,
 )
-from kgroups_spark.cli.output import Column, say, say_lines, write_rows
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.cli.options import asked_groups, fail_if_any, names_value, positive_count_value, time_value
+from kgroups_spark.cli.output import say, say_lines
 from kgroups_spark.cli.text import words
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import (
@@ -39,49 +52,16 @@ from kgroups_spark.sql.reader import (
 )
 from kgroups_spark.words import counted, first_of, format_time_for_people, to_datetime
 
-NAME = "history"
-SUMMARY = "what happened to a group, and why"
-DESCRIPTION = """\
-Prints what happened to the groups, the newest last: members, states, offsets that were rewound, skipped or removed,
-share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
-each with its cause as far as the log shows it. A table shows a rebalance in one line: who joined, who left, the new
-state and generation; --verbose prints a line for each event, as JSON and CSV do. Ordinary commits are left out;
---commits prints every commit instead, with its outcome and the owner of the partition (the log does not record who
-committed)."""
-EXAMPLES = """\
-examples:
-  kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
-                                                              what happened last night?
-  kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
-  kgroups history --lake ./lake --all-groups --event offset_rewound,offset_skipped --since 2026-11-15 --fail-if-any
-  kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
-
 DEFAULT_LIMIT = 100
 LONGEST_METADATA = 100  # characters in a table
 EVENTS_OF = "all_events"
 
-EVENT_COLUMNS = (
-    Column("time", "TIME (UTC)"),
-    Column("group_id", "GROUP"),
-    Column("what", "EVENT", words),
-    Column("subject", "MEMBER/TOPIC-PARTITION"),
-    Column("before", "BEFORE"),
-    Column("after", "AFTER"),
-    Column("why", "CAUSE", words),
+EVENT_SCREEN = screen(
+    "time=TIME_(UTC) group_id=GROUP what=EVENT~ subject=MEMBER/TOPIC-PARTITION before after why=CAUSE~"
 )
-COMMIT_COLUMNS = (
-    Column("time", "TIME (UTC)"),
-    Column("group_id", "GROUP"),
-    Column("topic", "TOPIC"),
-    Column("partition", "PARTITION"),
-    Column("before", "BEFORE"),
-    Column("after", "OFFSET"),
-    Column("outcome", "OUTCOME"),
-    Column("effect", "TOOK-EFFECT"),
-    Column("owner_member_id", "ASSIGNED-TO"),
-    Column("owner_client_host", "HOST"),
-    Column("owner_client_id", "CLIENT-ID"),
-    Column("metadata_shown", "METADATA"),
+COMMIT_SCREEN = screen(
+    "time=TIME_(UTC) group_id=GROUP topic partition before after=OFFSET outcome effect=TOOK-EFFECT "
+    "owner_member_id=ASSIGNED-TO owner_client_host=HOST owner_client_id=CLIENT-ID metadata_shown=METADATA"
 )
 
 EVENTS = {
@@ -120,25 +100,20 @@ MOVE_CAUSES = {
 }
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    add_group_options(parser, all_groups="every group in the log, even a deleted one")
-    add_topic_option(parser)
-    parser.add_argument("--since", type=time_value, metavar="T", help="from T on")
-    parser.add_argument("--until", type=time_value, metavar="T", help="up to T")
-    parser.add_argument(
-        "--limit",
-        type=positive_count_value,
-        default=DEFAULT_LIMIT,
-        metavar="N",
-        help=f"the newest N at most (default: {DEFAULT_LIMIT})",
-    )
-    parser.add_argument("--event", type=names_value(tuple(EVENTS)), metavar="NAME,...", help="only these events")
-    parser.add_argument("--verbose", action="store_true", help="a line for each event, also of a rebalance")
-    parser.add_argument("--commits", action="store_true", help="every committed value, instead of events")
-    add_fail_if_any_option(parser)
-    add_format_option(parser)
-    add_engine_option(parser)
+OPTIONS = (
+    LAKE,
+    GROUP,
+    Option("--all-groups", "every group in the log, even a deleted one"),
+    TOPIC,
+    Option("--since T", "from T on", time_value),
+    Option("--until T", "up to T", time_value),
+    Option("--limit N", f"the newest N at most (default: {DEFAULT_LIMIT})", positive_count_value, DEFAULT_LIMIT),
+    Option("--event NAME,...", "only these events", names_value(tuple(EVENTS))),
+    Option("--verbose", "a line for each event, also of a rebalance"),
+    Option("--commits", "every committed value, instead of events"),
+    FAIL_IF_ANY,
+    *ROWS,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -162,17 +137,15 @@ def run(arguments: argparse.Namespace) -> int:
     closing = _closing_line(reader, arguments, chosen, len(rows), all_of_them)
     if arguments.format == "table" and not (arguments.commits or arguments.verbose or arguments.event):
         rows = list(_in_lines(rows, is_cut=all_of_them > len(rows)))
-    columns: Sequence[Column] = COMMIT_COLUMNS if arguments.commits else EVENT_COLUMNS
-    if arguments.format != "table":
-        columns = [Column(name) for name in column_names(arguments.commits)]
-    elif groups is not None and len(groups) == 1:
-        columns = [column for column in columns if column.name != "group_id"]
+    columns = COMMIT_SCREEN if arguments.commits else EVENT_SCREEN
+    if groups is not None and len(groups) == 1:
+        columns = tuple(column for column in columns if column.name != "group_id")
     # Before the rows, because these queries fail, too, if a table is damaged.
     since = None if arguments.since is None else to_datetime(arguments.since)
     notes = list(reduced_history(reader, of_groups(groups), since))
     if arguments.until is None:
         notes += deleted_next(reader, groups)
-    write_rows(rows, columns, arguments.format)
+    write(rows, column_names(arguments.commits), columns, arguments)
     say(closing)
     say_lines(notes)
     return fail_if_any(arguments, found)

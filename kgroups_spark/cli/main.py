@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
-from kgroups_spark.cli.form import add_options, help_of
-from kgroups_spark.cli.options import OptionParser, add_lake_option
+from kgroups_spark.cli.form import LAKE, add_options, help_of
+from kgroups_spark.cli.options import OptionParser
 from kgroups_spark.cli.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.spark.interruption import SIGNALS, exit_code, interruptible, is_interruption, is_termination
@@ -162,15 +162,12 @@ def command_line(script: str | None = None, names: Sequence[str] = NAMES) -> Opt
     """The parser of these commands. `script`: what the user typed instead of `kgroups` and a command."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("-V", "--version", action="version", version=f"kgroups {__version__}")
-    add_lake_option(parser)
+    LAKE.add(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
     subparsers.type = str  # all words of the command, which its own parser reads
     for name, command in zip(names, map(command_named, names), strict=True):
         subparser = subparsers.add_parser(name, prog=script or f"kgroups {name}", **help_of(command))
-        if hasattr(command, "OPTIONS"):
-            add_options(subparser, command.OPTIONS)
-        else:  # not converted yet
-            command.add_options(subparser)
+        add_options(subparser, command.OPTIONS)
         subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=command_line)
     return parser
 

@@ -1,26 +1,13 @@
-"""`kgroups maintain`: compacts small files, deletes old ones, and reduces history that is not kept."""
+"""compact small files, vacuum, and reduce old history
 
-from __future__ import annotations
-
-import argparse
-
-from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
-from kgroups_spark.cli.open_lake import existing_lake
-from kgroups_spark.cli.options import add_lake_option, add_take_over_option, options_of, positive_duration_value
-from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import start_spark
-
-NAME = "maintain"
-SUMMARY = "compact small files, vacuum, and reduce old history"
-DESCRIPTION = """\
 Keeps a lake small and fast. It runs between audits, under the same claim. Answers stay the same.
   1. If --keep is given, older history is reduced as by Kafka's log cleaner: the last record of each key stays, even a
      tombstone, and values of aborted transactions are removed. The state before it is saved first, so that a rebuild
      still gives the same tables.
   2. Small files are compacted and sorted by group, so that a query for one group reads a small part of them.
   3. Files that no version within --vacuum needs are deleted.
-A killed run loses nothing; the next one does the rest."""
-EXAMPLES = """\
+A killed run loses nothing; the next one does the rest.
+
 examples:
   kgroups maintain --lake ./lake                 once a week, say
   kgroups maintain --lake ./lake --keep 400d     history older than that is reduced
@@ -28,39 +15,45 @@ examples:
 
 --keep counts back from the newest time in the log. Kafka cannot give reduced history back."""
 
+from __future__ import annotations
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    parser.add_argument(
+import argparse
+
+from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
+from kgroups_spark.cli.form import LAKE, TAKE_OVER, Option
+from kgroups_spark.cli.open_lake import existing_lake
+from kgroups_spark.cli.options import options_of, positive_duration_value
+from kgroups_spark.cli.output import say_lines, work_reported
+from kgroups_spark.cli.session import start_spark
+
+OPTIONS = (
+    LAKE,
+    Option(
         "--optimize",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="compact and sort small files of history (default), or leave them",
-    )
-    parser.add_argument(
-        "--vacuum",
-        dest="vacuum_ms",
-        type=positive_duration_value,
-        default=LEAST_VACUUM_MS,
-        metavar="D",
-        help="delete files that no version of the last D needs (default: 7d, the minimum)",
-    )
-    parser.add_argument(
-        "--keep",
-        dest="keep_ms",
-        type=positive_duration_value,
-        metavar="D",
-        help="reduce history older than D to the last record of each key (default: keep all)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    add_take_over_option(parser)
+        "compact and sort small files of history (default), or leave them",
+        more={"action": argparse.BooleanOptionalAction, "default": True},
+    ),
+    Option(
+        "--vacuum D",
+        "delete files that no version of the last D needs (default: 7d, the minimum)",
+        positive_duration_value,
+        LEAST_VACUUM_MS,
+    ),
+    Option(
+        "--keep D",
+        "reduce history older than D to the last record of each key (default: keep all)",
+        positive_duration_value,
+    ),
+    Option("--dry-run", "only print what would be done"),
+    TAKE_OVER,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs maintenance; prints its summary to stderr, as there are no rows."""
-    require_vacuum_allowed(arguments.vacuum_ms)
+    require_vacuum_allowed(arguments.vacuum)
     location = existing_lake(arguments)
-    spark = start_spark(NAME, location)
+    spark = start_spark("maintain", location)
     from kgroups_spark.audit.maintain import run_maintain
 
     with work_reported("maintenance failed; run it again") as progress:

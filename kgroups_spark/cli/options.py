@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from kgroups_spark.cli.output import FORMATS
 from kgroups_spark.coordinator import releases
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import TopicPartitions
@@ -269,89 +268,18 @@ def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> 
     return name
 
 
-def add_lake_option(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """`--lake`, before or after the command's name; `default`: the lake without $KGROUPS_LAKE."""
-    otherwise = f", else {default}" if default else ""
-    parser.add_argument(
-        "--lake",
-        default=argparse.SUPPRESS,
-        metavar="LAKE",
-        help=f"the lake's tables: a folder, its URI, or catalog.schema (default: $KGROUPS_LAKE{otherwise})",
-    )
-
-
-def add_as_of_option(parser: argparse.ArgumentParser) -> None:
-    """`--as-of`, for a command that shows groups or offsets of a moment."""
-    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T, nothing after it")
-
-
-def add_fail_if_any_option(parser: argparse.ArgumentParser, if_any: str = "there is a row") -> None:
-    """`--fail-if-any`, for a command whose rows need attention."""
-    parser.add_argument("--fail-if-any", action="store_true", help=f"exit 4 if {if_any}, for alerting")
-
-
 def fail_if_any(arguments: argparse.Namespace, found: object) -> int:
     """The exit code of a command that has `--fail-if-any`; `found`: false if there is nothing to report."""
     return 4 if arguments.fail_if_any and found else 0
 
 
-def add_format_option(parser: argparse.ArgumentParser) -> None:
-    """`--format`, for a command that prints rows."""
-    parser.add_argument(
-        "--format",
-        type=name_value(FORMATS),
-        default="table",
-        metavar="|".join(FORMATS),
-        help="table (default), json (one object a line, all columns), csv",
-    )
-    add_wide_option(parser)
-
-
-def add_wide_option(parser: argparse.ArgumentParser) -> None:
-    """`--wide`, for a command that prints a table."""
-    parser.add_argument(
-        "--wide",
-        action="store_true",
-        help="print full-width tables with all columns (default on a terminal: a form that fits it)",
-    )
-
-
-def add_engine_option(parser: argparse.ArgumentParser) -> None:
-    """`--engine`, for a command that only reads the lake."""
-    parser.add_argument(
-        "--engine",
-        type=name_value(ENGINES),
-        default="auto",
-        metavar="|".join(ENGINES),
-        help="engine that reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: "
-        "duckdb if it can",
-    )
-
-
-def add_take_over_option(parser: argparse.ArgumentParser) -> None:
-    """`--take-over`, for a command that works under a claim."""
-    parser.add_argument(
-        "--take-over",
-        action="store_true",
-        help="take over the claim of an unfinished audit of another host (only if that audit is dead), or give up "
-        "audits that the ledger has lost",
-    )
-
-
-def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
-    """`--offsets-partitions`, for a command that reports groups in the wrong partition."""
-    parser.add_argument(
-        "--offsets-partitions",
-        type=partition_count_value,
-        metavar="N",
-        help="partition count of __consumer_offsets (default: the only number that fits every group's hash)",
-    )
-
-
 def options_of(kind: type[Options], arguments: argparse.Namespace, **others: Any) -> Options:
-    """A command's options as a dataclass: each field from the option of that name, except those in `others`."""
+    """A command's options as a dataclass: each field from the option of that name (`retention_ms`: --retention), except
+    those in `others`."""
     names = (field.name for field in fields(kind))
-    return kind(**{name: getattr(arguments, name) for name in names if name not in others}, **others)
+    return kind(
+        **{name: getattr(arguments, name.removesuffix("_ms")) for name in names if name not in others}, **others
+    )
 
 
 def lake_location(arguments: argparse.Namespace, default: str | None = None) -> str:
@@ -362,9 +290,6 @@ def lake_location(arguments: argparse.Namespace, default: str | None = None) -> 
     return str(location)
 
 
-# `--group`, `--all-groups` and `--topic`, as in Kafka's own tools.
-
-
 def topic_partitions_value(text: str) -> TopicPartitions:
     """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
     topic, colon, numbers = text.partition(":")
@@ -373,31 +298,6 @@ def topic_partitions_value(text: str) -> TopicPartitions:
         with suppress(argparse.ArgumentTypeError):
             return TopicPartitions(name, tuple(partition_values(numbers)) if colon else ())
     raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
-
-
-def add_group_options(parser: argparse.ArgumentParser, all_groups: str = "every group that exists") -> None:
-    """`--group`, which may be repeated, and `--all-groups`. `all_groups`: the help on the latter."""
-    parser.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        type=group_value,
-        metavar="G",
-        help="the group; may be repeated",
-    )
-    parser.add_argument("--all-groups", action="store_true", help=all_groups)
-
-
-def add_topic_option(parser: argparse.ArgumentParser) -> None:
-    """`--topic`, which may be repeated."""
-    parser.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        type=topic_partitions_value,
-        metavar="T[:P,...]",
-        help="only this topic, or these partitions of it (orders:0,1); may be repeated",
-    )
 
 
 def asked_groups(arguments: argparse.Namespace) -> list[str] | None:

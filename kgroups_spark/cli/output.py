@@ -35,7 +35,6 @@ import orjson
 
 from kgroups_spark.cli.text import NULL, OWN_MARKS, Pieces, TextTable, display_width, filled, words
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import format_time, format_time_for_people, json_text, printable
 
 FORMATS = ("table", "json", "csv")
@@ -46,21 +45,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a command's output: its contract name, and its heading on the screen (None: it is not shown there).
+    """A column of a command's output: its contract name, and its heading on the screen.
 
     `broken`: where its text may break on a narrow screen (display.words; None: nowhere). `says_none`: a column without
     values says something, too, so a narrow screen keeps it.
     """
 
     name: str
-    heading: str | None = None
+    heading: str = ""
     broken: Callable[[str], str] | None = None
     says_none: bool = False
-
-
-def table_columns(table: str, **headings: str) -> tuple[Column, ...]:
-    """A column for each one of the table; those with a heading are on the screen."""
-    return tuple(Column(name, headings.get(name)) for name in TABLES[table].columns.names)
 
 
 def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
@@ -149,12 +143,17 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
-    shown = [column for column in columns if column.heading is not None]
-    kept = [column.heading for column in shown if column.heading and column.says_none]
-    table = TextTable([column.heading or "" for column in shown], kept)
+def table_of(rows: Iterable[Row], columns: Sequence[Column]) -> TextTable:
+    """The rows as a table for a screen."""
+    kept = [column.heading for column in columns if column.says_none]
+    table = TextTable([column.heading for column in columns], kept)
     for row in rows:
-        table.add([_cell(row[column.name], column) for column in shown])
+        table.add([_cell(row[column.name], column) for column in columns])
+    return table
+
+
+def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    table = table_of(rows, columns)
     for line in table.lines(screen_width(out)):
         show(line, out)
     return len(table.rows)

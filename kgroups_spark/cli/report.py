@@ -1,45 +1,40 @@
-"""`kgroups report`: a lake on one HTML page."""
+"""write one HTML page with plots and tables
+
+Writes one HTML file that needs no network. It shows what expires when, the effect of another retention, offsets lost as
+soon as a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time,
+rebalances, the migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage, and each group with
+its offsets and events. Tables can be searched and sorted; each figure has its SQL. Overwrites an existing file.
+
+examples:
+  kgroups report --lake ./lake                             into ./report.html
+  kgroups report --lake ./lake --output /srv/www/kafka.html --title "orders, Frankfurt"
+  kgroups report --lake s3://bucket/kgroups --output s3://bucket/kafka.html"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 
+from kgroups_spark.cli.form import ENGINE, LAKE, Option
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import add_engine_option, add_lake_option
 from kgroups_spark.cli.output import STDOUT, Progress, require_place, say, write_file
 from kgroups_spark.errors import KgroupsError, how_to_install
 from kgroups_spark.words import sized
-
-NAME = "report"
-SUMMARY = "write one HTML page with plots and tables"
-DESCRIPTION = """\
-Writes one HTML file that needs no network. It shows what expires when, the effect of another retention, offsets lost as
-soon as a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time,
-rebalances, the migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage, and each group with
-its offsets and events. Tables can be searched and sorted; each figure has its SQL. Overwrites an existing file."""
-EXAMPLES = """\
-examples:
-  kgroups report --lake ./lake                             into ./report.html
-  kgroups report --lake ./lake --output /srv/www/kafka.html --title "orders, Frankfurt"
-  kgroups report --lake s3://bucket/kgroups --output s3://bucket/kafka.html"""
 
 DEFAULT_OUTPUT = "report.html"
 NEEDED = ("jinja2", "vl_convert")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    parser.add_argument(
-        "--output",
+OPTIONS = (
+    LAKE,
+    Option(
+        "--output FILE",
+        f"the HTML file, a URI of one, or - for stdout (default: {DEFAULT_OUTPUT})",
         default=DEFAULT_OUTPUT,
-        metavar="FILE",
-        help=f"the HTML file, a URI of one, or - for stdout (default: {DEFAULT_OUTPUT})",
-    )
-    parser.add_argument(
-        "--title", metavar="TEXT", help="the page's title, as your cluster's name (default: its id, else the lake)"
-    )
-    add_engine_option(parser)
+    ),
+    Option("--title TEXT", "the page's title, as your cluster's name (default: its id, else the lake)"),
+    ENGINE,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,17 @@
-"""`kgroups sql`: queries over the tables, views and functions of a lake."""
+"""SQL over the tables, views and functions of a lake
+
+Runs queries over the lake as the last finished audit left it: as QUERY, from a file, from a prompt (TAB completes
+names), or from stdin if it is not a terminal. Statements end with a semicolon. Queries cannot change anything. The SQL
+is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions; .describe NAME shows the columns of
+one.
+
+examples:
+  kgroups sql --lake ./lake                                     a prompt
+  kgroups sql --lake ./lake .tables                             tables, views and functions
+  kgroups sql --lake ./lake '.describe offset_history'          columns and their meaning
+  kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
+  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z')"
+  kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
 
 from __future__ import annotations
 
@@ -16,11 +29,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.cli.form import incomplete_history
+from kgroups_spark.cli.form import LAKE, ROWS, Option, incomplete_history, screen
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import add_engine_option, add_format_option, add_lake_option, text_value
+from kgroups_spark.cli.options import text_value
 from kgroups_spark.cli.output import Column, say, say_lines, show, write_rows
-from kgroups_spark.cli.text import words
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.spark.interruption import going_on, is_interruption
 from kgroups_spark.sql.reader import LakeReader, SqlError, python_rows
@@ -122,22 +134,6 @@ def is_for_prompt(statement: str) -> bool:
     return statement.startswith((".", "\\"))
 
 
-NAME = "sql"
-SUMMARY = "SQL over the tables, views and functions of a lake"
-DESCRIPTION = """\
-Runs queries over the lake as the last finished audit left it: as QUERY, from a file, from a prompt (TAB completes
-names), or from stdin if it is not a terminal. Statements end with a semicolon. Queries cannot change anything. The SQL
-is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions; .describe NAME shows the columns of
-one."""
-EXAMPLES = """\
-examples:
-  kgroups sql --lake ./lake                                     a prompt
-  kgroups sql --lake ./lake .tables                             tables, views and functions
-  kgroups sql --lake ./lake '.describe offset_history'          columns and their meaning
-  kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
-  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z')"
-  kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
-
 POINTED = (".tables", ".describe", ".help", ".quit")
 QUIT = (".quit", ".exit", "\\q", "quit", "exit")
 NAMES_ARE_LISTED = "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one"
@@ -152,18 +148,12 @@ HELP = """\
 Anything else is SQL; a statement ends with a semicolon, Ctrl-C discards the input."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "query",
-        nargs="?",
-        type=text_value,
-        metavar="QUERY",
-        help="the query, or several with semicolons between them",
-    )
-    parser.add_argument("--file", metavar="F", help="read the queries from this file")
-    add_lake_option(parser)
-    add_format_option(parser)
-    add_engine_option(parser)
+OPTIONS = (
+    Option("query QUERY", "the query, or several with semicolons between them", text_value, more={"nargs": "?"}),
+    Option("--file F", "read the queries from this file"),
+    LAKE,
+    *ROWS,
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -294,11 +284,7 @@ class Session:
         word = _whole(word)
         name = name.strip().lower()
         if word == ".tables":
-            write_rows(
-                list(_everything()),
-                [Column("kind", "KIND"), Column("name", "NAME"), Column("what", "WHAT", words)],
-                self.form,
-            )
+            write_rows(list(_everything()), screen("kind name what~"), self.form)
         elif word in (".describe", "\\d") and name:
             self._describe(name)
         elif word in (".describe", "\\d"):
@@ -321,7 +307,7 @@ class Session:
         schema = self.reader.arrow(f"SELECT * FROM {name} LIMIT 0").schema
         types = {field.name: _type_name(field.type) for field in schema}
         rows = [{"column": column, "type": types.get(column), "what": what} for column, what in found.columns.items()]
-        write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT", words)], self.form)
+        write_rows(rows, screen("column type what~"), self.form)
 
 
 def _whole(command: str) -> str:

@@ -53,7 +53,7 @@ def listed(value: str) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
-# Files of Java's .properties syntax, as Kafka's tools read them for --command-config (sources/files.py has the rules).
+# Files with a client's properties, as Kafka's tools read them for --command-config (storage/properties.py).
 
 
 # Far larger than any file of settings, certificates or tokens; needed because /dev/zero never ends.
@@ -159,7 +159,7 @@ TOKEN = re.compile(
        | (?P<sign>.)""",
     re.DOTALL | re.VERBOSE,
 )
-JAAS_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 @dataclass(frozen=True)
@@ -211,14 +211,14 @@ def _tokens(config: str) -> Iterator[tuple[str, str]]:
         if match.lastgroup in ("word", "sign"):
             yield match.lastgroup, match[0]
         elif match.lastgroup in ("double", "single"):
-            yield "quoted", _unescaped_jaas(match[match.lastgroup])
+            yield "quoted", _unescaped(match[match.lastgroup])
 
 
-def _unescaped_jaas(text: str) -> str:
+def _unescaped(text: str) -> str:
     def one(match: re.Match[str]) -> str:
         if match[1]:
             return chr(int(match[1], 8))
-        return JAAS_ESCAPES.get(match[2], match[2])
+        return ESCAPES.get(match[2], match[2])
 
     return re.sub(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|(.))", one, text, flags=re.DOTALL)
 

@@ -341,7 +341,7 @@ def _ms(until: datetime, since: datetime) -> int:
 # A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
 # `$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), the
 # tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not read, `before` (the
-# findings of the last audit), `removals` and `throwaway_groups`. Views know `$audit_id` only.
+# findings of the last audit), `moved` and `throwaway_groups`. Views know `$audit_id` only.
 
 
 def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
@@ -393,6 +393,9 @@ MIXED_COMMITS = (
 )
 
 
+MOVES = ["offset_rewound", "offset_skipped", "offset_restarted"]
+
+
 def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     fields = [
         (name, _TYPES.get(kind, pa.string())) for name, _, kind in (each.partition(":") for each in columns.split())
@@ -418,14 +421,12 @@ def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str) -> Non
             connection.register(name, MADE[name](evidence))
 
 
-def _removals(evidence: Evidence) -> pa.Table:
-    """Removals of offsets, also in earlier audits, of groups that committed again in this one."""
-    of_audit, again = Condition("audit_id", "==", evidence.audit_id), Condition("event", "==", "offset_restarted")
-    groups = evidence.tables.rows("group_events", ["group_id"], of_audit, again)["group_id"].unique()
-    columns = ["offsets_partition", "group_id", "topic", "partition", "log_offset", "cause"]
+def _moved(evidence: Evidence) -> pa.Table | pa.dataset.Dataset:
+    """The events, also of earlier audits, of groups with a move in this one."""
+    of_audit, moves = Condition("audit_id", "==", evidence.audit_id), Condition("event", "in", MOVES)
+    groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves)["group_id"].unique()
     # pyarrow refuses a list without a type.
-    removed = Condition("event", "==", "offset_removed"), Condition("group_id", "in", groups.to_pylist() or [""])
-    return evidence.tables.rows("group_events", columns, *removed)
+    return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist() or [""]))
 
 
 def _throwaway_groups(evidence: Evidence) -> pa.Table:
@@ -435,7 +436,10 @@ def _throwaway_groups(evidence: Evidence) -> pa.Table:
     return _table("pattern group_id", [(pattern, name) for pattern, names in found.items() for name in names])
 
 
-MADE: dict[str, Callable[[Evidence], pa.Table]] = {"removals": _removals, "throwaway_groups": _throwaway_groups}
+MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
+    "moved": _moved,
+    "throwaway_groups": _throwaway_groups,
+}
 
 
 def found_by_sql(name: str, connection: DuckDBPyConnection, evidence: Evidence) -> Iterator[Finding]:

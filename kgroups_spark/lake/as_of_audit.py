@@ -28,9 +28,9 @@ from kgroups_spark.lake.last_finished import (
     IS_FINISHED,
     LEDGER_APP_ID,
     claim_lost,
+    is_lost,
     ledger_end_empty,
     ledger_lost,
-    lost_versions,
     newest_audit,
     table_lost,
     version_lost,
@@ -64,9 +64,9 @@ class LakeAsOfAudit:
 
     @cached_property
     def _reported(self) -> dict[str, Any]:
-        """The audit's row of the ledger: the rows that it added, and those of history that it left out."""
+        """The audit's row of the ledger: the newest audit in each table, and the rows of history that it left out."""
         conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
-        columns = [COLUMN, "rows_added"]
+        columns = [COLUMN, "newest_audits"]
         found = self.lake.rows("audits", self.ledger_version, columns=columns, conditions=conditions)
         return next(iter(found.to_pylist(maps_as_pydicts="strict")), dict.fromkeys(columns))
 
@@ -90,14 +90,13 @@ class LakeAsOfAudit:
 
     def _version(self, name: str) -> int:
         log = self.lake.table(name)
-        # Audits have looked already (gone.py), and a rebuild goes on without the rows of a current table.
-        is_looked_at = self.ledger_version is None and TABLES[name].kind == "current"
-        added = {name: 0 if is_looked_at else (self._reported["rows_added"] or {}).get(name, 0)}
-        newest = {name: newest_audit(log.last_transaction)}
-        claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest[name] > self.audit_id else None
-        if claim_lost(newest[name], claimed):
-            raise ledger_lost(self.lake.location, newest[name], self.audit_id)
-        if lost_versions(added, self.audit_id, newest, lambda _: not log.files()):
+        newest = newest_audit(log.last_transaction)
+        claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest > self.audit_id else None
+        if claim_lost(newest, claimed):
+            raise ledger_lost(self.lake.location, newest, self.audit_id)
+        # Audits have looked already (gone.py), and a rebuild goes on without rows that it makes again.
+        recorded = (self._reported["newest_audits"] or {}).get(name) if self.ledger_version is not None else None
+        if is_lost(recorded, newest, log.files):
             raise version_lost(self.lake.location, name)
         return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)
 

@@ -25,12 +25,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.hadoop_storage import reason_of, reported_in_one_line
+from kgroups_spark.lake.hadoop_storage import CarryingRunner, reason_of, reported_in_one_line
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
 from kgroups_spark.lake.parts import Part, PartWriter, dataset_of
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
-from kgroups_spark.lake.store import CarryingRunner, Store, TableFile, TableLog
+from kgroups_spark.lake.store import Store, TableFile, TableLog
 from kgroups_spark.sources.files import StandIn, file_system, stand_in_for
 from kgroups_spark.spark.runner import Runner, SparkRunner
 from kgroups_spark.tables.columns import Condition, all_may_hold
@@ -194,8 +194,10 @@ class Folder:
 # Frames with rows of files.
 
 
-def parquet_of(spark: SparkSession, schema: StructType, paths: Iterable[str]) -> DataFrame:
+def parquet_of(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
     """The rows of these files. Spark takes paths for globs by default, and a lake's folder may be named `{a}`."""
+    if not paths:
+        return spark.createDataFrame([], schema)
     return spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
 
 
@@ -311,8 +313,6 @@ class Lake:
             return self.read(name, version, NOTHING)
         paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
         schema = TABLES[name].schema
-        if not paths:
-            return self.spark.createDataFrame([], schema)
         rows = parquet_of(self.spark, schema, paths)
         return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))
 

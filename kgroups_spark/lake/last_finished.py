@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+import socket
+import subprocess
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -11,7 +16,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY
 
 File = TypeVar("File")
 
@@ -119,49 +124,22 @@ def version_gone(table_path: str, audit_id: int) -> KgroupsError:
 # Tables whose logs have lost their newest version.
 #
 # Delta reads a log up to its last file. If that file is lost, the table is as it was before, without an error. But each
-# log has the number of the audit that wrote to it last, which shows the loss in two ways:
-#
-#     the ledger   counts the rows that the last finished audit added to each table of history, and the rows of each
-#                  current table
-#     other logs   an audit rewrites some tables together; it passes over those that are empty and stay so
+# log has the number of the audit that wrote to it last, and the ledger's column `newest_audits` has the number that it
+# must have.
 #
 # The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is,
 # the audit seems to have been killed. An empty newest file shows that a row is lost.
 
 
-_CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics")
-_DECIDED = ("offset_expiry", "group_expiry", "previous_offset_expiry")
-_OF_STATE_LOGS = ("share_partitions", "share_batches", "transactional_ids")
 # The lake's copy of the log, and the corrections of the state. All other tables follow from these.
 NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
-_REWRITTEN = {name for name, table in TABLES.items() if table.kind == "current"}
-# Tables that are rewritten together, and the tables that then are at least as new: expiry is also decided alone.
-_TOGETHER = ((_CURRENT, (*_CURRENT, *_DECIDED)), (_DECIDED, _DECIDED), (_OF_STATE_LOGS, _OF_STATE_LOGS))
 
 
-def lost_versions(
-    added: Mapping[str, int], audit_id: int, newest: Mapping[str, int], is_empty: Callable[[str], bool]
-) -> set[str]:
-    """The tables whose logs end too early.
-
-    `added`: the number of rows that the last finished audit, `audit_id`, added to each table, and of those that it left
-    in each current table. `newest`: the number of
-    the newest audit in each table's log, 0: it has none, because the table is new or a copy by other software.
-    """
-    lost = {
-        name
-        for name in added.keys() & newest.keys()
-        if added[name] and name not in _REWRITTEN and newest[name] < audit_id and (newest[name] or is_empty(name))
-    }
-    lost |= {
-        name
-        for name in added.keys() & newest.keys() & _REWRITTEN
-        if added[name] and newest[name] <= audit_id and is_empty(name)
-    }
-    for together, as_new in _TOGETHER:
-        rewritten = max(newest.get(name, 0) for name in together)
-        lost |= {name for name in as_new if 0 < newest.get(name, 0) < rewritten and not is_empty(name)}
-    return lost
+def is_lost(recorded: int | None, newest: int, files: Callable[[], Collection[object]]) -> bool:
+    """Whether a table's log ends too early. `recorded`: its number in the ledger's `newest_audits`; None: it has none.
+    `newest`: the newest audit in the log, 0: it has none, because the table is new, or a copy by other software, which
+    has `files`."""
+    return newest < (recorded or 0) and (newest > 0 or not files())
 
 
 def claim_lost(written_by: int, ledger_transaction: int | None) -> bool:
@@ -205,11 +183,7 @@ def table_lost(location: str, name: str) -> KgroupsError:
     )
 
 
-# The ledger's notes on audits that `maintain --keep` has removed, and how commands read these notes.
-
-
-_NOTE = "audits up to {}: findings are gone, and of the ledger what nobody asks any more (--keep)"
-_NUMBER = re.compile(re.escape(_NOTE).replace(r"\{\}", r"(\d+)"))
+# Audits that `maintain --keep` has removed from the ledger, with their findings.
 
 
 class Removal(NamedTuple):
@@ -219,26 +193,124 @@ class Removal(NamedTuple):
     by: int
 
 
-def removal_note(up_to: int) -> str:
-    """The ledger's note on the removal of audits up to `up_to`."""
-    return _NOTE.format(up_to)
+def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
+    """The removals, in no order. `table_rows`: LakeReader.table_rows."""
+    removed = [IS_FINISHED, Condition("removed_up_to", "is not null")]
+    rows = table_rows("audits", ["removed_up_to", "audit_id"], removed)
+    return [Removal(row["removed_up_to"], row["audit_id"]) for row in rows.to_pylist()]
 
 
-def removed_up_to(notes: Sequence[str] | None) -> int:
-    """The number in the notes of a maintenance; 0: it removed no audit."""
-    found = [_NUMBER.fullmatch(note) for note in notes or ()]
-    return max((int(each[1]) for each in found if each), default=0)
-
-
-def removal_of(maintenances: Iterable[Mapping[str, Any]], audit_id: int) -> Removal | None:
-    """The maintenance that removed that audit, from rows of the ledger with audit_id and notes; None: no known one
-    did."""
-    removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances]
+def removal_of(removals: list[Removal], audit_id: int) -> Removal | None:
+    """The maintenance that removed that audit; None: no known one did."""
     return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
 
 
-def maintenances(table_rows: Callable[..., pa.Table]) -> list[dict[str, Any]]:
-    """audit_id and notes of finished audits that read no log. `table_rows`: LakeReader.table_rows."""
-    of_tables = [IS_FINISHED, Condition("source", "==", TABLES_ALONE)]
-    rows: list[dict[str, Any]] = table_rows("audits", ["audit_id", "notes"], of_tables).to_pylist()
-    return rows
+# The process that runs an audit, and whether that process is still alive.
+
+
+UNKNOWN = "unknown"
+
+# Claims that audits of this process now hold. An audit that failed in it (a notebook, a test) no longer runs, although
+# the process is alive.
+_held_by_this_process: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that runs an audit. Its text is in the ledger's column `owner`."""
+
+    host: str
+    pid: int
+    started: str
+    uuid: str
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.pid} {self.started} {self.uuid}"
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """The owner from its text, in which only the host's name may have blanks. Any other text becomes an unknown
+        process on a host of that name."""
+        words = text.rsplit(" ", 3)
+        if len(words) < 4 or not words[1].isdecimal():
+            return cls(text, 0, UNKNOWN, text)
+        host, pid, started, its_uuid = words
+        return cls(host, int(pid), started, its_uuid)
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        pid = os.getpid()
+        return cls(this_host(), pid, process_start(pid) or UNKNOWN, str(uuid.uuid4()))
+
+    @property
+    def is_on_this_host(self) -> bool:
+        return self.host == this_host()
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether the audit still runs; a later process with the same pid does not count. None: unknown, because the
+        process is on another host or hidden (Linux: hidepid, systemd's ProtectProc)."""
+        if not self.is_on_this_host or self.pid <= 0:
+            return None
+        if self.pid == os.getpid():
+            return self.uuid in _held_by_this_process
+        started = process_start(self.pid)
+        if started is not None:
+            return started == self.started
+        return None if is_hidden(self.pid) else False
+
+
+def now_held(owner: Owner) -> None:
+    """Notes that this process works under the claim of that owner."""
+    _held_by_this_process.add(owner.uuid)
+
+
+def released(owner: Owner) -> None:
+    """Notes that this process no longer works under the claim of that owner."""
+    _held_by_this_process.discard(owner.uuid)
+
+
+def this_host() -> str:
+    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace.
+
+    Containers may share a name, or a kernel; after a restart earlier process ids mean nothing.
+    """
+    name = socket.gethostname()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+        return f"{name}/{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return name
+
+
+def process_start(pid: int) -> str | None:
+    """The start time of the process, as text without blanks in the system's own form; None: it has ended, or is hidden
+    from us (`is_hidden`)."""
+    try:
+        # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if words[0] in ("Z", "X") else words[19]
+    except OSError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return None
+    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return answer.stdout.strip().replace(" ", "_") or None
+
+
+def is_hidden(pid: int) -> bool:
+    """Whether a process with that pid exists but is hidden from us: the kernel answers a signal, /proc does not."""
+    if shown(pid):
+        return False  # a zombie
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def shown(pid: int) -> bool:
+    """Whether /proc shows the process to us, running or not."""
+    return Path(f"/proc/{pid}/stat").exists()

@@ -120,6 +120,8 @@ class AuditRow:
     record_counts: tuple[RecordCount, ...] | None = None
     notes: tuple[str, ...] | None = None
     replaced_ranges: tuple[ReplacedRange, ...] | None = None
+    newest_audits: dict[str, int] | None = None
+    removed_up_to: int | None = None
     state_partitions: tuple[PartitionProgress, ...] = ()
 
     @property
@@ -269,7 +271,7 @@ def _as_columns(row: dict[str, Any]) -> dict[str, Any]:
     others = row.pop("state_partitions")
     if row["partitions"] is not None:
         row["partitions"] = [*row["partitions"], *others]
-    for name in ("rows_added", "quarantined"):
+    for name in ("rows_added", "quarantined", "newest_audits"):
         row[name] = None if row[name] is None else list(row[name].items())
     return row
 

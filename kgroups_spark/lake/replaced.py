@@ -35,7 +35,7 @@ COLUMN = "replaced_ranges"
 # Rows of these are replaced from the range's first offset on.
 _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_events")
 # The same of the other logs, by the logs of which the table has rows.
-_STATE_LOGS = {
+STATE_LOGS = {
     "share_group_state_records": (SHARE_LOG.topic,),
     "transaction_state_records": (TRANSACTION_LOG.topic,),
     "state_quarantine": (SHARE_LOG.topic, TRANSACTION_LOG.topic),
@@ -43,7 +43,7 @@ _STATE_LOGS = {
 }
 # Rows of these tables are replaced, too. A checkpoint belongs to the records before its offset, a decision to the audit
 # `decided_by`.
-REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry", *_STATE_LOGS)
+REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry", *STATE_LOGS)
 # Columns of offset_commits about the later marker, which may be replaced although the row is not.
 _OF_MARKER = ("outcome", "marker_offset")
 
@@ -85,7 +85,7 @@ class Replaced:
 
     def touches(self, name: str) -> bool:
         """Whether the table may have replaced rows."""
-        return name in REPLACEABLE and any(self.steps.get(topic) for topic in _STATE_LOGS.get(name, (None,)))
+        return name in REPLACEABLE and any(self.steps.get(topic) for topic in STATE_LOGS.get(name, (None,)))
 
     @cached_property
     def steps(self) -> dict[str | None, dict[int, tuple[list[int], list[int]]]]:
@@ -104,7 +104,7 @@ class Replaced:
         numbers, audits, places = (
             pc.fill_null(rows[column], -1).to_numpy() for column in (_partition_of(name), _audit_of(name), place)
         )
-        for topic in _STATE_LOGS.get(name, (None,)):
+        for topic in STATE_LOGS.get(name, (None,)):
             steps = self.steps.get(topic, {})
             is_of_log = (
                 pc.equal(rows["log"], topic).to_numpy() if _log_of(topic, name) else np.ones(len(rows), np.bool_)
@@ -121,7 +121,7 @@ class Replaced:
         """The same as a condition in SQL of both dialects. Each row is compared with ranges of its own partition, and
         with no range after the first that fits."""
         found = []
-        for topic in _STATE_LOGS.get(name, (None,)):
+        for topic in STATE_LOGS.get(name, (None,)):
             newest = " ".join(
                 f"WHEN {number} THEN CASE {' '.join(_when(*step, place) for step in zip(*steps, strict=True))} END"
                 for number, (offsets, audits) in self.steps.get(topic, {}).items()
@@ -175,7 +175,7 @@ class Replaced:
         on_marker = [each for each in conditions if each.column in _OF_MARKER]
         others = [each for each in conditions if each not in on_marker]
         decides = [_partition_of(name), _audit_of(name), "log_offset"]
-        has_log = name == CHECKPOINTS or len(_STATE_LOGS.get(name, ())) > 1
+        has_log = name == CHECKPOINTS or len(STATE_LOGS.get(name, ())) > 1
         decides += ["log"] if has_log else _OF_MARKER if name == "offset_commits" else []
         found = dataset.to_table([*dict.fromkeys([*chosen, *decides])], filter=expression_of(others))
         found, is_replaced = self.parted(name, found)
@@ -211,12 +211,12 @@ def _place(of: ReplacedRange) -> tuple[str, int]:
 
 def _partition_of(name: str) -> str:
     """The column with the partition of a row."""
-    return "state_partition" if name in _STATE_LOGS else "offsets_partition"
+    return "state_partition" if name in STATE_LOGS else "offsets_partition"
 
 
 def _log_of(topic: str | None, name: str) -> str | None:
     """The condition in SQL of rows of the log, in a table that has rows of two; None: it has rows of one."""
-    return f"log = '{topic}'" if len(_STATE_LOGS.get(name, ())) > 1 else None
+    return f"log = '{topic}'" if len(STATE_LOGS.get(name, ())) > 1 else None
 
 
 def _audit_of(name: str) -> str:

@@ -79,8 +79,9 @@ class LakeWriter:
     audit_id: int
     check_claim: Callable[[], None]
     app_id: str = APP_ID
-    # The number of rows of each table that was replaced.
-    rewritten: dict[str, int] = field(default_factory=dict)
+    # The newest audit in each table's log, for the ledger: at first as the last finished audit recorded it. Without
+    # checkpoints: an audit that finds an older state there rebuilds it (saved_state.py).
+    newest_audits: dict[str, int] = field(default_factory=dict)
 
     def append_table(self, table: str, rows: pa.Table) -> None:
         """Appends rows that the driver has in memory; no commit without rows."""
@@ -109,7 +110,6 @@ class LakeWriter:
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
         """Replaces the table's rows by the parts'. Rows of `keep_audit` stay, and so do rows of checkpoints that are
         not a night's state. An empty table and no parts: no commit."""
-        self.rewritten[table] = sum(part.records for part in parts)
         if not parts and not self.lake.table(table).files():
             return
         self._commit_parts(table, "replace", parts, partial(_goes, table, keep_audit))
@@ -126,6 +126,8 @@ class LakeWriter:
             log.commit, parts, by=_by(self.audit_id), transaction=(self.app_id, self.audit_id), remove=remove
         )
         self._commit(table, operation, partial(until_nobody_interferes, write))
+        if table != CHECKPOINTS:
+            self.newest_audits[table] = self.audit_id
 
     def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
         try:

@@ -61,16 +61,21 @@ def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
 def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows of each table that the other does not have. Both have the same columns and distinct rows; a null equals
     a null, and dictionaries become texts."""
-    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in one.schema]
-    names, schema = one.column_names, pa.schema(zip(one.column_names, types, strict=True))
+    names = one.column_names
     sides = [
-        each.cast(schema).append_column("is_other", pa.repeat(is_other, len(each)))
+        plain(each).append_column("is_other", pa.repeat(is_other, len(each)))
         for each, is_other in ((one, False), (other, True))
     ]
     rows = pa.concat_tables(sides).group_by(names).aggregate([("is_other", "count"), ("is_other", "any")])
     rows = rows.filter(pc.equal(rows["is_other_count"], 1))
     is_other = rows["is_other_any"]
     return rows.filter(pc.invert(is_other)).select(names), rows.filter(is_other).select(names)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The table with dictionaries as texts."""
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
 
 
 def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:

@@ -501,6 +501,9 @@ class SegmentScan:
 CHUNK_BYTES = 8 << 20
 # The most records returned together, however many a batch holds: one that cannot be decoded may cost a kilobyte.
 RECORDS_AT_ONCE = 1 << 17
+# The same for the bytes of large values: decoded, one of a MB may cost 140 MB.
+LARGE_VALUE = 1 << 16
+LARGE_BYTES_AT_ONCE = 2 << 20
 ANYWHERE = Bounds()
 
 
@@ -619,8 +622,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 return
             if records.batches.base_offset[0] < self._from_offset:
                 records = records.take(records.offset >= self._from_offset)
-            for start in range(0, max(len(records), 1), RECORDS_AT_ONCE):
-                yield records.take(slice(start, start + RECORDS_AT_ONCE)) if len(records) > RECORDS_AT_ONCE else records
+            for start, stop in pairwise(_pieces(records)):
+                yield records if stop - start == len(records) else records.take(slice(start, stop))
             run = run[count:]
 
     def _decode_some(self, run: Run) -> tuple[RecordColumns, int]:
@@ -652,6 +655,14 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             )
             start = bad + 1
         yield from self._decode_alike(run[start:])
+
+
+def _pieces(records: RecordColumns) -> list[int]:
+    """Where the pieces begin that are returned one by one, and where the last one ends."""
+    length = records.value_length
+    large = np.cumsum(np.where(length > LARGE_VALUE, length, 0), dtype=np.int64)
+    piece = np.arange(len(records)) // RECORDS_AT_ONCE + large // LARGE_BYTES_AT_ONCE
+    return [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(records)]
 
 
 def believable_count(batches: BatchColumns, i: int) -> int:

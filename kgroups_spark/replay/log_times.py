@@ -132,6 +132,12 @@ def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, be
 # The newest log times in the ledger that count (decoding/log_times.py).
 
 
+def believed_until(audit: AuditRow) -> int:
+    """The epoch ms above which log times count nowhere after that audit."""
+    newest = audit.newest_log_timestamp or audit.started_at
+    return max(to_epoch_ms(newest), to_epoch_ms(audit.started_at) + CLOCKS_DIFFER_MS)
+
+
 def known_times(audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
     """The newest log time (epoch ms) of each offsets partition in the ledger, without times ahead of the clock: they
     would make all of history old."""

@@ -1,6 +1,6 @@
-"""Reduction of old history as by Kafka's log cleaner: the last record of each key stays.
+"""Reduction of old history as by Kafka's log cleaner, in SQL of DuckDB: the last record of each key stays.
 
-Rules for rows below H of their offsets partition (horizons.py):
+Rules for rows below H of their partition:
 
     offset_commits       the last record of each key stays, also a tombstone. Values of aborted transactions go.
                          Records of a transaction that is open at H, and records with a producer id but no transaction,
@@ -9,346 +9,246 @@ Rules for rows below H of their offsets partition (horizons.py):
     quarantine           stays; of records of an unknown type or version only the last of each key
     transaction_markers  stay as long as a record of their transaction stays
     group_versions, group_member_versions   the last version of each group or member stays
-    group_events         rows below H go
-    group_traffic        whole hours before the moment go
-    topic_offsets        rows seen before the moment go, except those seen last
+    group_events, state_events              rows below H go
+    transaction_state_records    the last record of each id, producer and version stays, of those that a load fails at,
+                                 too
+    share_group_state_records    the newest snapshot or tombstone of each share partition stays, and all records after
+                                 it. A release reads only values in its own layout: 4.0 has another layout, and only 4.1
+                                 and newer read tombstones
+    state_quarantine             as quarantine
 
-The coordinator applies tombstones at once, even in aborted transactions, so they count as records here. Each rule can
-be applied again to its own result, in any order, without a change: a marker that decides the outcome of a record stays
-with it.
+Replaced rows below H (lake/replaced.py) go, and have no influence on others. The coordinator applies tombstones at
+once, even in aborted transactions, so they count as records here. Each rule can be applied again to its own result, in
+any order, without a change: a marker that decides the outcome of a record stays with it. The remaining records of the
+two state logs lead to the same state by the rules of any release.
 
-All of it works on plain columns: rows come in lots, twice in the same order. The first pass compares their keys, which
-takes memory for each key and one byte for each row. The second pass returns the rows that stay.
+Other tables: whole hours of group_traffic before the moment go; rows of topic_offsets seen before it go, except those
+seen last; kept states go if the same partition has a newer one; findings of old audits go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from kgroups_spark.offsets.columns import ABORT, COMMIT, I64, LARGEST_KEY, NEVER, Flags, Markers, next_marker, starts_of
-from kgroups_spark.tables.rows import flags, is_given, numbers
+from kgroups_spark.lake.replaced import STATE_LOGS, Replaced
+from kgroups_spark.replay.shard_states import Horizons
+from kgroups_spark.tables.definitions import KEEP
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.words import HOUR_MS
 
-# The last record of each key, among rows that come in lots.
+MARKERS = "transaction_markers"
+# Tables of records of producers, and which of their rows are records.
+OF_PRODUCERS = {"offset_commits": "", "group_records": "", "quarantine": " AND record_count > 0"}
+# Tables of records with log times.
+OF_RECORDS = (*LOG_TABLES, *(name for name in STATE_LOGS if name != "state_events"))
+# The prefix of a stored table's name in a query.
+STORED = "stored_"
 
-
-# The number of rows that wait for the comparison of their keys; at least the number of keys.
-ROWS_AT_ONCE = 1 << 20
-
-
-class Contest(NamedTuple):
-    """The rows of a key from its last base on stay; without a base all of its rows stay.
-
-    key           the key's columns, for each row
-    is_in         rows that take part; the contest keeps no other row
-    is_base       rows that are a base; None: all are, so only the last row of a key stays
-    """
-
-    key: pa.Table
-    is_in: Flags
-    is_base: Flags | None = None
-
-
-class LastOfEach:
-    """A contest among all added rows, by their numbers. Memory: one row for each key, and ROWS_AT_ONCE rows."""
-
-    def __init__(self) -> None:
-        self._lots: list[pa.Table] = []
-        self._waiting, self._left = 0, 0
-
-    def add(self, contest: Contest, log_offset: I64, number: I64) -> None:
-        base = np.ones(len(number), np.bool_) if contest.is_base is None else contest.is_base
-        key = {f"key_{n}": _encoded(column) for n, column in enumerate(contest.key.columns)}
-        rows = pa.table(key | {"log_offset": log_offset, "number": number, "is_base": base})
-        self._lots.append(rows.filter(pa.array(contest.is_in)))
-        self._waiting += len(self._lots[-1])
-        if self._waiting >= max(self._left, ROWS_AT_ONCE):
-            self._compare()
-
-    def numbers(self) -> I64:
-        """The rows that stay."""
-        self._compare()
-        return numbers(self._lots[0]["number"])
-
-    def _compare(self) -> None:
-        rows = pa.concat_tables(self._lots).unify_dictionaries()
-        left = rows.filter(pa.array(_from_last_base_on(rows))).combine_chunks()
-        self._lots, self._waiting, self._left = [left], 0, len(left)
-
-
-def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column, with texts and bytes as dictionaries, because keys repeat them."""
-    is_number = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
-    return column if is_number or pa.types.is_dictionary(column.type) else column.dictionary_encode()
-
-
-def _from_last_base_on(rows: pa.Table) -> Flags:
-    """Which rows are at or after the last base of their key."""
-    if not len(rows):
-        return np.zeros(0, np.bool_)
-    log_offset, key = numbers(rows["log_offset"]), _key_numbers(rows)
-    base = np.where(flags(rows["is_base"]), log_offset, -1)
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(starts_of(key[order]))
-    last = np.repeat(np.maximum.reduceat(base[order], starts), np.diff(starts, append=len(order)))
-    stays = np.empty(len(rows), np.bool_)
-    stays[order] = log_offset[order] >= last
-    return stays
-
-
-def _key_numbers(rows: pa.Table) -> I64:
-    """The same number for rows with the same key; null equals null."""
-    key = np.zeros(len(rows), np.int64)
-    for name in (name for name in rows.column_names if name.startswith("key_")):
-        codes = _codes(rows[name])
-        low, span = int(codes.min()), int(codes.max()) - int(codes.min()) + 1
-        if (int(key.max()) + 1) * span >= LARGEST_KEY:
-            key = np.unique(key, return_inverse=True)[1]
-            codes, span = np.unique(codes, return_inverse=True)[1], len(codes)
-            low = 0
-        key = key * span + (codes - low)
-    return key
-
-
-def _codes(column: pa.ChunkedArray) -> I64:
-    if pa.types.is_dictionary(column.type):
-        column = pa.chunked_array([chunk.indices for chunk in column.chunks], column.type.index_type)
-        return numbers(column, none=-1)
-    if not column.null_count:
-        return numbers(column)
-    return np.unique(numbers(column.dictionary_encode().combine_chunks().indices, none=-1), return_inverse=True)[1]
-
-
-# The ends of transactions, found in rows of transaction_markers: for each record the next marker of its producer.
-
-
-# Columns of transaction_markers.
-MARKER_COLUMNS = ("offsets_partition", "producer_id", "log_offset", "transaction_start_offset", "outcome")
-PRODUCER_COLUMNS = ("offsets_partition", "producer_id", "log_offset")
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The ends of the transactions of n records: the log offset of the marker (NEVER: none), and whether it aborted."""
-
-    log_offset: I64
-    is_aborted: Flags
-
-    def before(self, horizon: I64) -> Flags:
-        return self.log_offset < horizon
-
-
-class NextMarkers:
-    """For each record (PRODUCER_COLUMNS) the next committing or aborting marker of its producer, among the markers
-    added so far; `log_offset` NEVER: none follows."""
-
-    def __init__(self, records: pa.Table) -> None:
-        self._partition, self._producer, self._record = (numbers(records[name], none=-1) for name in PRODUCER_COLUMNS)
-        self.log_offset = np.full(len(records), NEVER, np.int64)
-        self.start_offset = np.full(len(records), NEVER, np.int64)
-        self.is_aborted = np.zeros(len(records), np.bool_)
-
-    def look(self, markers: pa.Table) -> None:
-        """Adds rows of transaction_markers (MARKER_COLUMNS)."""
-        wanted = pc.and_(pc.is_valid(markers["outcome"]), pc.is_valid(markers["producer_id"]))
-        markers = markers.filter(wanted)
-        of = numbers(markers["offsets_partition"])
-        for partition in np.intersect1d(of, self._partition).tolist():
-            self._look(np.flatnonzero(self._partition == partition), markers.filter(pa.array(of == partition)))
-
-    def _look(self, at: I64, markers: pa.Table) -> None:
-        log_offset, is_aborted = numbers(markers["log_offset"]), flags(pc.equal(markers["outcome"], "aborted"))
-        outcome = np.where(is_aborted, ABORT, COMMIT)
-        ends = Markers(log_offset, np.zeros_like(log_offset), numbers(markers["producer_id"]), outcome)
-        number = next_marker(self._producer[at], self._record[at], ends)
-        nearer = np.flatnonzero((number >= 0) & (log_offset[number] < self.log_offset[at]))
-        at, number = at[nearer], number[nearer]
-        self.log_offset[at] = log_offset[number]
-        self.start_offset[at] = numbers(markers["transaction_start_offset"], none=NEVER)[number]
-        self.is_aborted[at] = is_aborted[number]
-
-    def places(self) -> dict[int, I64]:
-        """The log offsets of the markers that follow a record, by offsets partition."""
-        has = self.log_offset != NEVER
-        partition, log_offset = self._partition[has], self.log_offset[has]
-        return {number: np.unique(log_offset[partition == number]) for number in np.unique(partition).tolist()}
-
-
-def ends_of(records: pa.Table, markers: Iterable[pa.Table]) -> Ends:
-    """The ends of the records' transactions: a marker counts if its transaction began at or before the record."""
-    following = NextMarkers(records)
-    for some in markers:
-        following.look(some.filter(pc.is_valid(some["transaction_start_offset"])))
-    is_in = following.start_offset <= numbers(records["log_offset"])
-    return Ends(np.where(is_in, following.log_offset, NEVER), following.is_aborted & is_in)
-
-
-UNKNOWN = ("unknown_record_type", "unknown_value_version")
-
-
-class Decided(NamedTuple):
-    """The decision on rows below H: a row stays anyway (`stays`), or by one of the contests; all others go."""
-
-    stays: Flags
-    contests: tuple[Contest, ...] = ()
+_IS_UNKNOWN = "reason IN ('unknown_record_type', 'unknown_value_version')"
+_HAS_ENDED = "coalesce(own_marker_offset, found.log_offset) < horizon"
+_IS_VOID = f"{_HAS_ENDED} AND coalesce(own_outcome, found.outcome) = 'aborted' AND value_version IS NOT NULL"
+_STATUS, _VERSION = "value ->> '$.transactionStatus'", "coalesce(value ->> '$.clientTransactionVersion', '0')"
+_FITS_BOTH, _IS_SNAPSHOT = "coalesce(layout LIKE '?%', FALSE)", "record_type = 0"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The reduction of a table's rows below H.
+    """The rule for rows below H, in SQL. A row stays anyway (`stays`), or if it is the last of its key.
 
-    columns  the columns that decide, besides the place
-    decide   (rows, the ends of their transactions, the H of each) -> the decision
-    asks     rows for which the marker of their transaction must be found
+    key       columns and expressions, besides the partition
+    contests  (rows that take part, those of them that are a base): the rows of a key from its last base on stay
     """
 
-    columns: tuple[str, ...]
-    decide: Callable[[pa.Table, Ends, I64], Decided]
-    asks: Callable[[pa.Table], Flags] | None = None
+    stays: str = "FALSE"
+    key: tuple[str, ...] = ()
+    contests: tuple[tuple[str, str], ...] = (("TRUE", "TRUE"),)
 
 
-def _of_commits(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-    key = rows.select(["offsets_partition", "record_type", "group_id", "topic", "partition", "raw_key"])
-    has_ended = ends.before(horizon)
-    stays = np.where(flags(rows["is_transactional"]), ~has_ended, is_given(rows["producer_id"]))
-    is_void = has_ended & ends.is_aborted & is_given(rows["value_version"])
-    return Decided(stays, (Contest(key, ~stays & ~is_void),))
-
-
-def _of_group_records(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-    names = ["offsets_partition", "record_type", "group_id", "member_id", "regular_expression", "raw_key"]
-    stays = flags(rows["is_transactional"]) & ~ends.before(horizon)
-    return Decided(stays, (Contest(rows.select(names), ~stays),))
-
-
-def _of_quarantine(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-    is_unknown = is_of_unknown_kind(rows) & ~is_given(rows["resolved_by"]) & ~is_given(rows["producer_id"])
-    return Decided(~is_unknown, (Contest(rows.select(["offsets_partition", "raw_key"]), is_unknown),))
-
-
-def is_of_unknown_kind(rows: pa.Table) -> Flags:
-    """Which rows of quarantine are records of an unknown type or version."""
-    return flags(pc.is_in(rows["reason"], pa.array(UNKNOWN)))
-
-
-def _of_versions(*key: str) -> Rule:
-    def decide(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
-        all_of_them = np.ones(len(rows), np.bool_)
-        return Decided(~all_of_them, (Contest(rows.select(key), all_of_them),))
-
-    return Rule(key, decide)
-
-
-def _without_a_marker(rows: pa.Table) -> Flags:
-    """Transactional rows without a marker in the row; a row has its marker if both were read together."""
-    is_open = flags(rows["is_transactional"])
-    return is_open & ~is_given(rows["marker_offset"]) if "marker_offset" in rows.column_names else is_open
-
-
-_TRANSACTIONAL = ("is_transactional", "producer_id")
 RULES: Mapping[str, Rule] = {
     "offset_commits": Rule(
-        ("record_type", "group_id", "topic", "partition", "raw_key", "value_version", "outcome", "marker_offset")
-        + _TRANSACTIONAL,
-        _of_commits,
-        _without_a_marker,
+        f"CASE WHEN is_transactional THEN NOT coalesce({_HAS_ENDED}, FALSE) ELSE producer_id IS NOT NULL END",
+        ("record_type", "group_id", "topic", '"partition"', "raw_key"),
+        ((f"NOT coalesce({_IS_VOID}, FALSE)", "TRUE"),),
     ),
     "group_records": Rule(
-        ("record_type", "group_id", "member_id", "regular_expression", "raw_key", *_TRANSACTIONAL),
-        _of_group_records,
-        _without_a_marker,
+        "is_transactional AND NOT coalesce(found.log_offset < horizon, FALSE)",
+        ("record_type", "group_id", "member_id", "regular_expression", "raw_key"),
     ),
-    "quarantine": Rule(("raw_key", "reason", "resolved_by", "producer_id"), _of_quarantine),
-    "group_versions": _of_versions("offsets_partition", "group_id"),
-    "group_member_versions": _of_versions("offsets_partition", "group_id", "member_id"),
+    "quarantine": Rule(f"NOT ({_IS_UNKNOWN} AND resolved_by IS NULL AND producer_id IS NULL)", ("raw_key",)),
+    "group_versions": Rule(key=("group_id",)),
+    "group_member_versions": Rule(key=("group_id", "member_id")),
+    "group_events": Rule(contests=()),
+    MARKERS: Rule("outcome IS NULL OR producer_id IS NULL OR is_needed", contests=()),
+    "transaction_state_records": Rule(
+        key=(
+            "transactional_id",
+            "value_version",
+            "value ->> '$.producerId'",
+            # Whether a load accepts the status, and whether it accepts the client's transaction version.
+            f"{_STATUS} IN ('0', '1', '2', '3', '4', '5', '6', '7')"
+            f" AND ({_STATUS} = '0' OR (value ->> '$.transactionPartitions') IS NOT NULL)",
+            f"{_VERSION} IN ('0', '1', '2')",
+        )
+    ),
+    "share_group_state_records": Rule(
+        key=("group_id", "topic_id", '"partition"'),
+        contests=(
+            (
+                f"CASE WHEN value IS NULL THEN {_IS_SNAPSHOT} ELSE coalesce(layout, '') = '' OR {_FITS_BOTH} END",
+                _IS_SNAPSHOT,
+            ),
+            (f"value IS NOT NULL AND (coalesce(layout, '') = '4.0' OR {_FITS_BOTH})", _IS_SNAPSHOT),
+        ),
+    ),
+    "state_quarantine": Rule(f"NOT ({_IS_UNKNOWN})", ("raw_key",)),
+    "state_events": Rule(contests=()),
 }
 
 
-class Lot(NamedTuple):
-    """Rows of a table, a mask of replaced ones (lake/replaced.py), and the H of each (-1: none)."""
+@dataclass(frozen=True)
+class Reduction:
+    """Queries about stored tables (STORED + name), whose history is reduced below the horizons. `replaced`: the
+    replaced rows. `moment_ms` (epoch ms) and `old_audits`, those with findings to remove, reduce the other tables."""
 
-    rows: pa.Table
-    is_replaced: Flags
-    horizon: I64
+    horizons: Horizons
+    replaced: Replaced
+    moment_ms: int = 0
+    old_audits: Collection[int] = ()
+
+    def rows_left(self, name: str) -> str:
+        """The rows of a table that stay."""
+        columns = ", ".join(f'"{column}"' for column in arrow_schema(name).names)
+        return f"{self._decided([name])} SELECT {columns} FROM decided_{name} WHERE stays"
+
+    def counts(self, names: Collection[str]) -> str:
+        """The name of each table, its number of rows, and the number of those that stay."""
+        each = "SELECT '{0}' AS name, count(*) AS seen, count(CASE WHEN stays THEN 1 END) AS staying FROM decided_{0}"
+        return f"{self._decided(names)} {' UNION ALL '.join(map(each.format, names))}"
+
+    def first_later(self, believed_until_ms: int) -> str:
+        """of_log, of_partition, log_offset: the first record of each partition that is later than the moment. Times
+        later than `believed_until_ms` do not count."""
+        columns = "of_log, of_partition, log_offset, log_timestamp"
+        records = " UNION ALL ".join(f"SELECT {columns} FROM ({self._live(name)})" for name in OF_RECORDS)
+        return (
+            f"WITH {self._reduced()} SELECT of_log, of_partition, min(log_offset) AS log_offset FROM ({records}) "
+            f"WHERE log_timestamp > make_timestamptz({1000 * self.moment_ms}) "
+            f"AND log_timestamp <= make_timestamptz({1000 * believed_until_ms}) GROUP BY of_log, of_partition"
+        )
+
+    def first_spanning(self) -> str:
+        """The same for the start of the first transaction that was open at H and has ended since."""
+        return (
+            f"WITH {self._reduced()} SELECT of_log, of_partition, min(transaction_start_offset) AS log_offset "
+            f"FROM ({self._live(MARKERS)}) WHERE log_offset >= horizon AND transaction_start_offset < horizon "
+            "GROUP BY of_log, of_partition"
+        )
+
+    def _decided(self, names: Collection[str]) -> str:
+        """The rows of these tables with the column `stays`. Those of records decide about markers."""
+        needed = (*(OF_PRODUCERS if MARKERS in names else ()), *names)
+        ends = f"ends AS ({self._live(MARKERS)} AND outcome IS NOT NULL AND producer_id IS NOT NULL)"
+        decided = (
+            f"decided_{name} AS ({self._of_place(name, RULES[name]) if name in RULES else self._of_others(name)})"
+            for name in dict.fromkeys(needed)
+        )
+        return f"WITH {', '.join([self._reduced(), ends, *decided])}"
+
+    def _of_others(self, name: str) -> str:
+        is_kept = f"reason = '{KEEP}' AND NOT ({self.replaced.condition(CHECKPOINTS)})"
+        newest = f"max(CASE WHEN {is_kept} THEN audit_id END) OVER (PARTITION BY log, offsets_partition)"
+        newest_seen = f"SELECT max(audit_id) FROM {STORED}topic_offsets"
+        stays = {
+            CHECKPOINTS: f"coalesce(NOT ({is_kept} AND audit_id < {newest}), TRUE)",
+            "group_traffic": f"coalesce(epoch_ms(hour) + {HOUR_MS} > {self.moment_ms}, TRUE)",
+            "topic_offsets": f"epoch_ms(seen_at) >= {self.moment_ms} OR audit_id = ({newest_seen})",
+            "findings": f"audit_id NOT IN ({', '.join(map(str, self.old_audits)) or '-1'})",
+        }
+        return f"SELECT *, {stays[name]} AS stays FROM {STORED}{name}"
+
+    def _reduced(self) -> str:
+        of = [f"('{log or ''}', {number}, {at})" for (log, number), at in self.horizons.items()] or ["('', -1, 0)"]
+        return f"reduced AS (SELECT * FROM (VALUES {', '.join(of)}) AS its(its_log, its_partition, horizon))"
+
+    def _placed(self, name: str) -> str:
+        """The rows of a table with their partition and its H, and whether they are replaced. A commit's marker may be,
+        too."""
+        logs = STATE_LOGS.get(name, ("",))
+        log, partition = "log" if len(logs) > 1 else f"'{logs[0]}'", partition_of(name)
+        own = "".join(f", {sql} AS own_{column}" for column, sql in self.replaced.columns(name).items())
+        return (
+            f"SELECT *, {log} AS of_log, {partition} AS of_partition, coalesce(log_offset < horizon, FALSE) AS is_old, "
+            f"{self.replaced.condition(name)} AS is_replaced{own} FROM {STORED}{name} "
+            f"LEFT JOIN reduced ON its_log = {log} AND its_partition = {partition}"
+        )
+
+    def _live(self, name: str) -> str:
+        return f"SELECT * FROM ({self._placed(name)}) AS placed WHERE NOT is_replaced"
+
+    def _of_place(self, name: str, rule: Rule) -> str:
+        contests = [*enumerate(rule.contests)]
+        key = ", ".join(("of_log", "of_partition", *rule.key))
+        parts = (f", takes_part AND coalesce({its}, FALSE) AS takes_part_{n}" for n, (its, _) in contests)
+        bases = (
+            f", max(CASE WHEN takes_part_{n} AND {base} THEN log_offset END) OVER (PARTITION BY {key}) AS base_{n}"
+            for n, (_, base) in contests
+        )
+        last = "".join(f" OR (takes_part_{n} AND log_offset >= coalesce(base_{n}, -1))" for n, _ in contests)
+        rows = f"SELECT *, coalesce({rule.stays}, FALSE) AS stays_anyway FROM ({self._with_markers(name)})"
+        rows = f"SELECT *, is_old AND NOT is_replaced AND NOT stays_anyway AS takes_part FROM ({rows})"
+        rows = f"SELECT *{''.join(bases)} FROM (SELECT *{''.join(parts)} FROM ({rows}))"
+        return f"SELECT *, NOT is_old OR (NOT is_replaced AND (stays_anyway{last})) AS stays FROM ({rows})"
+
+    def _with_markers(self, name: str) -> str:
+        """The rows of a table: records with the marker that ended their transaction (`found`), markers with whether the
+        same producer's entry before is a record that stays (`is_needed`)."""
+        placed = self._placed(name)
+        if name == MARKERS:
+            found = _NEEDED
+        elif name in ("offset_commits", "group_records"):
+            is_asked = "is_old AND NOT is_replaced AND is_transactional"
+            is_asked += " AND own_marker_offset IS NULL" if name == "offset_commits" else ""
+            found = _ENDED.format(f"({placed}) AS placed WHERE {is_asked}")
+        else:
+            return placed
+        return (
+            f"SELECT * FROM ({placed}) AS placed LEFT JOIN ({found}) AS found_ends "
+            "ON found_partition = offsets_partition AND found_producer = producer_id AND found_at = log_offset"
+        )
 
 
-def rows_that_stay(rule: Rule, lots: Iterable[Lot], markers: Callable[[], Iterable[pa.Table]]) -> Flags:
-    """Whether each row of all lots stays. Replaced rows below H go, and have no influence on others.
-
-    `markers` returns rows of transaction_markers of these offsets partitions (MARKER_COLUMNS), also without an outcome.
-    """
-    stays, asking = [np.zeros(0, np.bool_)], list[tuple[pa.Table, I64, I64]]()
-    contests, start = dict[int, LastOfEach](), 0
-
-    def settle(rows: pa.Table, number: I64, ends: Ends, horizon: I64) -> I64:
-        """The numbers of the rows that stay anyway."""
-        decided = rule.decide(rows, ends, horizon)
-        log_offset = numbers(rows["log_offset"])
-        for n, contest in enumerate(decided.contests):
-            contests.setdefault(n, LastOfEach()).add(contest, log_offset, number)
-        return number[decided.stays]
-
-    for rows, is_replaced, horizon in lots:
-        is_old = numbers(rows["log_offset"]) < horizon
-        stays.append(~is_old)
-        chosen = np.flatnonzero(is_old & ~is_replaced)
-        some = rows.take(pa.array(chosen))
-        asks = np.zeros(len(chosen), np.bool_) if rule.asks is None else rule.asks(some)
-        if asks.any():
-            asking.append((some.filter(pa.array(asks)), chosen[asks] + start, horizon[chosen[asks]]))
-            some, chosen = some.filter(pa.array(~asks)), chosen[~asks]
-        stays[-1][settle(some, chosen + start, _reported(some), horizon[chosen]) - start] = True
-        start += len(rows)
-    found = np.concatenate(stays)
-    if asking:
-        tables, places, horizons = zip(*asking, strict=True)
-        rows = pa.concat_tables(tables)
-        found[settle(rows, np.concatenate(places), ends_of(rows, markers()), np.concatenate(horizons))] = True
-    for contest in contests.values():
-        found[contest.numbers()] = True
-    return found
+# For each record that `{}` selects the next marker of its producer, if its transaction began at or before the record.
+_ENDED = """
+SELECT DISTINCT offsets_partition AS found_partition, producer_id AS found_producer, log_offset AS found_at, found
+FROM (
+  SELECT *, min(marker) OVER (PARTITION BY offsets_partition, producer_id ORDER BY log_offset DESC) AS found
+  FROM (
+    SELECT offsets_partition, producer_id, log_offset, NULL AS marker FROM {}
+    UNION ALL
+    SELECT offsets_partition, producer_id, log_offset, struct_pack(
+      log_offset := log_offset, start_offset := transaction_start_offset, outcome := outcome
+    ) FROM ends WHERE transaction_start_offset IS NOT NULL
+  ) AS entries
+) AS known
+WHERE marker IS NULL AND found.start_offset <= log_offset
+"""
+_RECORDS = " UNION ALL ".join(
+    f"SELECT offsets_partition, producer_id, log_offset, TRUE AS is_record FROM decided_{name} "
+    f"WHERE stays AND is_old AND producer_id IS NOT NULL{more}"
+    for name, more in OF_PRODUCERS.items()
+)
+_NEEDED = f"""
+SELECT DISTINCT
+  offsets_partition AS found_partition, producer_id AS found_producer, log_offset AS found_at, TRUE AS is_needed
+FROM (
+  SELECT *, lag(is_record) OVER (PARTITION BY offsets_partition, producer_id ORDER BY log_offset) AS follows_a_record
+  FROM ({_RECORDS} UNION ALL SELECT offsets_partition, producer_id, log_offset, FALSE FROM ends) AS entries
+) AS known
+WHERE NOT is_record AND follows_a_record
+"""
 
 
-def _reported(rows: pa.Table) -> Ends:
-    """The ends of the rows' transactions, from the rows' own columns."""
-    if "marker_offset" not in rows.column_names:
-        return Ends(np.full(len(rows), NEVER, np.int64), np.zeros(len(rows), np.bool_))
-    return Ends(numbers(rows["marker_offset"], none=NEVER), flags(pc.equal(rows["outcome"], "aborted")))
-
-
-def producers_left(rows: pa.Table, horizon: I64) -> pa.Table:
-    """PRODUCER_COLUMNS of rows that stay below H, because their markers must stay, too. `rows`: of a table of
-    records."""
-    is_it = is_given(rows["producer_id"]) & (numbers(rows["log_offset"]) < horizon)
-    if "record_count" in rows.column_names:
-        is_it &= numbers(rows["record_count"]) > 0
-    return rows.select(PRODUCER_COLUMNS).filter(pa.array(is_it))
-
-
-def markers_that_stay(lot: Lot, needed: Mapping[int, I64]) -> Flags:
-    """Which rows of transaction_markers stay; `needed`: log offsets of the markers that follow a remaining record."""
-    partition, log_offset = numbers(lot.rows["offsets_partition"]), numbers(lot.rows["log_offset"])
-    stays = ~is_given(lot.rows["outcome"]) | ~is_given(lot.rows["producer_id"])
-    for number, places in needed.items():
-        stays |= (partition == number) & np.isin(log_offset, places)
-    return (log_offset >= lot.horizon) | (stays & ~lot.is_replaced)
-
-
-def traffic_that_stays(rows: pa.Table, moment_ms: int) -> Flags:
-    """Which rows of group_traffic stay: hours that end after the moment (epoch ms), and records without a time."""
-    ends = numbers(rows["hour"]) // 1000 + HOUR_MS
-    stays: Flags = ~is_given(rows["hour"]) | (ends > moment_ms)
-    return stays
-
-
-def topic_offsets_that_stay(rows: pa.Table, moment_ms: int, newest_audit_id: int) -> Flags:
-    """Which rows of topic_offsets stay: those seen since the moment (epoch ms), and those of the newest audit that has
-    any, which the view lag reads."""
-    stays: Flags = (numbers(rows["seen_at"]) // 1000 >= moment_ms) | (numbers(rows["audit_id"]) == newest_audit_id)
-    return stays
+def partition_of(name: str) -> str:
+    """The column with the partition of a row."""
+    return "state_partition" if name in STATE_LOGS else "offsets_partition"

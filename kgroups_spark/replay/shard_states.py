@@ -16,7 +16,6 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter, rows_of_state
-from kgroups_spark.replay.horizons import Horizons
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.sinks import Given, Made, Sink, sink_of
 from kgroups_spark.replay.stages import ShardTask, Task, replay_shards
@@ -39,6 +38,10 @@ from kgroups_spark.words import by_weight
 # Each such partition has rows of a state, even of an empty one, because all states have state_entries.MARK.
 
 
+# A log (None: __consumer_offsets) and a partition of it.
+Place = tuple[str | None, int]
+# The H of partitions: history below it is old.
+Horizons = Mapping[Place, int]
 PLACE = ("offsets_partition", "audit_id", "log_offset")
 RULES = ("release_version", "rules_version", "state_format")
 # Without the state's offsets, of which there may be millions.
@@ -68,11 +71,17 @@ def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkp
     }
 
 
-def reduced_to(lake: Rows) -> dict[int, int]:
-    """The log offset below which each offsets partition is, or may be, reduced, whatever the rules of its
-    checkpoint."""
-    kept = kept_checkpoints(lake).sort_by([(name, "ascending") for name in PLACE])
-    return dict(zip(kept["offsets_partition"].to_pylist(), kept["log_offset"].to_pylist(), strict=True))
+def of_groups(horizons: Horizons) -> dict[int, int]:
+    """The H of each offsets partition."""
+    return {number: at for (log, number), at in horizons.items() if log is None}
+
+
+def reduced_to(lake: Rows) -> dict[Place, int]:
+    """The log offset below which each partition is, or may be, reduced, whatever the rules of its checkpoint."""
+    columns = ["log", "offsets_partition", "log_offset"]
+    kept = lake.rows(CHECKPOINTS, columns=columns, conditions=[*IS_KEPT]).group_by(columns[:2])
+    rows = kept.aggregate([("log_offset", "max")]).to_pylist()
+    return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in rows}
 
 
 # History for tasks: references to its files.
@@ -155,7 +164,7 @@ def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
 
 
 def history_below(
-    lake: Lake, stored: Stored, horizon: Horizons, release_version: str, shards: Collection[int] = ()
+    lake: Lake, stored: Stored, horizon: Mapping[int, int], release_version: str, shards: Collection[int] = ()
 ) -> tuple[StoredHistory, TaskShards]:
     """The history up to H of each partition, from its newest checkpoint on if that is usable; all of it must be of
     finished audits; and its tasks. `shards`: additional shards for them."""
@@ -177,7 +186,7 @@ def state_task(history: StoredHistory, release_version: str, audit_id: int, *, r
     return ShardTask(night, ends, stored=history, reason=reason, tables=frozenset({CHECKPOINTS}))
 
 
-def keep_states(writer: LakeWriter, horizon: Horizons, release_version: str) -> None:
+def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:
     """Adds the state at H of each partition to checkpoints."""
     stored = Stored(writer.lake)
     history, tasks = history_below(writer.lake, stored, horizon, release_version)

@@ -138,13 +138,15 @@ def _is_half(figure: Table | Plot | None) -> bool:
 def table(
     name: str,
     caption: str,
-    columns: Sequence[Column],
+    columns: str | Sequence[Column],
     rows: Iterable[Row],
     *,
     budget_bytes: int = BUDGET_BYTES,
     is_small: bool = False,
 ) -> Table:
-    """A table of the query `name`, with the first rows of the answer that fit into the budget."""
+    """A table of the query `name`, with the first rows of the answer that fit into the budget. `columns`:
+    `topic Topic; lag- Lag :count; detail! Why`: a minor one has -, a detail !."""
+    columns = [*map(_column, columns.split("; "))] if isinstance(columns, str) else columns
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
@@ -155,6 +157,12 @@ def table(
         else:
             kept.append(cells)
     return Table(name, caption, columns, kept, left_out, query(name), is_small)
+
+
+def _column(text: str) -> Column:
+    name, _, rest = text.partition(" ")
+    heading, _, kind = rest.partition(" :")
+    return Column(name.rstrip("-!"), heading, kind or "text", "-" in name, "!" in name)  # type: ignore[arg-type]
 
 
 def as_cell(value: Any, *, is_name: bool = True) -> Cell:

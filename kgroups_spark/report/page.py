@@ -23,7 +23,6 @@ from kgroups_spark.report.figures import (
     EVENTS,
     ROWS_SHOWN,
     Ask,
-    Column,
     Plot,
     Row,
     Table,
@@ -51,20 +50,13 @@ _LONGEST_ANCHOR = 200
 # By query.
 CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
 _OFFSETS = (
-    Column("topic", "Topic"),
-    Column("partition", "Partition", "count"),
-    Column("committed_offset", "Committed offset", "count"),
-    Column("commit_timestamp", "Committed (UTC)", "time", is_minor=True),
-    Column("client_id", "Owner"),
-    Column("client_host", "Its host", is_minor=True),
-    Column("owned_since", "Owner since (UTC)", "time", is_minor=True),
+    "topic Topic; partition Partition :count; committed_offset Committed offset :count; "
+    "commit_timestamp- Committed (UTC) :time; client_id Owner; client_host- Its host; "
+    "owned_since- Owner since (UTC) :time"
 )
 _EVENTS = (
-    Column("event_timestamp", "When (UTC)", "time"),
-    Column("event", "Event"),
-    Column("topic", "Topic", is_minor=True),
-    Column("partitions", "Partitions", "count", is_minor=True),
-    Column("change", "Change, member or cause"),
+    "event_timestamp When (UTC) :time; event Event; topic- Topic; partitions- Partitions :count; "
+    "change Change, member or cause"
 )
 
 
@@ -120,7 +112,7 @@ def _group(name: str, known: Row | None, offsets: Sequence[Row], events: Sequenc
     return Group(anchor_of(name), cell_text(name), _facts(known), tables)
 
 
-def _table(name: str, columns: Sequence[Column], rows: Sequence[Row], in_all: int) -> Table:
+def _table(name: str, columns: str, rows: Sequence[Row], in_all: int) -> Table:
     caption = CAPTIONS[name]
     if len(rows) < in_all:
         caption += f" (the first {len(rows):,} of {in_all:,})"

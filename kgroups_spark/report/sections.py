@@ -47,9 +47,6 @@ Answers = Mapping[str, Sequence[Row]]  # rows by query
 DAYS = 30
 DAY, AS_EACH_DAY_ENDED = "day (UTC)", "as each day ended"
 OFFSETS_BY_DAY = Axes(DAY, "offsets", "offset")
-GROUP = Column("group_id", "Group")
-TYPE = Column("group_type", "Type", is_minor=True)
-STATE = Column("state", "State", is_minor=True)
 # Tables with a row for each group have up to 5,000 of them; all tables together stay below 4 MB.
 ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
 
@@ -122,15 +119,10 @@ def expiring_section(answers: Answers) -> Section:
             f"{counted(soon['due_offsets'], 'offset')}, already due, will be removed at the broker’s next check."
         )
     rows = [{**row, "counted_from": counted_from(row)} for row in groups]
-    columns = [
-        GROUP,
-        TYPE,
-        STATE,
-        Column("offsets", "Offsets", "count"),
-        Column("first_expires_at", "First expires (UTC)", "time"),
-        Column("last_expires_at", "Last (UTC)", "time", is_minor=True),
-        Column("counted_from", "Counted from", is_minor=True),
-    ]
+    columns = (
+        "group_id Group; group_type- Type; state- State; offsets Offsets :count; "
+        "first_expires_at First expires (UTC) :time; last_expires_at- Last (UTC) :time; counted_from- Counted from"
+    )
     by_day = [
         {"day": row["day"], "series": "due now" if row["is_due"] else "later", "value": row["offsets"]}
         for row in answers["expiring_by_day"]
@@ -165,13 +157,10 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
             "within 30 days": row["month_offsets"] - row["week_offsets"],
         }
         bars += [{"at": retention, "series": name, "value": value} for name, value in parts.items()]
-    columns = [
-        Column("retention", "Retention"),
-        Column("due_offsets", "At once", "count"),
-        Column("due_groups", "Groups", "count", is_minor=True),
-        Column("week_offsets", "Within 7 days", "count"),
-        Column("month_offsets", "Within 30 days", "count"),
-    ]
+    columns = (
+        "retention Retention; due_offsets At once :count; due_groups- Groups :count; "
+        "week_offsets Within 7 days :count; month_offsets Within 30 days :count"
+    )
     series = [("at once", RED), ("within 7 days", BLUE), ("within 30 days", PALE_BLUE)]
     plot = Plot(
         "what_if_plot",
@@ -210,15 +199,10 @@ def if_empty_section(answers: Answers) -> Section:
             else "None would be due at once: each has a full retention left when its group empties, or part of it."
         )
     ]
-    columns = [
-        GROUP,
-        TYPE,
-        STATE,
-        Column("member_count", "Members", "count", is_minor=True),
-        Column("at_once", "At once", "count"),
-        Column("offsets", "In all", "count"),
-        Column("last_expires_at", "All expired by (UTC)", "time", is_minor=True),
-    ]
+    columns = (
+        "group_id Group; group_type- Type; state- State; member_count- Members :count; at_once At once :count; "
+        "offsets In all :count; last_expires_at- All expired by (UTC) :time"
+    )
     caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
     return Section(
         "if-empty", heading, sentences, [table("if_empty", caption, columns, rows, budget_bytes=GROUPS_BYTES)]
@@ -235,23 +219,15 @@ def findings_section(answers: Answers) -> Section:
         if answers["lake"][0]["looked_by"] is None:
             nothing = "No audit has looked for findings yet; the next one will."
         return Section("findings", "Findings", [nothing])
-    columns = [
-        Column("severity", "Severity"),
-        Column("finding", "Finding"),
-        GROUP,
-        Column("topic", "Topic", is_minor=True),
-        Column("partition", "Partition", "count", is_minor=True),
-        Column("since", "Since (UTC)", "time", is_minor=True),
-        Column("detail", "The problem, why it matters, what to do", is_detail=True),
-    ]
+    columns = (
+        "severity Severity; finding Finding; group_id Group; topic- Topic; partition- Partition :count; "
+        "since- Since (UTC) :time; detail! The problem, why it matters, what to do"
+    )
     kinds = answers["findings_by_kind"]
-    kind_columns = [
-        Column("severity", "Severity"),
-        Column("finding", "Finding"),
-        Column("findings", "Findings", "count"),
-        Column("group_count", "Groups", "count"),
-        Column("since", "Since (UTC)", "time", is_minor=True),
-    ]
+    kind_columns = (
+        "severity Severity; finding Finding; findings Findings :count; group_count Groups :count; "
+        "since- Since (UTC) :time"
+    )
     by_severity = {name: sum(row["severity"] == name for row in rows) for name in ("error", "warning", "notice")}
     said = [counted(count, name) for name, count in by_severity.items() if count]
     figures = [
@@ -280,16 +256,10 @@ def groups_section(answers: Answers) -> Section:
         Column("total", "All", "count"),
     ]
     state_bars = _by_day(answers, "state")
-    columns = [
-        GROUP,
-        Column("group_type", "Type"),
-        Column("state", "State"),
-        Column("state_since", "Since (UTC)", "time", is_minor=True),
-        Column("member_count", "Members", "count", is_minor=True),
-        Column("offsets", "Offsets", "count"),
-        Column("expires_at", "First expires (UTC)", "time", is_minor=True),
-        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
-    ]
+    columns = (
+        "group_id Group; group_type Type; state State; state_since- Since (UTC) :time; member_count- Members :count; "
+        "offsets Offsets :count; expires_at- First expires (UTC) :time; offsets_partition- Offsets partition :count"
+    )
     figures: list[Table | Plot] = []
     if now:
         figures.append(
@@ -355,12 +325,7 @@ def migration_section(answers: Answers) -> Section:
         last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day", "group"),
     ]
     if changes:
-        columns = [
-            Column("event_timestamp", "When (UTC)", "time"),
-            GROUP,
-            Column("value_before", "From"),
-            Column("value_after", "To"),
-        ]
+        columns = "event_timestamp When (UTC) :time; group_id Group; value_before From; value_after To"
         figures.append(
             table("type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True)
         )
@@ -379,7 +344,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {"event": EVENTS, "cause": CAUSES}
 
 @dataclass(frozen=True)
 class TableOf:
-    """A query's answer. `columns`: `topic Topic; lag- Lag :count; detail! Why`: a minor one has -, a detail !."""
+    """A query's answer. `columns`: as in `table`."""
 
     query: str
     caption: str
@@ -387,12 +352,11 @@ class TableOf:
     budget_bytes: int = BUDGET_BYTES
 
     def figures(self, answers: Answers) -> list[Table | Plot]:
-        columns = [_column(text) for text in self.columns.split("; ")]
         rows = [
             row | {name: words[row[name]] for name, words in WORDS.items() if name in row}
             for row in answers[self.query]
         ]
-        return [table(self.query, self.caption, columns, rows, budget_bytes=self.budget_bytes)] if rows else []
+        return [table(self.query, self.caption, self.columns, rows, budget_bytes=self.budget_bytes)] if rows else []
 
 
 @dataclass(frozen=True)
@@ -454,12 +418,6 @@ def facts_of(answers: Answers, queries: Sequence[str]) -> dict[str, Any]:
     return facts
 
 
-def _column(text: str) -> Column:
-    name, _, rest = text.partition(" ")
-    heading, _, kind = rest.partition(" :")
-    return Column(name.rstrip("-!"), heading, kind or "text", "-" in name, "!" in name)  # type: ignore[arg-type]
-
-
 # The topic itself: rate and bloat, records that could not be used, and the part of the log that was read.
 
 
@@ -511,16 +469,11 @@ def _partitions_plot(name: str, caption: str, unit: str, values: Iterable[tuple[
 
 
 def _partitions_table(rows: Sequence[Row]) -> Table:
-    columns = [
-        Column("offsets_partition", "Partition", "count"),
-        Column("commits_per_hour", "Commits an hour", "rate"),
-        Column("records", "Records", "count"),
-        Column("live_records", "Still current", "count"),
-        Column("records_per_live", "Records per current record", "rate"),
-        Column("tombstones", "Tombstones", "count", is_minor=True),
-        Column("bytes", "Size", "bytes", is_minor=True),
-        Column("open_transactions", "Open transactions", "count", is_minor=True),
-    ]
+    columns = (
+        "offsets_partition Partition :count; commits_per_hour Commits an hour :rate; records Records :count; "
+        "live_records Still current :count; records_per_live Records per current record :rate; "
+        "tombstones- Tombstones :count; bytes- Size :bytes; open_transactions- Open transactions :count"
+    )
     shown = [
         {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
         for row in rows
@@ -529,13 +482,10 @@ def _partitions_table(rows: Sequence[Row]) -> Table:
 
 
 def _busiest_groups(answers: Answers) -> Iterator[Table]:
-    columns = [
-        GROUP,
-        Column("commits", "Commits", "count"),
-        Column("tombstones", "Tombstones", "count", is_minor=True),
-        Column("other_records", "Other records", "count", is_minor=True),
-        Column("bytes", "Size", "bytes"),
-    ]
+    columns = (
+        "group_id Group; commits Commits :count; tombstones- Tombstones :count; other_records- Other records :count; "
+        "bytes Size :bytes"
+    )
     if answers["busiest_groups"]:
         caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
         yield table("busiest_groups", caption, columns, answers["busiest_groups"])
@@ -562,14 +512,11 @@ def coverage_section(answers: Answers) -> Section:
     rows = answers["coverage"]
     if not rows:
         return Section("coverage", "Coverage", ["No partition was read."])
-    columns = [
-        Column("offsets_partition", "Partition", "count"),
-        Column("first_log_offset", "First record", "count"),
-        Column("complete_from", "Complete from", "count"),
-        Column("read_to", "Read to", "count"),
-        Column("lost", "Lost", "count"),
-        Column("newest_log_timestamp", "Newest record (UTC)", "time", is_minor=True),
-    ]
+    columns = (
+        "offsets_partition Partition :count; first_log_offset First record :count; "
+        "complete_from Complete from :count; read_to Read to :count; lost Lost :count; "
+        "newest_log_timestamp- Newest record (UTC) :time"
+    )
     gaps = sum(row["is_complete"] is False for row in rows)
     lost = sum(row["lost"] or 0 for row in rows)
     sentences = [
@@ -660,22 +607,14 @@ def rebalances_section(answers: Answers) -> Section:
         f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. Durations are known only for "
         "consumer, share and streams groups: the log does not show when a rebalance of a classic group began."
     ]
-    group_columns = [
-        GROUP,
-        TYPE,
-        Column("rebalances", "Rebalances", "count"),
-        Column("superseded", "Cut short by the next", "count", is_minor=True),
-        Column("longest_s", "Longest (s)", "rate"),
-        Column("newest", "The newest (UTC)", "time", is_minor=True),
-    ]
-    member_columns = [
-        GROUP,
-        Column("client_id", "Client id"),
-        Column("slowest_member_id", "Member id", is_minor=True),
-        Column("times_last", "Times last", "count"),
-        Column("longest_s", "Longest (s)", "rate"),
-        Column("newest", "The newest (UTC)", "time", is_minor=True),
-    ]
+    group_columns = (
+        "group_id Group; group_type- Type; rebalances Rebalances :count; superseded- Cut short by the next :count; "
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+    )
+    member_columns = (
+        "group_id Group; client_id Client id; slowest_member_id- Member id; times_last Times last :count; "
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+    )
     caption = "Rebalances by day and cause"
     figures: list[Table | Plot] = [
         last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),
@@ -737,17 +676,11 @@ def transactions_section(answers: Answers) -> Section:
     lake = answers["lake"][0]
     as_of, is_known = lake["as_of"], lake["has_transaction_state"]
     sentences = _sentences(len(rows), sum(row["is_hanging"] for row in rows), is_known)
-    columns = [
-        Column("producer_id", "Producer id"),
-        Column("transactional_id", "Transactional id", is_minor=True),
-        Column("open_since", "Open since (UTC)", "time", is_minor=True),
-        Column("age", "Age"),
-        Column("verdict", "Hanging"),
-        Column("groups", "Group"),
-        Column("offsets", "Offsets", "count"),
-        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
-        Column("records_held", "Records after it", "count", is_minor=True),
-    ]
+    columns = (
+        "producer_id Producer id; transactional_id- Transactional id; open_since- Open since (UTC) :time; age Age; "
+        "verdict Hanging; groups Group; offsets Offsets :count; offsets_partition- Offsets partition :count; "
+        "records_held- Records after it :count"
+    )
     shown = [
         {
             **row,
@@ -802,17 +735,11 @@ def transactional_ids_section(answers: Answers) -> Section:
     ]
     figures = []
     if named:
-        columns = [
-            Column("transactional_id", "Transactional id"),
-            Column("producer_id", "Producer id", is_minor=True),
-            Column("state", "State"),
-            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
-            Column("age", "Age"),
-            Column("timeout", "Timeout"),
-            Column("topic_partitions", "Partitions written to", "count"),
-            Column("groups", "Groups", "count", is_minor=True),
-            Column("offsets", "Offsets", "count", is_minor=True),
-        ]
+        columns = (
+            "transactional_id Transactional id; producer_id- Producer id; state State; "
+            "start_timestamp- Began (UTC) :time; age Age; timeout Timeout; "
+            "topic_partitions Partitions written to :count; groups- Groups :count; offsets- Offsets :count"
+        )
         shown = [
             {
                 **row,
@@ -824,23 +751,15 @@ def transactional_ids_section(answers: Answers) -> Section:
         ]
         figures.append(table("named_transactions", "Open transactions, the longest open first", columns, shown))
     if aborted:
-        columns = [
-            Column("log_timestamp", "When (UTC)", "time"),
-            Column("transactional_id", "Transactional id"),
-            Column("why", "Why"),
-            Column("producer_id", "Producer id", is_minor=True),
-            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
-            Column("timeout", "Timeout", is_minor=True),
-        ]
+        columns = (
+            "log_timestamp When (UTC) :time; transactional_id Transactional id; why Why; producer_id- Producer id; "
+            "start_timestamp- Began (UTC) :time; timeout- Timeout"
+        )
         shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
         caption = "Transactions that the coordinator aborted, the newest first"
         figures.append(table("aborted_by_coordinator", caption, columns, shown))
     if states:
-        columns = [
-            Column("state", "State"),
-            Column("transactional_ids", "Ids", "count"),
-            Column("newest_change", "Newest change (UTC)", "time"),
-        ]
+        columns = "state State; transactional_ids Ids :count; newest_change Newest change (UTC) :time"
         caption = "Transactional ids by state"
         figures.append(table("transactional_states", caption, columns, states, is_small=True))
     return Section("transactional-ids", heading, sentences, figures)

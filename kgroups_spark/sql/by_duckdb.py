@@ -22,9 +22,9 @@ from kgroups_spark.lake.last_finished import (
     IS_FINISHED,
     LEDGER_APP_ID,
     claim_lost,
+    is_lost,
     ledger_end_empty,
     ledger_lost,
-    lost_versions,
     newest_audit,
     since_last_finished,
     table_lost,
@@ -81,7 +81,7 @@ class DuckDbLake:
         storage_options = storage_options or deltalake_options(location)
         self._reaches_files = reaches_files
         ledger = _ledger(location, storage_options)
-        self.audit_id, added = _last_finished(ledger)
+        self.audit_id, recorded = _last_finished(ledger)
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         there = {name: table for name, table in others.items() if table is not None}
         newest = {name: newest_audit(table.transaction_version) for name, table in there.items()}
@@ -95,7 +95,9 @@ class DuckDbLake:
             if newest[name] > self.audit_id:
                 newest[name] = _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
-        self._lost = lost_versions(added, self.audit_id, newest, lambda name: not there[name].file_uris())
+        self._lost = {
+            name for name, table in there.items() if is_lost(recorded.get(name), newest[name], table.file_uris)
+        }
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
@@ -274,9 +276,9 @@ def _ledger(location: str, storage_options: dict[str, str] | None) -> DeltaTable
 
 
 def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
-    """The number of the last finished audit (0: none has finished), and of the rows that it added to each table. Opens
-    only the newest files of the ledger."""
-    added: dict[int, pa.Scalar] = {}
+    """The number of the last finished audit (0: none has finished), and of the newest audit in each table. Opens only
+    the newest files of the ledger."""
+    recorded: dict[int, pa.Scalar] = {}
     files = pa.table(ledger.get_add_actions(flatten=True)).to_pydict()
     newest = dict(zip(files["path"], files.get("max.audit_id", ()), strict=False))
 
@@ -285,14 +287,14 @@ def _last_finished(ledger: DeltaTable) -> tuple[int, dict[str, int]]:
         return math.inf if number is None else float(number)
 
     def finished_in(file: pa.dataset.Fragment) -> list[int]:
-        rows = file.to_table(columns=["audit_id", "rows_added"], filter=expression_of([IS_FINISHED]))
+        rows = file.to_table(columns=["audit_id", "newest_audits"], filter=expression_of([IS_FINISHED]))
         numbers: list[int] = rows["audit_id"].to_pylist()
-        added.update(zip(numbers, rows["rows_added"], strict=True))
+        recorded.update(zip(numbers, rows["newest_audits"], strict=True))
         return numbers
 
     fragments = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).get_fragments()
     last, _ = since_last_finished(fragments, newest_audit, finished_in)
-    return last, dict(added[last].as_py() or ()) if last else {}
+    return last, dict(recorded[last].as_py() or ()) if last else {}
 
 
 def _require_plain_path(location: str) -> None:

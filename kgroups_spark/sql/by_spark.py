@@ -211,7 +211,7 @@ class SparkReader(LakeReader):
                     yield from stream
 
     def translated(self, query: str) -> str:
-        from kgroups_spark.sql.views import spark_sql
+        from kgroups_spark.sql.spark_sql import spark_sql
 
         return spark_sql(query)
 

@@ -237,7 +237,7 @@ def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     return [None if text == "NaT" else text for text in texts]
 
 
-# The groups and topics that a command was given, as conditions.
+# The groups, topics and conditions that `--group`, `--all-groups` and `--topic` select.
 
 
 _NAMED_TOPICS = 5

@@ -21,8 +21,6 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
 
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.group_metadata import PROTOCOLS
@@ -119,59 +117,6 @@ def _names(text: str) -> list[str]:
     return text.split(", ")
 
 
-# The views' SQL in Spark's dialect: sqlglot's translation of DuckDB's, with its gaps filled.
-#
-# Only sessions of Spark pay for it, and they take seconds to start: 0.1 s to import sqlglot, then some ten milliseconds
-# a view. DuckDB runs the files unchanged.
-
-
-# Functions unknown to sqlglot, which have another name in Spark.
-RENAMED = {"ERROR": "raise_error", "MAKE_TIMESTAMPTZ": "timestamp_micros"}
-# Types in DuckDB's structure of a JSON text with another name in Spark.
-TYPES = {"VARCHAR": "STRING", "INTEGER": "INT"}
-
-
-@cache
-def spark_sql(query: str) -> str:
-    """The query for Spark. Raises sqlglot's ParseError if it is not SQL of DuckDB."""
-    tree = sqlglot.parse_one(query, dialect="duckdb").transform(_for_spark)
-    return tree.sql("spark", pretty=True, comments=False)
-
-
-def _for_spark(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Table):
-        # In DuckDB, functions name the schema, or a caller's WITH would hide the table. In Spark it cannot.
-        node.set("db", None)
-    elif isinstance(node, exp.CTE):
-        node.set("materialized", None)
-    elif isinstance(node, exp.UnixToTime):
-        # sqlglot reads epoch_ms as the time of so many milliseconds. In the views it is the milliseconds of a time.
-        return exp.func("unix_millis", node.this)
-    elif isinstance(node, exp.FromJson):
-        node.set("expression", exp.Literal.string(_type_of(json.loads(node.expression.name))))
-    elif isinstance(node, exp.DataType) and node.is_type("INTERVAL"):
-        return exp.DataType.build("INTERVAL DAY TO SECOND", dialect="spark")
-    elif isinstance(node, exp.Anonymous):
-        return _function(node)
-    return node
-
-
-def _function(node: exp.Anonymous) -> exp.Expr:
-    name, arguments = node.name.upper(), node.expressions
-    if name == "LIST_REDUCE":
-        elements, merged, first = arguments
-        return exp.func("aggregate", elements, first, merged)
-    return exp.func(RENAMED[name], *arguments) if name in RENAMED else node
-
-
-def _type_of(structure: Any) -> str:
-    if isinstance(structure, dict):
-        return f"STRUCT<{', '.join(f'`{key}`: {_type_of(value)}' for key, value in structure.items())}>"
-    if isinstance(structure, list):
-        return f"ARRAY<{_type_of(structure[0])}>"
-    return TYPES.get(structure, str(structure))
-
-
 # The statements of DuckDB and Spark that create a view or a function, with its comments.
 
 
@@ -244,6 +189,7 @@ def definition_comment(definition: Definition) -> str:
 def spark_statement(name: str, definition: Definition) -> str:
     """The statement that creates the view or function in a session of Spark 4."""
     # Imported here, because it imports sqlglot, which DuckDB does not need.
+    from kgroups_spark.sql.spark_sql import spark_sql
 
     reported, query = f"COMMENT {literal(definition.comment)}", _with_defaults(definition)
     query = spark_sql(_rows(definition.columns, query) if definition.returns is None else query)
@@ -406,7 +352,7 @@ def _merged(one: JsonField, other: JsonField) -> JsonField:
 RELEASED = "released"
 
 # DuckDB's types for fields of the JSON; others are VARCHAR.
-SQL_TYPES = {
+TYPES = {
     "int8": "TINYINT",
     "int16": "SMALLINT",
     "uint16": "INTEGER",
@@ -582,7 +528,7 @@ def _structure(fields: Iterable[JsonField]) -> dict[str, Any]:
     """The structure of these fields for DuckDB's from_json."""
     reported: dict[str, Any] = {}
     for field in fields:
-        element = _structure(field.fields) if field.fields else SQL_TYPES.get(field.type, "VARCHAR")
+        element = _structure(field.fields) if field.fields else TYPES.get(field.type, "VARCHAR")
         reported[field.key] = [element] if field.is_array else element
     return reported
 
@@ -712,7 +658,7 @@ class Description(NamedTuple):
 def described(name: str) -> Description:
     """The table, view or function of that name. Raises KeyError for any other name."""
     if name in FUNCTIONS:
-        return Description(comment_of(definition(name)), {}, signature(definition(name)))
+        return Description(definition_comment(definition(name)), {}, signature(definition(name)))
     columns = (
         {column: reported.comment for column, reported in columns_of(name).items()} if name in (*TABLES, *VIEWS) else {}
     )

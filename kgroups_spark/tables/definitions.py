@@ -633,7 +633,7 @@ AUDITS = pa.schema(
         required("lake_version", INT, "Version of the lake's layout"),
         column("newest_log_timestamp", TIMESTAMP, "Newest time in the logs so far; null: none"),
         column("partitions", array(PARTITION_PROGRESS), "How far each partition was read; null: running"),
-        column("rows_added", map_of(BIGINT), "Rows added, by table; of current tables: rows left; null: running"),
+        column("rows_added", map_of(BIGINT), "Rows added to history, by table; null: running"),
         column("quarantined", map_of(BIGINT), "Rows of quarantine, by reason; null: running"),
         column("record_counts", array(RECORD_COUNT), "Records read, by type and version; null: running"),
         column("notes", array(STRING), "Notes for people: missing partitions, re-read ones, rebuilt state"),
@@ -642,6 +642,8 @@ AUDITS = pa.schema(
             array(REPLACED_RANGE),
             "Ranges read by this or an earlier audit and later cut off the log; null: none",
         ),
+        column("newest_audits", map_of(BIGINT), "Last audit that wrote to each table (not checkpoints); null: running"),
+        column("removed_up_to", BIGINT, "maintain --keep removed audits up to this one; null: it removed none"),
     ]
 )
 

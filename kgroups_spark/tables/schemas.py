@@ -16,9 +16,7 @@ from kgroups_spark.tables import definitions as history
 from kgroups_spark.tables import definitions as internal
 from kgroups_spark.tables import definitions as ledger_schema
 from kgroups_spark.tables import definitions as state_log_tables
-from kgroups_spark.tables.columns import (
-    without_comments,
-)
+from kgroups_spark.tables.columns import without_comments
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

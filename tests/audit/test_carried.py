@@ -12,8 +12,8 @@ from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.lake.hadoop_storage import CarryingRunner
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.store import CarryingRunner
 from kgroups_spark.replay import ranges
 from kgroups_spark.replay import shard_states as stored
 from tests.nights.lakes import contents, copy_until, in_segments

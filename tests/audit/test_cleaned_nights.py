@@ -76,10 +76,7 @@ def test_cleaning_records_after_they_were_read_changes_nothing(release: str, cho
         log = GrowingLog(files)
         nights = nights_of(log, seed, how_of(release), 0.6, chosen, before=False)
         whole = written(files)
-        assert without_places(nights.audited) == without_places(audit(whole, how_of(release))), (
-            name,
-            seed,
-        )
+        assert without_places(nights.audited) == without_places(audit(whole, how_of(release))), (name, seed)
         assert_holds_all_it_saw(nights)
         shrunk += size(log.files) < size(whole)
     assert shrunk > len(logs) // 2 or not chosen.every

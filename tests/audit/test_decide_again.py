@@ -88,12 +88,7 @@ def lake_of(spark: SparkSession, folder: Path, tables: dict[str, Rows], held: se
     of_night = [{**row, "reason": NIGHT} for row in (*noted, other)]
     reread = [row for row in everybody if row["reason"] == REREAD]
     for audit_id, state in ((AUDIT_ID - 1, everybody), (AUDIT_ID, [*of_night, *reread])):
-        write(
-            lake,
-            "checkpoints",
-            audit_id,
-            rows_of("checkpoints", *({**r, "audit_id": audit_id} for r in state)),
-        )
+        write(lake, "checkpoints", audit_id, rows_of("checkpoints", *({**r, "audit_id": audit_id} for r in state)))
     return lake
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit import run
-from kgroups_spark.audit.log_source import AuditOptions, open_source
+from kgroups_spark.audit.log_source import open_source
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import Shortfall, StateLogsResult
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError, UsageError

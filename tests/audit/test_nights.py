@@ -13,9 +13,7 @@ from tests.logs.dense_logs import dense_log
 from tests.logs.log_files import Files, random_cuts, segments_of
 from tests.logs.night_logs import RELEASES, logs, reported
 from tests.logs.old_formats import in_old_format
-from tests.nights.decoded import decode
 from tests.nights.nights_here import Audited, audit, audit_nights, how_of
-from tests.nights.reported_tables import rows_of
 from tests.twin.object_nights import ObjectTables, by_objects
 
 
@@ -28,13 +26,6 @@ def referee(release: str, log: str) -> ObjectTables:
 def differing(files: Files, whole: ObjectTables, audited: Audited) -> list[str]:
     ours, theirs = reported(whole, files), reported(audited, audited.files)
     return [name for name in ours if ours[name] != theirs[name]]
-
-
-@pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_columns_and_groups_equal_a_shard_of_objects(release: str, chosen: Chosen) -> None:
-    for log in chosen.some(logs(release), 1):
-        files = logs(release)[log]
-        assert differing(files, referee(release, log), audit(files, how_of(release))) == [], log
 
 
 @pytest.mark.in_turn("tiny chunks")
@@ -90,14 +81,3 @@ def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen: Chosen) 
         assert differing(files, whole, audit(files, how)) == [], (seed, magic)
         cuts = random_cuts(files, rng, int(rng.integers(2, 4)), int(rng.integers(1, 4)))
         assert differing(files, whole, audit_nights(files, cuts, how)) == [], (seed, magic)
-
-
-def test_an_audit_writes_offset_commits_and_group_records_as_stage_1_decodes_them(
-    chosen: Chosen,
-) -> None:
-    for log in chosen.some(logs("4.3"), 1):
-        files = logs("4.3")[log]
-        history, audited = decode(files, "4.3"), audit(files, how_of("4.3"))
-        assert not history.tables.keys() & {"groups", "group_versions"}
-        for name in ("offset_commits", "group_records"):
-            assert rows_of(name, history.table(name)) == audited.rows(name), log

@@ -64,11 +64,7 @@ def test_a_lake_equals_its_log_whichever_night_reads_it_again(
     monkeypatch.setattr(replay_shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
     for seed, name in chosen.some(enumerate(sorted(found)[RELEASES.index(release) :: 13]), 1):
-        rng, log, nights = (
-            np.random.default_rng(seed),
-            GrowingLog(found[name]),
-            Nights(how_of(release)),
-        )
+        rng, log, nights = (np.random.default_rng(seed), GrowingLog(found[name]), Nights(how_of(release)))
         last = 1 if chosen.every else 3
         for left in range(5, last - 1, -1):
             random_night(log, rng, left)

@@ -15,13 +15,10 @@ from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.findings.finding import Condition
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.replay import ranges
-from kgroups_spark.sql.by_spark import SparkReader
-from kgroups_spark.sql.reader import to_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.nights.lakes import (
@@ -143,64 +140,6 @@ def test_findings_read_small_and_large_tables_alike(spark, whole, monkeypatch):
     assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
     monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", 0)
     assert answers() == by_arrow
-
-
-def current_tables(spark, lake):
-    """The current tables as commands read them. Both ways of reading must give the same rows."""
-    reader = SparkReader(spark, Lake.open(spark, str(lake)))
-    names = [name for name, table in TABLES.items() if table.kind == "current"]
-    by_files = {name: sorted(map(str, reader.rows(name))) for name in names}
-    left = LakeAsOfAudit.last_finished(reader.lake)
-    assert {name: sorted(map(str, to_rows(left.read(name).toArrow()))) for name in names} == by_files
-    return by_files
-
-
-@pytest.mark.soak  # crash/test_commit_points.py looks at every commit point
-def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
-    copy_until(log, tmp_path / "log", 0.5)
-    audit(spark, tmp_path / "lake", tmp_path / "log")
-    audit(spark, tmp_path / "undisturbed", tmp_path / "log")
-    shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
-    commit = Lake.commit
-    broken_at = ["committed_offsets", "group_expiry"]
-    now = current_tables(spark, tmp_path / "lake")
-
-    def break_once(self, table, operation, write):
-        if operation == "replace" and table in broken_at:
-            broken_at.remove(table)
-            raise OSError("the storage is gone")
-        return commit(self, table, operation, write)
-
-    monkeypatch.setattr(Lake, "commit", break_once)
-    for audit_id in (2, 3):
-        with pytest.raises(OSError, match="the storage is gone"):
-            audit(spark, tmp_path / "lake", tmp_path / "log")
-        assert max(row["audit_id"] for row in rows(tmp_path / "lake", "offset_commits")) == audit_id
-        # A reader in between sees the tables of the last finished audit.
-        assert current_tables(spark, tmp_path / "lake") == now
-    assert {row["audit_id"] for row in rows(tmp_path / "lake", "offset_expiry")} == {3}
-    audit(spark, tmp_path / "lake", tmp_path / "log")
-    assert current_tables(spark, tmp_path / "lake") != now
-    audit(spark, tmp_path / "undisturbed", tmp_path / "log")
-    assert contents(tmp_path / "lake") == contents(tmp_path / "undisturbed")
-    assert_every_record_is_in_one_table(tmp_path / "lake")
-
-
-@pytest.mark.soak  # test_rebuild.py compares more tables of a log of which this one is a part
-def test_another_release_rebuilds_the_state_from_history(spark, corpora, tmp_path):
-    """T21: a tombstone takes a pending offset with it in Java, not in Scala."""
-    log = corpora / "scala-3.9-reloaded"
-    copy_until(log, tmp_path / "log", 0.6)
-    audit(spark, tmp_path / "lake", tmp_path / "log", release_version="4.3")
-    shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
-    summary = audit(spark, tmp_path / "lake", tmp_path / "log", release_version="3.9")
-    assert any(note.startswith("state rebuilt from history") for note in summary.audit.notes)
-    audit(spark, tmp_path / "scala", log, release_version="3.9")
-    audit(spark, tmp_path / "java", log, release_version="4.3")
-    names = ["groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry"]
-    rebuilt = contents(tmp_path / "lake", names)
-    assert rebuilt == contents(tmp_path / "scala", names)
-    assert rebuilt != contents(tmp_path / "java", names)
 
 
 def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, whole, tmp_path):

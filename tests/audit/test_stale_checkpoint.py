@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kgroups_spark.audit.log_source import AuditOptions
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.audit.summary import AuditSummary
 from tests.findings.logs import DAY, HOUR, MINUTE

@@ -123,8 +123,7 @@ def test_offsets_lost_to_compaction_are_reported_with_the_remedy():
 
 
 @pytest.mark.parametrize(
-    ("gone", "span", "said"),
-    [(1, 100_000, "0.1 %"), (99_999, 100_000, "99.9 %"), (10, 10, "100 %")],
+    ("gone", "span", "said"), [(1, 100_000, "0.1 %"), (99_999, 100_000, "99.9 %"), (10, 10, "100 %")]
 )
 def test_a_small_share_is_never_0_percent_nor_a_large_one_100_percent(gone, span, said):
     partitions = [PartitionProgress(0, 0, span, records=span - gone, offsets_missing=gone)]

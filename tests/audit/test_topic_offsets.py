@@ -74,10 +74,7 @@ def test_a_topic_is_gone_only_where_the_cluster_says_so(metadata: TopicMetadata,
 )
 def test_the_leaders_answer_decides_the_status_of_a_partition(error: str, status: str) -> None:
     brokers = FakeBrokers(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): error, ("t", 1): (3, 4)})
-    assert seen(brokers, ("t", 0)) == [
-        ("t", "t" * 22, 0, None, None, status),
-        ("t", "t" * 22, 1, 3, 4, "ok"),
-    ]
+    assert seen(brokers, ("t", 0)) == [("t", "t" * 22, 0, None, None, status), ("t", "t" * 22, 1, 3, 4, "ok")]
 
 
 def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lacks_unknown() -> None:

@@ -146,11 +146,7 @@ class Asking:
             }
         for each in wire["members"] if wire["protocolType"] == "consumer" else ():
             members[each["memberId"]]["subscribed_topics"] = self._subscribed(each["memberMetadata"])
-        return {
-            "state": str(group.state()),
-            "protocol": group.protocolData() or None,
-            "members": members,
-        }
+        return {"state": str(group.state()), "protocol": group.protocolData() or None, "members": members}
 
     def _consumer(self, names: list[str]) -> Json:
         described = self.admin.describeConsumerGroups(names).all().get()

@@ -201,10 +201,7 @@ def test_offsets_and_groups_expire_as_foreseen(nights: Played, release: str, lak
     stay = {row["group_id"] for row in after.tables[lake]["groups"]}
     assert {name for name, deletes_at in groups.items() if deletes_at is not None} == groups.keys() - stay
     summary = before.summaries[lake].audit
-    assert (summary.retention_ms, summary.retention_source) == (
-        RETENTION_MS,
-        "broker" if lake == LIVE else "option",
-    )
+    assert (summary.retention_ms, summary.retention_source) == (RETENTION_MS, "broker" if lake == LIVE else "option")
 
 
 def with_topics_completed(member: Row, ids: dict[str, str]) -> Row:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kgroups_spark
-from kgroups_spark.audit.log_source import STATE_LOGS
+from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.coordinator.share_shard import share_lag

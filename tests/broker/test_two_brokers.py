@@ -102,8 +102,7 @@ def make_topic_of_replicas(address: str) -> None:
     request = AlterPartitionReassignmentsRequest
     of_topic = request.ReassignableTopic
     alone = of_topic(
-        name=OFFSETS_TOPIC,
-        partitions=[of_topic.ReassignablePartition(partition_index=ALONE, replicas=REPLICAS[ALONE])],
+        name=OFFSETS_TOPIC, partitions=[of_topic.ReassignablePartition(partition_index=ALONE, replicas=REPLICAS[ALONE])]
     )
     with Cluster(client_properties(address, {})) as cluster:
         answer = cluster.send(request(topics=[alone]))

@@ -98,7 +98,7 @@ class SparkArrowReader(ArrowReader):
         return self._views.sql(query, args=dict(parameters or {})).toArrow()
 
     def translated(self, query: str) -> str:
-        from kgroups_spark.sql.views import spark_sql
+        from kgroups_spark.sql.spark_sql import spark_sql
 
         return spark_sql(query)
 

@@ -3,9 +3,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from kgroups_spark.cli.audits import COLUMNS, counts, note_lines, one_row_an_audit, with_sums
-from kgroups_spark.lake.claim import Owner, now_held, process_start
-from kgroups_spark.tables.definitions import AUDITS
+from kgroups_spark.cli.audits import counts, one_row_an_audit, with_sums
+from kgroups_spark.lake.last_finished import Owner, now_held, process_start
 
 
 def ledger_row(audit_id, status, **facts):
@@ -62,14 +61,6 @@ def test_the_screen_sums_and_counts_lists_and_maps():
         dict.fromkeys(expected, 0),
         expected,
     ]
-
-
-def test_notes_name_their_audit():
-    assert note_lines([FINISHED, ledger_row(2, "running")]) == ["audit 1: partition 7 is missing"]
-
-
-def test_json_and_csv_have_the_whole_ledger_in_its_order():
-    assert [column.name for column in COLUMNS] == AUDITS.names
 
 
 def test_an_unfinished_audit_is_abandoned_once_a_later_one_exists():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit.keep import MaintainOptions
-from kgroups_spark.audit.log_source import AuditOptions, silent
+from kgroups_spark.audit.options import AuditOptions, silent
 from kgroups_spark.audit.run_rebuild import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import NAMES, main, parse
@@ -23,10 +23,7 @@ from tests.chosen import one_of
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
-    (
-        "xyz",
-        "kgroups: unknown command xyz; use demo, audit, audits, expiring, groups, describe, ",
-    ),
+    ("xyz", "kgroups: unknown command xyz; use demo, audit, audits, expiring, groups, describe, "),
     ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
     ("expiring --wthin 4h", "kgroups: unknown option --wthin; did you mean --within?"),
     ("expiring --withn=4h", "kgroups: unknown option --withn; did you mean --within?"),
@@ -44,10 +41,7 @@ BAD_USAGE = [
     ("findings --audit 0", "kgroups: --audit: invalid number '0': expected 1 to 999999999999"),
     ("audits --limit 9999999999999", "kgroups: --limit: invalid number '9999999999999': expected 1 to 999999999999"),
     ("expiring --until tomorrow", "kgroups: --until: invalid time 'tomorrow': use "),
-    (
-        "expiring --until 1794810600",
-        "kgroups: --until: '1794810600' has too few digits for epoch milliseconds",
-    ),
+    ("expiring --until 1794810600", "kgroups: --until: '1794810600' has too few digits for epoch milliseconds"),
     ("expiring --until 2026-11-16 --within 4h", "kgroups: --within: not allowed with argument --until"),
     ("expiring", "kgroups: no lake given: --lake DIR, or KGROUPS_LAKE in the environment"),
     (
@@ -69,10 +63,7 @@ BAD_USAGE = [
     ("groups --lake ./nothing --as-of 2026-11-31", "kgroups: --as-of: invalid time '2026-11-31': use "),
     ("pending --max-transaction-timeout 15", "kgroups: --max-transaction-timeout: '15' has no unit: "),
     ("audits --lake ./nothing", "kgroups: no lake at ./nothing"),
-    (
-        "audit",
-        "kgroups: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder",
-    ),
+    ("audit", "kgroups: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder"),
     (
         "audit --lake ./new --segments . --bootstrap-server b:9092",
         "kgroups: --segments and --bootstrap-server are two sources: give one of them",
@@ -92,18 +83,9 @@ BAD_USAGE = [
     ("audit --lake ./new --bootstrap-server b", "kgroups: a broker must be host:port, such as"),
     ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
     ("audit --segments .", "kgroups: no lake given"),
-    (
-        "audit --lake ./new --segments . --release-version 5.0",
-        "kgroups: --release-version: release '5.0' is unknown",
-    ),
-    (
-        "audit --lake ./new --segments . --partition x",
-        "kgroups: --partition: invalid partition 'x': use 17 or",
-    ),
-    (
-        "audit --lake ./new --segments . --partition -1",
-        "kgroups: --partition: invalid partition '-1': use 17 or",
-    ),
+    ("audit --lake ./new --segments . --release-version 5.0", "kgroups: --release-version: release '5.0' is unknown"),
+    ("audit --lake ./new --segments . --partition x", "kgroups: --partition: invalid partition 'x': use 17 or"),
+    ("audit --lake ./new --segments . --partition -1", "kgroups: --partition: invalid partition '-1': use 17 or"),
     (
         "audit --lake ./new --segments . --offsets-partitions 0",
         "kgroups: --offsets-partitions: invalid number of partitions '0'",
@@ -145,10 +127,7 @@ BAD_USAGE += [
         "audit --lake foo://x --segments s3://logs/kafka",
         "kgroups: --lake foo://x: no file system is known for foo://; use s3, s3a, s3n, file, hdfs, viewfs, ",
     ),
-    (
-        "groups --engine spark --lake s4://x",
-        "kgroups: --lake s4://x: no file system is known for s4://; use s3, ",
-    ),
+    ("groups --engine spark --lake s4://x", "kgroups: --lake s4://x: no file system is known for s4://; use s3, "),
     (
         "rebuild --lake gs://bucket/lake",
         "kgroups: --lake gs://bucket/lake: Spark brings no file system for gs://; org.apache.hadoop:hadoop-gcp:3.5.0 ",
@@ -207,11 +186,7 @@ def test_a_schema_is_refused_at_once_without_a_catalog(line, capsys, monkeypatch
 
 @pytest.mark.parametrize(
     ("command", "kind", "others"),
-    [
-        ("audit", AuditOptions, {"client": None}),
-        ("rebuild", RebuildOptions, {}),
-        ("maintain", MaintainOptions, {}),
-    ],
+    [("audit", AuditOptions, {"client": None}), ("rebuild", RebuildOptions, {}), ("maintain", MaintainOptions, {})],
 )
 def test_a_command_has_the_defaults_of_its_function(command, kind, others):
     others |= {"lake": "./lake", "progress": silent}

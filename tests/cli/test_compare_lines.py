@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit.comparison import OTHER_GROUP, WITHOUT_LOAD, Difference, with_causes
-from kgroups_spark.cli.compare import columns, difference_lines
+from kgroups_spark.cli.compare import difference_lines, screen_of
 from kgroups_spark.cli.output import write_rows
 from kgroups_spark.cli.text import Style
 
@@ -88,5 +88,5 @@ def test_a_release_without_values_stays_on_a_narrow_screen(monkeypatch: pytest.M
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    write_rows([row._asdict()], columns("4.4", "3.9"), "table", screen)
+    write_rows([row._asdict()], screen_of("4.4", "3.9"), "table", screen)
     assert "4.4" in screen.getvalue()

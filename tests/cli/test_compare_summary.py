@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.audit.comparison import WITHOUT_LOAD, Comparison, Difference, Facts, Side
 from kgroups_spark.cli import compare
-from kgroups_spark.cli.compare import columns, count_lines, summary_lines
+from kgroups_spark.cli.compare import COLUMNS, count_lines, screen_of, summary_lines
 from kgroups_spark.cli.main import main
 from kgroups_spark.errors import UsageError
 
@@ -99,9 +99,9 @@ def test_groups_and_offsets_are_counted():
 
 
 def test_value_columns_are_headed_by_the_releases():
-    by_name = {column.name: column.heading for column in columns("4.3", "3.9")}
+    by_name = {column.name: column.heading for column in screen_of("4.3", "3.9")}
     assert (by_name["value_a"], by_name["value_b"]) == ("4.3", "3.9")
-    assert set(Difference._fields) == set(by_name)
+    assert set(Difference._fields) == set(COLUMNS)
 
 
 @pytest.mark.parametrize(

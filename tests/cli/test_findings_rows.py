@@ -5,20 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli.findings import COLUMNS, EPILOG
 from kgroups_spark.cli.main import main
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.last_finished import IS_FINISHED
-from kgroups_spark.sql.reader import LakeReader
-from kgroups_spark.tables.columns import Condition, expression_of
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import TABLES
+from tests.cli.story_reader import ArrowReader
+from tests.lake.table_rows import rows_of
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 Run = Callable[..., tuple[int, str, str]]
@@ -30,15 +29,8 @@ class Terminal(io.StringIO):
 
 
 def finding(audit_id: int, name: str, group_id: str | None, **columns: Any) -> dict[str, Any]:
-    severity = KINDS[name].severity
-    detail = "What it is. Why it matters, and what to do."
-    return {
-        "audit_id": audit_id,
-        "finding": name,
-        "severity": severity,
-        "group_id": group_id,
-        "detail": detail,
-    } | columns
+    what = {"finding": name, "severity": KINDS[name].severity, "group_id": group_id}
+    return {"audit_id": audit_id, **what, "detail": "What it is. Why it matters, and what to do.", **columns}
 
 
 def ledger_row(audit_id: int, rows_added: dict[str, int], status: str = "finished") -> dict[str, Any]:
@@ -61,31 +53,19 @@ AUDITS = [
 ]
 
 
-class Lake(LakeReader):
-    """Rows in memory."""
+class Lake(ArrowReader):
+    """Findings and audits in memory."""
 
     location = "./lake"
 
     def __init__(self, findings: list[dict[str, Any]], audits: list[dict[str, Any]]) -> None:
         named = {"findings": findings, "audits": audits, "groups": [{"group_id": "orders"}]}
-        self._tables = {
-            name: pa.Table.from_pylist(rows, pa.schema([field.with_nullable(True) for field in arrow_schema(name)]))
-            for name, rows in named.items()
-        }
+        self.tables = {name: rows_of(name, *rows) for name, rows in named.items()}
 
     @property
     def audit_id(self) -> int:
         finished = self.table_rows("audits", ["audit_id"], [IS_FINISHED])
         return max(finished["audit_id"].to_pylist(), default=0)
-
-    def table_rows(
-        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
-    ) -> pa.Table:
-        rows = self._tables[table].filter(expression_of(conditions)) if conditions else self._tables[table]
-        return rows if columns is None else rows.select(columns)
-
-    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        raise NotImplementedError
 
 
 @pytest.fixture

@@ -31,37 +31,6 @@ def test_before_an_audit_has_finished_nothing_is_printed(
     assert capsys.readouterr() == ("", said)
 
 
-@pytest.mark.parametrize(
-    "command", ["history --group orders-etl", "history --all-groups", "export-offsets --all-groups"]
-)
-def test_an_unknown_topic_suggests_the_nearest_name(
-    command: str, lake: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command.split(), "--topic", "order", "--topic", "orders:0", "--lake", lake]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("kgroups: no topic 'order' in the offset records ")
-    assert "did you mean orders" in err
-
-
-def test_without_a_similar_name_the_existing_topics_are_listed(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "--group", "email-sender", "--topic", "zzz", "--lake", lake]) == 1
-    assert capsys.readouterr().err.rstrip().endswith("; there are emails")
-    assert main(["history", "--all-groups", "--topic", "zzz", "--lake", lake]) == 1
-    assert capsys.readouterr().err.rstrip().endswith(", ...")
-
-
-@pytest.mark.parametrize("command", ["history", "export-offsets"])
-def test_an_unknown_partition_lists_the_existing_ones(
-    command: str, lake: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([command, "--all-groups", "--topic", "orders:0,9", "--lake", lake]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("kgroups: no partition 9 of topic 'orders' in the offset records (audit 1")
-    assert err.endswith("; found partitions 0-5\n")
-
-
 def test_reading_without_any_engine_suggests_the_smaller_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,9 +43,7 @@ def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
     ),
 )
 def test_both_engines_give_the_same_answers(
-    readers: tuple[ArrowReader, SparkArrowReader],
-    kgroups: Callable[..., Said],
-    line: str,
+    readers: tuple[ArrowReader, SparkArrowReader], kgroups: Callable[..., Said], line: str
 ) -> None:
     one, other = (kgroups(line, reader) for reader in readers)
     assert one == other

@@ -84,12 +84,7 @@ def test_nights_in_a_schema_equal_nights_in_a_folder_and_a_later_session_sees_th
     log = place / "logs" / "transactions-4.3"
     night = ["audit", "--segments", "segments"]
     copy_until(log, place / "segments", 0.5)
-    kgroups(
-        place,
-        {"SPARK_CONF_DIR": str(place / "conf")},
-        ["sql", "CREATE SCHEMA kafka"],
-        [*night, "--lake", "kafka"],
-    )
+    kgroups(place, {"SPARK_CONF_DIR": str(place / "conf")}, ["sql", "CREATE SCHEMA kafka"], [*night, "--lake", "kafka"])
     run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))
     copy_until(log, place / "segments", 1.0)
     run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))

@@ -40,8 +40,8 @@ def test_a_dry_run_says_that_nothing_has_been_done():
 
 def test_by_default_maintain_vacuums_after_seven_days_the_least_allowed():
     options = parse(["maintain", "--lake", "./lake"])
-    assert (options.optimize, options.keep_ms, options.dry_run) == (True, None, False)
-    assert options.vacuum_ms == LEAST_VACUUM_MS == parse_duration("7d")
+    assert (options.optimize, options.keep, options.dry_run) == (True, None, False)
+    assert options.vacuum == LEAST_VACUUM_MS == parse_duration("7d")
     assert parse(["maintain", "--lake", "./lake", "--no-optimize"]).optimize is False
 
 

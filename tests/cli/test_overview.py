@@ -22,8 +22,8 @@ AUDIT = {
     "quarantined": {},
     "notes": [],
 }
-STABLE = {"group_id": "orders", "group_type": "consumer", "state": "Stable", "is_misplaced": False}
-EMPTY = {"group_id": "exports", "group_type": "classic", "state": "Empty", "is_misplaced": False}
+STABLE = {"group_id": "orders", "group_type": "consumer", "state": "Stable", "is_misplaced": False, "member_count": 1}
+EMPTY = {"group_id": "exports", "group_type": "classic", "state": "Empty", "is_misplaced": False, "member_count": 0}
 EXPIRES = EMPTY | {
     "offsets": 1,
     "reason": "within_retention",
@@ -139,14 +139,40 @@ def test_moved_offsets_are_a_table_and_the_last_ones_history_is_suggested():
     assert any(line.startswith("  kgroups history --lake ./lake --group 'too late' ") for line in lines)
 
 
+def pending(group, **facts):
+    known = {"producer_id": 7, "transactional_id": None, "open_since": AS_OF - HOUR, "age": "1h", "is_hanging": True}
+    return known | {"group_id": group, "topic": "orders", "partition": 0, "committed_offset": 42} | facts
+
+
+def in_transactions(lines):
+    return lines[lines.index("Offsets in open transactions") + 1 :]
+
+
 def test_offsets_in_open_transactions_are_a_table():
-    hanging = {"producer_id": 7, "open_since": AS_OF - HOUR, "age": "1h", "is_hanging": True, "group_id": "billing"}
-    lines = screen(pending=[hanging | {"topic": "orders", "partition": 0, "committed_offset": 42}])
-    start = lines.index("Offsets in open transactions")
-    assert lines[start + 1 : start + 3] == [
-        "  PRODUCER-ID  OPEN-SINCE (UTC)     AGE  HANGING  GROUP    TOPIC   PARTITION  PENDING-OFFSET",
-        "            7  2026-11-16 05:41:36  1h   yes      billing  orders          0              42",
+    assert in_transactions(screen(pending=[pending("billing")]))[:2] == [
+        "  GROUP    TOPIC   PARTITION  PENDING-OFFSET  OPEN-SINCE (UTC)     AGE  HANGING  PRODUCER-ID",
+        "  billing  orders          0              42  2026-11-16 05:41:36  1h   yes                7",
     ]
+
+
+def test_known_transactional_ids_are_the_first_column():
+    heading, *rows = in_transactions(screen(pending=[pending("a", transactional_id="ledger-1"), pending("b")]))[:3]
+    assert re.split(r"  +", heading.strip())[:2] == ["TRANSACTIONAL-ID", "GROUP"]
+    assert [row.split()[:2] for row in rows] == [["ledger-1", "a"], ["-", "b"]]
+
+
+@pytest.mark.parametrize(("count", "is_one_line"), [(10, True), (9, False)])
+def test_groups_made_for_one_run_each_are_one_line_of_open_transactions(count, is_one_line):
+    names = [f"report-{20_000 + number}" for number in range(count)]
+    rows = [pending(name, partition=number, is_hanging=not number) for number, name in enumerate(names)]
+    groups = [EMPTY | {"group_id": name} for name in names]
+    lines = in_transactions(screen(pending=rows, groups=groups))[1:9]
+    if is_one_line:  # no value where they differ, but for the longest open one's
+        shown = ["report-<number> (10 groups)", "orders", "-", "42", "2026-11-16 05:41:36", "1h", "yes", "7"]
+        assert re.split(r"  +", lines[0].strip()) == shown
+        assert not lines[1]
+    else:
+        assert [line.split()[0] for line in lines] == names[:8]
 
 
 def test_only_the_first_rows_of_a_long_list_are_shown():

@@ -165,12 +165,12 @@ def test_a_current_table_that_has_lost_all_of_its_rows_is_not_taken_for_an_empty
     tables = tables_of("kip848-4.3")
     rows = tables["groups"].num_rows
     empty = {name: table for name, table in tables.items() if name != "groups"}
-    full = write_lake(tmp_path / "full", tables | {"audits": ledger({"rows_added": {"groups": rows}})})
+    full = write_lake(tmp_path / "full", tables | {"audits": ledger({"newest_audits": {"groups": 1}})})
     assert len(opened(full).rows("groups")) == rows
-    lake = write_lake(tmp_path / "lake", empty | {"audits": ledger({"rows_added": {"groups": rows}})})
+    lake = write_lake(tmp_path / "lake", empty | {"audits": ledger({"newest_audits": {"groups": 1}})})
     with pytest.raises(KgroupsError, match="has lost the newest version of table groups"):
         opened(lake).rows("groups")
-    lake = write_lake(tmp_path / "none", empty | {"audits": ledger({"rows_added": {"topics": 1}})})
+    lake = write_lake(tmp_path / "none", empty | {"audits": ledger({"newest_audits": {"topics": 1}})})
     assert opened(lake).rows("groups") == []
 
 

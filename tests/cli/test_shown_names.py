@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark.words import to_datetime
 from tests.cli.story_reader import ArrowReader
-from tests.logs.handmade_logs import T0, Log, commit, files_of
+from tests.findings.logs import START, Log
 from tests.nights.nights_here import audit
 
 NAMES = ("orders", "orders ", "", "''", "CORP\\user", "a\x1bc", r"orders\x20", "it's", "--group")
@@ -22,8 +22,8 @@ def lake() -> ArrowReader:
     """Each of NAMES is a group with a topic of that name."""
     log = Log()
     for number, name in enumerate(NAMES):
-        log.add(number, commit(number, number, name, name))
-    return ArrowReader(audit(files_of(log)).tables(), to_datetime(T0))
+        log.later(1).commit(name, name, offset=number)
+    return ArrowReader(audit(log.files).tables(), to_datetime(START))
 
 
 @pytest.mark.parametrize("name", NAMES)

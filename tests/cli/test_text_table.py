@@ -34,11 +34,7 @@ def test_a_column_of_numbers_and_dashes_is_right_aligned():
 def test_empty_columns_are_dropped_first():
     made = table(["GROUP", "HOST", "OFFSET", "LAG"], ["orders", NULL, 12345678901, NULL], ["-", NULL, 7, NULL])
     assert made.lines(30)[1] == "orders  -     12345678901  -"
-    assert made.lines(27) == [
-        "GROUP        OFFSET",
-        "orders  12345678901",
-        "-                 7",
-    ]
+    assert made.lines(27) == ["GROUP        OFFSET", "orders  12345678901", "-                 7"]
 
 
 def test_a_column_of_empty_texts_is_shown():

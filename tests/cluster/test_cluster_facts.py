@@ -8,7 +8,8 @@ import pytest
 
 from kgroups_spark.audit import cluster_facts
 from kgroups_spark.audit.cluster_facts import ClusterFacts
-from kgroups_spark.audit.log_source import AuditOptions, settle
+from kgroups_spark.audit.log_source import settle
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.cluster import cluster as cluster_configs
 from kgroups_spark.cluster.requests import Throttled
 from kgroups_spark.replay.state_logs import Settings

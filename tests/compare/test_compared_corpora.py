@@ -7,18 +7,9 @@ from functools import cache
 
 import pytest
 
-from kgroups_spark.audit.comparison import (
-    COMMITTED,
-    GROUP,
-    LOAD,
-    Difference,
-    LoadFailure,
-    LoadFailures,
-    differences,
-    reason,
-)
+from kgroups_spark.audit.comparison import COMMITTED, GROUP, LOAD, Difference, differences, reason
 from kgroups_spark.coordinator.releases import release
-from tests.coordinator.loaded_shards import as_loaded
+from tests.coordinator.loaded_shards import as_loaded, failures_at
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import replay_all
 from tests.logs.corpora import ANSWERS
@@ -35,10 +26,8 @@ def found(corpus: str, a: str, b: str) -> list[Difference]:
         rows = list(replay_rows(io.BytesIO(files[path]) for path in paths))
         sides = []
         for version in (a, b):
-            shard, failures = Shard(release(version), number), LoadFailures()
-            for log_offset in replay_all(shard, rows):
-                failures.failed(LoadFailure(log_offset, "fails"))
-            sides.append(as_loaded(shard, failures))
+            shard = Shard(release(version), number)
+            sides.append(as_loaded(shard, failures_at(replay_all(shard, rows))))
         reported += differences(*sides)
     return reported
 

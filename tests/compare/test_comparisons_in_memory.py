@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from kgroups_spark.audit.comparison import EXPIRY_RULES, GROUP, GROUP_EXPIRY, OFFSET_EXPIRY, Comparison, Side, compare
 from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
@@ -52,6 +54,36 @@ def test_groups_of_a_partition_that_does_not_load_are_counted_as_the_other_relea
         (1, 3, [0]),
     ]
     assert [each.group_id for each in found.differences if each.difference == GROUP] == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "ends_with"),
+    [
+        ("a3 a1", "version 3 for 1 type; newer records of the same keys follow, Kafka's cleaner may have removed it"),
+        ("a3 a3 a1 b3 b1", "(and 2 more); newer records of the same keys follow, Kafka's cleaner may have removed it"),
+        ("a3 a1 b3", "version 3 for 1 type (and 1 more)"),
+        ("a3 a3", "version 3 for 1 type (and 1 more)"),
+        ("a1 a3 b1", "version 3 for 1 type"),
+        ("a3 a1 ??", "version 3 for 1 type (and 1 more)"),
+    ],
+)
+def test_a_failed_load_is_reported_at_its_first_record(versions: str, ends_with: str) -> None:
+    """2.0 cannot read value version 3. A newer record of the key that it can read may have replaced the failing one."""
+    values = {
+        "1": struct.pack(">hq", 1, 7) + text("") + struct.pack(">qq", 1000, -1),
+        "3": struct.pack(">hqi", 3, 7, -1) + text("") + struct.pack(">q", 1000),
+        "?": b"",
+    }
+    records = [
+        (struct.pack(">h", 1) + text("g") + text(topic) + struct.pack(">i", 0), values[version])
+        for topic, version in versions.split()
+    ]
+    found = compared({SEGMENT: batch(0, records)}, "4.3", "2.0").facts
+    first = versions.split().index("a3")
+    detail = found[1].failing[0]
+    assert detail.startswith(f"log offset {first}: OffsetCommit (type 1) of group g: ")
+    assert detail.endswith(ends_with)
+    assert found[1].compacted_perhaps == ({0} if "cleaner" in ends_with else set())
 
 
 def test_the_cause_of_another_expiry_is_the_rule_that_alone_makes_it() -> None:

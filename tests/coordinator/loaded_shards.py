@@ -15,10 +15,12 @@ from tests.twin.shard import Shard
 
 @cache
 def loaded_shard(log: str, partition: int, version: str) -> tuple[Shard, LoadFailures]:
-    shard, failures = Shard(release(version), partition), LoadFailures()
-    for log_offset in replay_all(shard, rows_of(log, partition)):
-        failures.failed(LoadFailure(log_offset, "fails"))
-    return shard, failures
+    shard = Shard(release(version), partition)
+    return shard, failures_at(replay_all(shard, rows_of(log, partition)))
+
+
+def failures_at(log_offsets: list[int]) -> LoadFailures:
+    return LoadFailures(LoadFailure(min(log_offsets), "fails"), len(log_offsets)) if log_offsets else LoadFailures()
 
 
 @cache

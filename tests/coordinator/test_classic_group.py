@@ -150,3 +150,24 @@ def test_empty_groups_lose_their_protocol_type_before_kafka_6287(version, kept):
 def test_an_empty_protocol_type_with_members_is_not_simple():
     row = Log().record(2, classic([classic_member("m1")], protocol_type="")).group()
     assert (row.is_simple, row.protocol_type) == (False, "")
+
+
+def test_t18_a_group_of_offsets_alone_is_simple():
+    row = Log().commit(1).group()
+    assert (row.is_simple, row.protocol_type, row.generation, row.current_state_timestamp) == (True, None, 0, None)
+    assert (row.state_since, row.log_offset) == (T, None)
+
+
+def test_t29_t30_a_simple_group_is_there_as_long_as_its_offsets_in_scala_and_from_its_first_value_on_in_java():
+    aborted, orphaned = (lambda log: log.commit(1, producer=1).end(1, "aborted")), (lambda log: log.commit(1))
+    assert [aborted(Log(version)).states() for version in ("4.3", "3.9")] == [{"g": "classic Empty"}, {}]
+    logs = [orphaned(Log(version).record(2, classic())).record(2, None) for version in ("4.3", "3.9")]
+    assert [log.states() for log in logs] == [{}, {"g": "classic Empty"}]
+    assert [log.commit(2, "u").states() for log in logs] == [{"g": "classic Empty"}] * 2
+    assert logs[1].tombstone().tombstone("u").states() == {}
+
+
+def test_a_misplaced_group_is_reported_where_the_number_of_partitions_is_known():
+    shard = Log().commit(1, group="test-group").shard  # its partition of 50 is 12, the shard's 0
+    rows = [row for count in (50, 1, None) for row in shard.group_rows(count)]
+    assert [row.is_misplaced for row in rows] == [True, False, None]

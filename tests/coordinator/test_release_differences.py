@@ -13,7 +13,6 @@ from kgroups_spark.audit.comparison import (
     RULES,
     WITHOUT_TRACE,
     Difference,
-    LoadFailure,
     LoadFailures,
     differences,
     reason,
@@ -140,19 +139,6 @@ def test_members_are_compared_one_by_one():
         ("member", "m2", "member", None),
         ("member", "m3", None, "member"),
     ]
-
-
-def test_a_failed_load_is_reported_at_its_first_record_with_the_number_of_others():
-    failures = LoadFailures()
-    failures.failed(LoadFailure(9, "late"), "k")
-    failures.failed(LoadFailure(5, "early"), "k")
-    assert str(failures) == "log offset 5: early (and 1 more)"
-    assert not failures.may_be_compacted
-    failures.loaded("k")
-    assert failures.may_be_compacted
-    assert str(failures).endswith("newer records of the same keys follow, Kafka's cleaner may have removed it")
-    failures.failed(LoadFailure(11, "no key"))
-    assert not failures.may_be_compacted
 
 
 def test_every_rule_in_which_releases_differ_has_a_sentence():

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.state_entries import StateRow
-from tests.coordinator.records import Log, X, consumer_member, current
+from tests.coordinator.records import Log, consumer_member, current
 from tests.coordinator.whole_state import everything, rows
 from tests.twin.shard import Shard
 
@@ -35,26 +32,3 @@ def test_a_state_from_before_a_failure_survives_too():
     assert (log.failed.keys(), log.states()) == ({2}, {"g": "consumer Stable"})
     log.shard = Shard.load(release("4.3"), 0, list(log.shard.save()))
     assert (log.states(), list(log.members())) == ({"g": "consumer Stable"}, ["m", "n"])
-
-
-def test_a_group_is_saved_in_one_row_with_its_offsets():
-    kinds = [(row.entry_type, row.group_id) for row in everything().shard.save()]
-    groups = [("group", name) for name in ("c", "classic", "g", "gone", "s", "st")]
-    assert kinds == [*groups, ("producer", None), ("producer", None), ("topics", None)]
-    gone = next(row for row in everything().shard.save() if row.group_id == "gone")
-    assert json.loads(gone.payload) == {
-        "group": None,
-        "offsets": [["t", 0, 7, 1, -1, 6, None, "", 10**12, None, None, 3]],
-    }
-
-
-def test_a_topic_that_was_created_again_keeps_its_newest_id():
-    log = Log().commit(1, topic_id=X).commit(1, topic_id="B" * 22)
-    loaded = Shard.load(release("4.3"), 0, list(log.shard.save()))
-    assert loaded.topics.ids == {"t": "B" * 22}
-    assert [row.topic_id for row in loaded.topic_rows()] == [X, "B" * 22]
-
-
-def test_an_unknown_row_is_refused():
-    with pytest.raises(ValueError, match="a row of type 'new', which is unknown"):
-        Shard.load(release("4.3"), 0, [StateRow("new", None, "{}")])

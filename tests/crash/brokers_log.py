@@ -31,10 +31,7 @@ class BrokersLog:
     def swap(self) -> str:
         """Puts other files in the place of segments, by the names and in the order in which a broker does it; which
         change it was."""
-        changes = {
-            "cleaned": clean(self.log.files, up_to=self.read_to),
-            "merged": merged(self.log.files),
-        }
+        changes = {"cleaned": clean(self.log.files, up_to=self.read_to), "merged": merged(self.log.files)}
         possible = [name for name, files in changes.items() if files != self.log.files]
         change = self.random.choice(possible) if possible else "copied"
         self._replace(changes.get(change, self.log.files))

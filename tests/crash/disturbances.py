@@ -165,7 +165,7 @@ class Disturbances:
             if tried.kind == "swap":
                 tried.swapped = log.swap()
                 return
-            with mock.patch("kgroups_spark.lake.claim.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 audit(self.spark, lake, log.folder, take_over=True)
             left.update(_commits(lake))
 

@@ -110,7 +110,7 @@ class Soak:
         what = f"{victim} killed" if was_killed else "over before the kill"
         tell(
             f"  {self.kills:3d} of {self.wanted}: night {night}, {what} "
-            f"{time.monotonic() - claimed:.2f} s after the claim, exit {code}, {_commits(lake)} commits in the lake",
+            f"{time.monotonic() - claimed:.2f} s after the claim, exit {code}, {_commits(lake)} commits in the lake"
         )
         self.reported[what] += 1
         if was_killed and before is not None and now_finished == finished:

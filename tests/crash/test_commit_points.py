@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.lake.claim import Claim, ClaimLost, Owner, clear_up
+from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import Owner
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.tables.schemas import TABLES
 from tests.crash.commit_points import (
@@ -190,15 +191,12 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
     def take_over(point, when):
         if (point, when) == (("group_versions", "append", 0), BEFORE):
             with monkeypatch.context() as elsewhere:
-                elsewhere.setattr("kgroups_spark.lake.claim.this_host", lambda: "elsewhere")
+                elsewhere.setattr("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere")
                 opened = Lake.open(session, str(lake))
                 with Claim.take(opened, take_over=True) as claim:
                     clear_up(claim)
 
-    with (
-        pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"),
-        at_each_commit(take_over),
-    ):
+    with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"), at_each_commit(take_over):
         audit(session, lake, nights.second)
     assert {row["audit_id"] for row in rows(lake, "group_versions")} == {1}
     audit(session, lake, nights.second, take_over=True)

@@ -92,52 +92,26 @@ def spot(data: bytes, rng: random.Random) -> tuple[int, int]:
 
 @each_log
 @each_seed
-def test_a_flipped_bit_costs_only_its_batch(corpus: str, partition: int, seed: int) -> None:
+@pytest.mark.parametrize("damage", ["a bit flipped", "overwritten", "removed", "inserted"])
+def test_damage_costs_only_the_batches_that_it_touches(corpus: str, partition: int, damage: str, seed: int) -> None:
     rng = random.Random(seed)
     path, data = rng.choice(sorted(files_of(corpus, partition).items()))
     number, at = spot(data, rng)
-    broken = bytearray(data)
-    broken[at] ^= 1 << rng.randrange(8)
-    audited = check(corpus, partition, path, bytes(broken), range(at, at + 1))
-    assert damaged_positions(audited) == [batches_of(data).position[number]]
-
-
-@each_log
-@each_seed
-def test_overwritten_bytes_cost_the_batches_that_held_them(corpus: str, partition: int, seed: int) -> None:
-    rng = random.Random(seed)
-    path, data = rng.choice(sorted(files_of(corpus, partition).items()))
-    number, at = spot(data, rng)
-    size = min(rng.choice([1, 30, 300, 3000]), len(data) - at)
-    noise = rng.choice([bytes(size), b"\xff" * size, rng.randbytes(size)])
-    if data[at : at + size] == noise:
-        noise = bytes(byte ^ 1 for byte in noise)
-    audited = check(corpus, partition, path, data[:at] + noise + data[at + size :], range(at, at + size))
-    stops_there = at + size == len(data)
-    assert stops_there or int(batches_of(data).position[number]) in damaged_positions(audited)
-
-
-@each_log
-@each_seed
-def test_removed_bytes_cost_the_batches_that_held_them(corpus: str, partition: int, seed: int) -> None:
-    rng = random.Random(seed)
-    path, data = rng.choice(sorted(files_of(corpus, partition).items()))
-    number, at = spot(data, rng)
-    end = int(batches_of(data).position[-2])  # a sound batch stays after it
-    size = min(rng.choice([1, 7, 100, 1000]), end - at)
-    audited = check(corpus, partition, path, data[:at] + data[at + size :], range(at, at + size))
-    assert int(batches_of(data).position[number]) in damaged_positions(audited)
-
-
-@each_log
-@each_seed
-def test_inserted_bytes_cost_only_the_batch_that_they_split(corpus: str, partition: int, seed: int) -> None:
-    rng = random.Random(seed)
-    path, data = rng.choice(sorted(files_of(corpus, partition).items()))
-    number, at = spot(data, rng)
-    noise = rng.randbytes(rng.choice([1, 20, 500]))
-    audited = check(corpus, partition, path, data[:at] + noise + data[at:], range(at, at + 1))
-    assert int(batches_of(data).position[number]) in damaged_positions(audited)
+    batches = batches_of(data)
+    match damage:
+        case "a bit flipped":
+            size, now = 1, bytes([data[at] ^ 1 << rng.randrange(8)])
+        case "overwritten":
+            size = min(rng.choice([1, 30, 300, 3000]), len(data) - at)
+            now = rng.choice([bytes(size), b"\xff" * size, rng.randbytes(size)])
+            now = bytes(byte ^ 1 for byte in now) if data[at : at + size] == now else now
+        case "removed":  # a sound batch stays after it
+            size, now = min(rng.choice([1, 7, 100, 1000]), int(batches.position[-2]) - at), b""
+        case _:
+            size, now = 0, rng.randbytes(rng.choice([1, 20, 500]))
+    audited = check(corpus, partition, path, data[:at] + now + data[at + size :], range(at, at + max(size, 1)))
+    found, position = damaged_positions(audited), int(batches.position[number])
+    assert found == [position] if damage == "a bit flipped" else position in found or at + size == len(data)
 
 
 @each_log

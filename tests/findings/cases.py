@@ -192,6 +192,12 @@ CASES = [
          .remove_offset("g").commit("g")),
     Case("offset_rewound", "removed_for_an_unknown_reason",
          Log().commit("g", offset=9).remove_offset("g").commit("g")),
+    Case("offset_rewound", "after_it_was_moved_ahead",
+         Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=9).commit("g"),
+         group(log_offset=4)),
+    Case("offset_rewound", "before_it_was_moved_ahead_again",
+         Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g")
+         .commit("g").commit("g", offset=9), group(log_offset=3)),
     Case("offset_skipped", "moved_while_the_group_was_empty",
          Log().classic("g", classic_member("a", 0)).commit("g").classic("g").commit("g", offset=9),
          group(topic="t", partition=0, log_offset=3)),

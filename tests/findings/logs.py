@@ -31,8 +31,11 @@ class Log:
     @property
     def files(self) -> Files:
         """One segment, whose bytes are made here: an hour's commits take as long as a hundred other logs."""
-        data = b"".join(batch(**each) for each in self._batches)
-        return {f"__consumer_offsets-{self.offsets_partition}/{0:020d}.log": data}
+        return {f"__consumer_offsets-{self.offsets_partition}/{0:020d}.log": self.data}
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(batch(**each) for each in self._batches)
 
     @property
     def moment(self) -> datetime:
@@ -106,15 +109,7 @@ class Log:
         return self.append(record(record_type, {"groupId": group}, {"assignmentEpoch": epoch}))
 
     def member(self, group: str, member: str, *topics: str, record_type: int = 5, **fields: Any) -> Log:
-        value: Json = {"clientId": f"client-{member}", "clientHost": "/10.0.0.7", "rackId": None}
-        if record_type != 10:
-            value["instanceId"] = None
-        if record_type != 19:
-            value["subscribedTopicNames"] = list(topics)
-        if record_type == 5:
-            value |= {"rebalanceTimeoutMs": 300_000, "subscribedTopicRegex": "", "classicMemberMetadata": None}
-            value["serverAssignor"] = None
-        return self.append(record(record_type, {"groupId": group, "memberId": member}, value | fields))
+        return self.append(member_record(member, *topics, group=group, record_type=record_type, **fields))
 
     def target(self, group: str, member: str, *partitions: int, topic: str = "t", record_type: int = 7) -> Log:
         value = {"topicPartitions": _partitions(topic, partitions)}
@@ -161,6 +156,18 @@ class Log:
         for member, partitions in assigned.items():
             self.current(group, member, *partitions)
         return self
+
+
+def member_record(member: str, *topics: str, group: str = "g", record_type: int = 5, **fields: Any) -> KeyValue:
+    value: Json = {"clientId": f"client-{member}", "clientHost": "/10.0.0.7", "rackId": None}
+    if record_type != 10:
+        value["instanceId"] = None
+    if record_type != 19:
+        value["subscribedTopicNames"] = list(topics)
+    if record_type == 5:
+        value |= {"rebalanceTimeoutMs": 300_000, "subscribedTopicRegex": "", "classicMemberMetadata": None}
+        value["serverAssignor"] = None
+    return record(record_type, {"groupId": group, "memberId": member}, value | fields)
 
 
 def classic_member(member: str, *partitions: int, topics: tuple[str, ...] = ("t",), **fields: Any) -> Json:

@@ -128,11 +128,7 @@ def test_lasting_findings_are_raised_again_when_nothing_new_is_read() -> None:
     audited.night(files, How(as_of=log.now + HOUR))
     later = audited.found()
     names = {each["finding"] for each in first}
-    assert names == {
-        "target_for_unknown_member",
-        "group_record_near_limit",
-        "commit_storm",
-    }
+    assert names == {"target_for_unknown_member", "group_record_near_limit", "commit_storm"}
     assert [each for each in first if each["finding"] != "commit_storm"] == later
 
 
@@ -161,6 +157,17 @@ def test_other_members_of_a_group_are_reported_when_the_member_that_was_named_ha
     nights = audit_nights(log.files, {0: cuts}, How())
     assert nights.found() == audit(log.files).found() == nights.rebuilt().found()
     assert [(row["finding"], row["member_id"]) for row in nights.found()] == [("target_for_unknown_member", "y")]
+
+
+def test_records_that_were_read_before_an_earlier_audit_are_not_skipped() -> None:
+    log = Log().classic("g", classic_member("a", 0)).commit("g", offset=9).classic("g").commit("g")
+    night = log.offset
+    log.commit("g", offset=9).commit("h")
+    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
+    assert audit_nights(log.files, {0: cuts}, How()).found() == []
+    log.commit("g", offset=12)
+    (found,) = audit_nights(log.files, {0: [*cuts, [borders(log.files, 0)[-1]]]}, How()).found()
+    assert found["finding"] == "offset_skipped" and "up to 3 records are never read" in found["detail"]
 
 
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
@@ -308,13 +315,7 @@ def test_odd_times_stop_no_finder() -> None:
 
 def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
-    timed = {
-        "hanging_transaction",
-        "expiry_overdue",
-        "idle_share_group",
-        "member_not_reconciled",
-        "ghost_member",
-    }
+    timed = {"hanging_transaction", "expiry_overdue", "idle_share_group", "member_not_reconciled", "ghost_member"}
     reported = set()
     for case in CASES:
         if case.odd is not None and case.finding in timed:

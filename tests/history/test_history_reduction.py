@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.replay import reduction as last_of_each
-from kgroups_spark.replay.reduction import topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
+from kgroups_spark.replay.reduction import STORED, Reduction
+from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
 from tests.history.random_history import NAMES, RandomLog, as_tables, commit, in_order, marker, random_tables
 from tests.lake.table_rows import MOMENT, rows_of
+from tests.protocol.local_spark import answer
 from tests.twin.reduction_twin import reduced, twin
 
 
@@ -97,10 +98,16 @@ def test_group_records_versions_and_quarantine_keep_the_last_of_each_key():
     }
 
 
+def rows_left(name, rows, moment):
+    """The rows of a table without offsets of a log that stay."""
+    query = Reduction({}, NOTHING, int(moment.timestamp() * 1000)).rows_left(name)
+    return answer(query, {f"{STORED}{each}": rows if each == name else rows_of(each) for each in TABLES})
+
+
 def test_traffic_is_removed_by_whole_hours():
     hours = [MOMENT.replace(hour=hour, minute=0, second=0, microsecond=0) for hour in (4, 5, 6)]
     rows = rows_of("group_traffic", *({"hour": hour} for hour in hours), {"hour": None})
-    assert traffic_that_stays(rows, int(hours[2].timestamp() * 1000)).tolist() == [False, False, True, True]
+    assert rows_left("group_traffic", rows, hours[2])["hour"].to_pylist() == [hours[2], None]
 
 
 def test_the_last_seen_end_of_a_topic_is_kept_however_old():
@@ -108,12 +115,11 @@ def test_the_last_seen_end_of_a_topic_is_kept_however_old():
     seen = [{"audit_id": audit_id, "seen_at": MOMENT.replace(hour=hour)} for audit_id, hour in hours.items()]
 
     def stay(moment):
-        moment_ms = int(moment.timestamp() * 1000)
-        return topic_offsets_that_stay(rows_of("topic_offsets", *seen), moment_ms, newest_audit_id=3).tolist()
+        return rows_left("topic_offsets", rows_of("topic_offsets", *seen), moment)["audit_id"].to_pylist()
 
-    assert stay(MOMENT.replace(hour=5)) == [False, True, True]
-    assert stay(MOMENT.replace(hour=9)) == [False, False, True]
-    assert stay(MOMENT.replace(hour=4)) == [True, True, True]
+    assert stay(MOMENT.replace(hour=5)) == [2, 3]
+    assert stay(MOMENT.replace(hour=9)) == [3]
+    assert stay(MOMENT.replace(hour=4)) == [1, 2, 3]
 
 
 def assert_as_by_hand(found, expected):
@@ -124,15 +130,15 @@ def assert_as_by_hand(found, expected):
 @pytest.mark.parametrize("seed", some_of(3, *range(12)))
 def test_random_logs_are_reduced_as_by_hand(seed, monkeypatch):
     rng = random.Random(seed)
-    monkeypatch.setattr(last_of_each, "ROWS_AT_ONCE", rng.choice([10, 1 << 20]))
     tables, horizons = random_tables(rng, 6), {partition: rng.randint(0, 80) for partition in range(5)}
     expected = twin(tables, horizons)
     assert all(len(expected[name]) < len(tables[name]) for name in ("offset_commits", "transaction_markers"))
     whole = as_tables(tables)
-    found = reduced(whole, horizons, at_once=rng.choice([7, 1000]))
+    found = reduced(whole, horizons)
     assert_as_by_hand(found, expected)
     # A second time, and after a kill between the tables, to the same; markers come last.
-    assert reduced(found, horizons) == found
+    for name, rows in reduced(found, horizons).items():
+        assert in_order(rows.to_pylist()) == in_order(found[name].to_pylist())
     done = rng.sample(NAMES[:-1], 3)
     assert_as_by_hand(reduced({name: (found if name in done else whole)[name] for name in NAMES}, horizons), expected)
 

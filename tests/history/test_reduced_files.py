@@ -1,9 +1,11 @@
-"""Reduced history as tasks make it, of files and of packed rows: equal to that of plain rows in memory."""
+"""Reduced history of files: equal to that of plain rows in memory."""
 
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,23 @@ import pyarrow.ipc
 import pytest
 
 from kgroups_spark.audit import keep
-from kgroups_spark.audit.keep import Reduction
+from kgroups_spark.audit.keep import KeptHistory
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.parts import PartWriter
+from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import one_of
 from tests.history.random_history import as_tables, in_order, random_tables
-from tests.lake.table_rows import rows_of
-from tests.nights.lakes import rows
+from tests.lake.table_rows import MOMENT, rows_of
+from tests.nights.lakes import contents, rows
 from tests.twin.reduction_twin import state_twin, twin
 
-LONG_AGO = -(1 << 62)
-TOPIC = "__transaction_state"
+LONG_AGO = 0
+TOPIC, SHARES_TOPIC = "__transaction_state", "__share_group_state"
 EVENTS = {"group_events": {"offsets_partition": 1}, "state_events": {"log": TOPIC, "state_partition": 1}}
 
 
@@ -54,11 +60,14 @@ def state_records(rng: random.Random) -> list[dict[str, Any]]:
     ]
 
 
+def places(of: Mapping[int, int]) -> dict[Any, int]:
+    """The H of partitions of __consumer_offsets."""
+    return {(None, number): at for number, at in of.items()}
+
+
 @pytest.mark.parametrize("seed", one_of(*range(4)))
-def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypatch) -> None:
+def test_files_are_reduced_as_rows_are(local, seed, tmp_path) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(keep, "ROWS_PER_TASK", rng.choice([1, 40, 1 << 20]))
-    monkeypatch.setattr(local, "slots", 3)
     tables, of = random_tables(rng, 3), {partition: rng.randint(20, 80) for partition in range(2)}
     of_states = {(TOPIC, partition): rng.randint(0, 60) for partition in range(3)}
     whole = as_tables(tables) | {
@@ -66,9 +75,9 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
         **{name: rows_of(name, *({**each, "log_offset": n} for n in range(80))) for name, each in EVENTS.items()},
     }
     lake = lake_with(local, tmp_path / "lake", whole, rng)
-    reduction = Reduction(lake, of, of_states, LONG_AGO)
+    reduction = KeptHistory(lake, places(of) | of_states, LONG_AGO)
     before = {name: {file.path for file in lake.table(name).files()} for name in TABLES}
-    foreseen = reduction.foreseen()
+    foreseen = KeptHistory(lake, places(of) | of_states, LONG_AGO).foreseen()
     assert {name: {file.path for file in lake.table(name).files()} for name in TABLES} == before
     removed = reduction.apply(LakeWriter(lake, 2, lambda: None), lambda line: None)
     assert removed == foreseen
@@ -81,17 +90,98 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
         assert removed.get(name, 0) == len(whole[name]) - len(wanted)
     # A second reduction removes nothing, and leaves all files as they are.
     after = {name: {file.path for file in lake.table(name).files()} for name in TABLES}
-    assert reduction.apply(LakeWriter(lake, 3, lambda: None), lambda line: None) == {}
+    again = KeptHistory(lake, places(of) | of_states, LONG_AGO)
+    assert again.apply(LakeWriter(lake, 3, lambda: None), lambda line: None) == {}
     assert {name: {file.path for file in lake.table(name).files()} for name in TABLES} == after
 
 
-def test_rows_that_a_task_does_not_find_are_not_lost(local, tmp_path, monkeypatch) -> None:
+SHARES = [
+    {"record_type": 0, "value": "{}", "layout": ""},
+    {"record_type": 1, "value": "{}", "layout": "4.0"},
+    {"record_type": 1, "value": "{}", "layout": "? 4.0"},
+    {"record_type": 0, "value": None},
+]
+
+
+def every_kind_of_row(rng: random.Random) -> dict[str, pa.Table]:
+    """Rows of every table that is reduced, with log times."""
+    hours = [MOMENT + timedelta(hours=n) for n in range(80)]
+    timed = [{"log_offset": n, "log_timestamp": hour} for n, hour in enumerate(hours)]
+    statuses = [
+        f'{{"producerId": {n % 3}, "transactionStatus": {status}, {rest}}}'
+        for n, (status, rest) in enumerate(
+            [
+                (0, '"clientTransactionVersion": 3'),
+                (9, '"transactionPartitions": null'),
+                (1, '"transactionPartitions": []'),
+            ]
+        )
+    ]
+    rows = {
+        name: [{**row, "log_timestamp": hours[row["log_offset"]]} for row in each]
+        for name, each in random_tables(rng, 3).items()
+    }
+    rows |= {
+        "group_events": [{"offsets_partition": 1, **row} for row in timed],
+        "state_events": [{"log": TOPIC, "state_partition": 1, **row} for row in timed],
+        "share_group_state_records": [
+            {"state_partition": 2, "group_id": rng.choice("gh"), **rng.choice(SHARES), **row} for row in timed
+        ],
+        "transaction_state_records": [
+            {"state_partition": 1, "transactional_id": rng.choice("ab"), "value": rng.choice([None, *statuses]), **row}
+            for row in timed
+        ],
+        "state_quarantine": [
+            {"log": TOPIC, "state_partition": 1, "reason": rng.choice(["truncated", "unknown_record_type"]), **row}
+            for row in timed
+        ],
+        "group_traffic": [{"hour": hour} for hour in [*hours, None]],
+        "topic_offsets": [{"seen_at": hour, "audit_id": n} for n, hour in enumerate(hours)],
+        "checkpoints": [
+            {"reason": KEEP, "audit_id": n, "log": log, "log_offset": 1} for n, log in enumerate([None, None, TOPIC])
+        ],
+    }
+    return {name: rows_of(name, *each) for name, each in rows.items()}
+
+
+@pytest.mark.spark
+def test_spark_answers_as_duckdb(local, spark, tmp_path) -> None:
+    rng = random.Random(5)
+    lake_with(local, tmp_path / "duckdb", every_kind_of_row(rng), rng)
+    shutil.copytree(tmp_path / "duckdb", tmp_path / "spark")
+    ends = [
+        *(PartitionProgress(n, 0, 90) for n in range(3)),
+        PartitionProgress(1, 0, 90, topic=TOPIC),
+        PartitionProgress(2, 0, 90, topic=SHARES_TOPIC),
+    ]
+    audit = AuditRow(
+        1, "finished", "o", MOMENT + timedelta(days=9), partitions=tuple(ends[:3]), state_partitions=tuple(ends[3:])
+    )
+    moment_ms, found = to_epoch_ms(MOMENT) + 50 * 3_600_000, []
+    for session, folder in ((local, "duckdb"), (spark, "spark")):
+        lake = Lake.create(session, str(tmp_path / folder))
+        lake.replaced = Replaced((ReplacedRange(0, 20, 30, 2), ReplacedRange(1, 5, 10, 1, TOPIC)))
+        of = keep.new_horizons(lake, audit, moment_ms)
+        removed = KeptHistory(lake, of, moment_ms).apply(LakeWriter(lake, 2, lambda: None), lambda line: None)
+        found.append((of, removed, contents(tmp_path / folder)))
+    assert found[0] == found[1]
+    assert {(None, 0), (TOPIC, 1), (SHARES_TOPIC, 2)} <= found[0][0].keys()
+    assert found[0][1].keys() == every_kind_of_row(rng).keys() - {"checkpoints"}
+
+
+@pytest.mark.parametrize(("query", "message"), [("counts", "were found"), ("rows_left", "would be missing")])
+def test_rows_that_a_query_does_not_find_are_not_lost(local, query, message, tmp_path, monkeypatch) -> None:
     rng = random.Random(1)
     tables = random_tables(rng, 3)
     lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
-    without_the_last = [[("offsets_partition", 0)], [("offsets_partition", 1)]]
-    monkeypatch.setattr(keep, "by_weight", lambda *_: without_the_last)
-    reduction = Reduction(lake, dict.fromkeys(range(3), 80), {}, LONG_AGO)
-    with pytest.raises(keep.KgroupsError, match=r"of \d+ rows were found; nothing was changed"):
+    ask = keep.answer
+
+    def without_a_file(lake: Any, text: str, files: Any) -> Any:
+        loses = ("count(*)" in text) == (query == "counts")
+        return ask(lake, text, {name: some[: -1 if loses else None] for name, some in files.items()})
+
+    monkeypatch.setattr(keep, "answer", without_a_file)
+    reduction = KeptHistory(lake, places(dict.fromkeys(range(3), 80)), LONG_AGO)
+    with pytest.raises(keep.KgroupsError, match=rf"\d+ rows.* {message}; nothing was changed"):
         reduction.apply(LakeWriter(lake, 2, lambda: None), lambda line: None)
     assert in_order(rows(tmp_path / "lake", "offset_commits")) == in_order(tables["offset_commits"])

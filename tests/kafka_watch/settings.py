@@ -99,7 +99,3 @@ def _text(default: object) -> str:
     if default is None or isinstance(default, bool):
         return {None: "null", True: "true", False: "false"}[default]
     return ",".join(map(str, default)) if isinstance(default, list | JavaList) else str(default)
-
-
-def _loader(jvm: Any) -> Any:
-    return jvm.java.lang.Thread.currentThread().getContextClassLoader()

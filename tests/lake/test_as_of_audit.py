@@ -22,8 +22,8 @@ def replace(lake: Lake, audit_id: int, app_id: str = APP_ID) -> None:
     writer.replace_parts("groups", [writer.part_writer("groups").write(rows_of("groups", row))])
 
 
-def ledger_row(lake: Lake, audit_id: int, status: str, rows_added: dict[str, int] | None = None) -> None:
-    row = AuditRow(audit_id, status, "somebody", MOMENT, rows_added=rows_added)
+def ledger_row(lake: Lake, audit_id: int, status: str, newest_audits: dict[str, int] | None = None) -> None:
+    row = AuditRow(audit_id, status, "somebody", MOMENT, newest_audits=newest_audits)
     Ledger(lake).append(row)
 
 
@@ -46,7 +46,7 @@ def test_rows_of_a_later_audit_or_rebuild_are_not_seen(lake: Lake, app_id: str) 
     assert [row.group_id for row in frame.collect()] == ["g1"]
     assert [row.audit_id for row in tables.read("audits").collect() if row.status == "finished"] == [1]
     assert LakeAsOfAudit.last_finished(lake).rows("groups").num_rows == 0
-    ledger_row(lake, 4, "finished", {"groups": 1})
+    ledger_row(lake, 4, "finished", {"groups": 4})
     with pytest.raises(
         KgroupsError, match=r"has lost the newest version of table groups \(a file in groups/_delta_log"
     ):

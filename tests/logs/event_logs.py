@@ -6,22 +6,20 @@ Each batch has its own time, like the records of one act of a coordinator. As by
 
 from __future__ import annotations
 
+import base64
 import random
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, text
+from tests.findings.record_bytes import Json, blob, record
+from tests.logs.dense_logs import CONTROL, TRANSACTIONAL
 from tests.logs.log_files import Files
 from tests.records.build import KeyValue, batch
 
 MINUTE = 60_000
 GROUPS, TOPICS, PARTITIONS, PRODUCERS = ("a", "b", "c"), ("t", "u"), 2, (1, 2)
-TOPIC_IDS = [bytes(15) + bytes([number]) for number in (1, 2)]
-
-
-def flexible(value: bytes) -> bytes:
-    return bytes([len(value) + 1]) + value
+TOPIC_IDS = [base64.urlsafe_b64encode(bytes(15) + bytes([number])).decode().rstrip("=") for number in (1, 2)]
 
 
 @dataclass
@@ -126,63 +124,50 @@ class EventLog:
             at = self.position[slot] = -1
         version = self.rng.choice([1, 3, 4, 4, 4, 4])
         committed = self.now - self.rng.choice([0, 0, 0, 30 * MINUTE])
-        key = struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition)
-        if version == 4:
-            body = struct.pack(">qi", at, 7) + b"\1" + struct.pack(">q", committed)
-            return key, struct.pack(">h", 4) + body + b"\1\0\x10" + self.topic_id[topic]
-        if version == 3:
-            return key, struct.pack(">hqi", 3, at, 7) + b"\0\0" + struct.pack(">q", committed)
-        expires = self.rng.choice([-1, self.now + 30 * MINUTE])
-        return key, struct.pack(">hq", 1, at) + b"\0\0" + struct.pack(">qq", committed, expires)
+        value = {"offset": at, "leaderEpoch": 7, "commitTimestamp": committed, "topicId": self.topic_id[topic]}
+        if version == 1:
+            value["expireTimestamp"] = self.rng.choice([-1, self.now + 30 * MINUTE])
+        return record(1, {"group": group, "topic": topic, "partition": partition}, value, version)
 
     def tombstone(self, group: str, topic: str, partition: int) -> KeyValue:
-        return struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition), None
+        return record(1, {"group": group, "topic": topic, "partition": partition}, None)
 
     def classic(self, group: str) -> KeyValue:
         """GroupMetadata with some of three members, each with one of the partitions."""
-        members = b""
+        members = []
         ids = sorted(self.rng.sample("xyz", self.rng.choice([0, 0, 1, 2])))
         for number, member in enumerate(ids):
-            subscription = struct.pack(">hi", 1, 1) + text(self.rng.choice(TOPICS)) + struct.pack(">ii", -1, 0)
-            assigned = struct.pack(">hi", 1, 1) + text("t") + struct.pack(">iii", 1, number, -1)
+            subscription = {"topics": [self.rng.choice(TOPICS)], "userData": None, "ownedPartitions": []}
+            assigned = {"assignedPartitions": [{"topic": "t", "partitions": [number]}], "userData": None}
             is_static = number == 0 and self.other_rng.random() < 0.4
-            members += text(member) + (text("k") if is_static else struct.pack(">h", -1))
-            members += text("c") + text("/h") + struct.pack(">ii", 9000, 9000)
-            members += b"".join(struct.pack(">i", len(blob)) + blob for blob in (subscription, assigned))
+            facts = {"memberId": member, "groupInstanceId": "k" if is_static else None, "clientId": "c"}
+            facts |= {"clientHost": "/h", "rebalanceTimeout": 9000, "sessionTimeout": 9000}
+            facts |= {"subscription": blob("ConsumerProtocolSubscription", subscription, 1)}
+            members.append(facts | {"assignment": blob("ConsumerProtocolAssignment", assigned, 1)})
         kind = self.rng.choice(["consumer", "consumer", "consumer", "connect" if not ids else "consumer", ""])
-        head = struct.pack(">h", 3) + text(kind if not ids or kind else "consumer")
-        head += struct.pack(">i", self.rng.randrange(4)) + (
-            text("range") + text(ids[0]) if ids else b"\xff\xff\xff\xff"
-        )
-        since = self.rng.choice([self.now, self.now - MINUTE, -1])
-        return struct.pack(">h", 2) + text(group), head + struct.pack(">qi", since, len(ids)) + members
+        value: Json = {"protocolType": kind if not ids or kind else "consumer", "generation": self.rng.randrange(4)}
+        value |= {"protocol": "range", "leader": ids[0]} if ids else {"protocol": None, "leader": None}
+        value["currentStateTimestamp"] = self.rng.choice([self.now, self.now - MINUTE, -1])
+        return record(2, {"group": group}, value | {"members": members}, 3)
 
     def member(self, group: str, member: str) -> KeyValue:
-        topics = bytes([2]) + flexible(self.rng.choice(TOPICS).encode())
-        instance = b"\0" if member == "m" else flexible(b"j")
-        body = (
-            instance
-            + b"\0"
-            + flexible(b"c")
-            + flexible(b"/h")
-            + topics
-            + flexible(b"")
-            + struct.pack(">i", 9000)
-            + b"\0"
-        )
-        return struct.pack(">h", 5) + text(group) + text(member), b"\0\0" + body + b"\1\0\1\0"
+        value = {"instanceId": None if member == "m" else "j", "rackId": None, "clientId": "c", "clientHost": "/h"}
+        value |= {"subscribedTopicNames": [self.rng.choice(TOPICS)], "subscribedTopicRegex": ""}
+        value |= {"rebalanceTimeoutMs": 9000, "serverAssignor": None, "classicMemberMetadata": None}
+        return record(5, {"groupId": group, "memberId": member}, value)
 
     def epoch(self, group: str, epoch: int) -> KeyValue:
-        return struct.pack(">h", 3) + text(group), struct.pack(">hi", 0, epoch) + b"\0"
+        return record(3, {"groupId": group}, {"epoch": epoch})
 
     def assigned(self, group: str, member: str, epoch: int) -> KeyValue:
-        partitions = b"".join(struct.pack(">i", number) for number in range(self.rng.randrange(3)))
-        topic = TOPIC_IDS[0] + bytes([len(partitions) // 4 + 1]) + partitions + b"\0"
-        body = struct.pack(">iib", epoch, epoch - 1, 0) + (bytes([2]) + topic if partitions else b"\1") + b"\1\0"
-        return struct.pack(">h", 8) + text(group) + text(member), b"\0\0" + body
+        partitions = list(range(self.rng.randrange(3)))
+        value = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": 0, "partitionsPendingRevocation": []}
+        topics = [{"topicId": TOPIC_IDS[0], "partitions": partitions}] if partitions else []
+        return record(8, {"groupId": group, "memberId": member}, value | {"assignedPartitions": topics})
 
     def gone(self, record_type: int, group: str, member: str | None = None) -> KeyValue:
-        return struct.pack(">h", record_type) + text(group) + (b"" if member is None else text(member)), None
+        key = {"group" if record_type == 2 else "groupId": group}
+        return record(record_type, key if member is None else key | {"memberId": member}, None)
 
     def append(self, records: list[KeyValue], producer: int = -1, attributes: int = TRANSACTIONAL) -> None:
         transactional = {} if producer < 0 else {"attributes": attributes, "producer_epoch": 0, "producer_id": producer}

@@ -15,10 +15,7 @@ from tests.logs.log_files import Border, Files, read_zip, segments_of
 from tests.nights.reported_tables import Row
 from tests.recorded_logs import CORPORA
 
-FILES = {
-    "4.3": read_zip(CORPORA)["expiry-4.3-after"],
-    "4.4": read_zip(CORPORA_44)["expiry-4.4-after"],
-}
+FILES = {"4.3": read_zip(CORPORA)["expiry-4.3-after"], "4.4": read_zip(CORPORA_44)["expiry-4.4-after"]}
 
 
 def tombstone_batches(files: Files, partition: int) -> Iterator[tuple[Border, int, int, set[tuple[Any, ...]]]]:

@@ -1,8 +1,6 @@
-"""`__share_group_state` and `__transaction_state`: vectors of Kafka 4.3.1 and 4.0.2, cut, damaged, against the twin."""
+"""`__share_group_state` and `__transaction_state`: vectors of Kafka 4.3.1 and 4.0.2, whole and cut."""
 
 from __future__ import annotations
-
-import random
 
 import pytest
 
@@ -14,7 +12,6 @@ from kgroups_spark.messages.coordinator_records import (
     CoordinatorRecordDecoder,
     Undecodable,
 )
-from tests.messages.slow_coordinator_records import slow_outcome
 from tests.messages.vectors import ALL, assert_has, vectors
 
 VALUES = vectors("share_value", "share_value_4.0", "transaction_value")
@@ -29,32 +26,14 @@ def of_vector(vector):
     return coordinator, KEY_BYTES[coordinator, vector["type"]], bytes.fromhex(vector["hex"])
 
 
-def outcome(coordinator, key, value):
-    """The decoder's outcome in the form of the twin's."""
-    found = CoordinatorRecordDecoder(LOGS[coordinator]).decode(key, value)
-    if isinstance(found, Undecodable):
-        assert found.detail
-        named = {"record_type": found.record_type, "record_name": found.record_name, "version": found.value_version}
-        key_fields = {
-            "groupId": found.group_id,
-            "topicId": found.topic_id,
-            "partition": found.partition,
-            "transactionalId": found.transactional_id,
-        }
-        named["key"] = {name: field for name, field in key_fields.items() if field is not None} or None
-        return {"outcome": found.reason} | {name: part for name, part in named.items() if part is not None}
-    out = {"record_type": found.record_type, "record_name": found.record_name, "key": found.key}
-    if found.is_tombstone:
-        assert found.value is None and found.value_json() is None and found.value_version is None
-        return out | {"outcome": "tombstone", "exact": not found.keeps_raw}
-    out |= {"version": found.value_version, "outcome": "ok", "value": found.value, "layout": found.layout}
-    return out | {"exact": not found.keeps_raw}
+def decoded(coordinator, key, value):
+    return CoordinatorRecordDecoder(LOGS[coordinator]).decode(key, value)
 
 
 @pytest.mark.parametrize("vector", VALUES)
 def test_values_have_every_field_that_kafka_wrote(vector):
     coordinator, key, value = of_vector(vector)
-    found = CoordinatorRecordDecoder(LOGS[coordinator]).decode(key, value)
+    found = decoded(coordinator, key, value)
     assert (found.value_version, found.keeps_raw) == (vector["version"], False)
     assert found.layout == ("4.0" if vector["kind"].endswith("4.0") else "")
     assert_has(found.value, vector["fields"])
@@ -64,52 +43,40 @@ def test_values_have_every_field_that_kafka_wrote(vector):
 def test_values_cut_at_every_length_and_with_bytes_left_over(vector):
     coordinator, key, value = of_vector(vector)
     for length in range(len(value)):
-        found = outcome(coordinator, key, value[:length])
-        assert found == slow_outcome(coordinator, key, value[:length])
+        found = decoded(coordinator, key, value[:length])
         # Nothing of a value that ends early is used, but 4.0's layout may fit what is left of a value of 4.1.
-        assert found["outcome"] in ("truncated", "empty_value") or found["layout"] == "4.0"
-    whole, more = outcome(coordinator, key, value), outcome(coordinator, key, value + b"\x07\x00")
-    if whole["layout"] == "4.0":  # an early-access layout is taken only where it reads all bytes
-        assert whole["exact"] and more["outcome"] == "truncated"
+        expected = "empty_value" if length == 0 else "truncated"
+        assert found.reason == expected if isinstance(found, Undecodable) else found.layout == "4.0"
+    whole, more = decoded(coordinator, key, value), decoded(coordinator, key, value + b"\x07\x00")
+    if whole.layout == "4.0":  # an early-access layout is taken only where it reads all bytes
+        assert not whole.keeps_raw and more.reason == "truncated"
     else:
-        assert more["value"] == whole["value"] and (whole["exact"], more["exact"]) == (True, False)
+        assert more.value == whole.value and (whole.keeps_raw, more.keeps_raw) == (False, True)
 
 
 @pytest.mark.parametrize("vector", KEYS)
 def test_keys_as_tombstones_and_cut_at_every_length(vector):
     coordinator, key = vector["kind"].split("_")[0], bytes.fromhex(vector["hex"])
-    assert outcome(coordinator, key, None) == slow_outcome(coordinator, key, None)
-    assert outcome(coordinator, key, None)["key"] == vector["fields"]
-    for length in range(len(key)):
-        assert outcome(coordinator, key[:length], None) == slow_outcome(coordinator, key[:length], None)
-        assert outcome(coordinator, key[:length], None)["outcome"] == "truncated"
-    assert outcome(coordinator, key + b"\0", None)["exact"] is False
-
-
-@pytest.mark.parametrize("vector", VALUES)
-def test_values_with_damaged_bytes_decode_as_by_the_slow_decoder(vector):
-    coordinator, key, value = of_vector(vector)
-    generator = random.Random(vector["name"])
-    for at in range(len(value)):
-        for byte in (0, 0xFF, 0x80, generator.randrange(256)):
-            damaged = value[:at] + bytes([byte]) + value[at + 1 :]
-            assert outcome(coordinator, key, damaged) == slow_outcome(coordinator, key, damaged), (at, byte)
+    found = decoded(coordinator, key, None)
+    assert (found.is_tombstone, found.key, found.keeps_raw) == (True, vector["fields"], False)
+    assert found.value is found.value_json() is found.value_version is None
+    assert {decoded(coordinator, key[:length], None).reason for length in range(len(key))} == {"truncated"}
+    assert decoded(coordinator, key + b"\0", None).keeps_raw
 
 
 @pytest.mark.parametrize("coordinator", LOGS)
 def test_unknown_types_versions_tags_and_null_keys(coordinator):
     key = KEY_BYTES[coordinator, 0]
-    assert outcome(coordinator, None, b"") == {"outcome": "null_key"}
+    assert decoded(coordinator, None, b"").reason == "null_key"
     for number in (-1, 2, 99):
-        unknown = number.to_bytes(2, "big", signed=True) + key[2:]
         for value in (None, b"\0\0"):
-            assert outcome(coordinator, unknown, value) == {"outcome": "unknown_record_type", "record_type": number}
+            found = decoded(coordinator, number.to_bytes(2, "big", signed=True) + key[2:], value)
+            assert (found.reason, found.record_type) == ("unknown_record_type", number) and found.detail
     for version in (-1, 2, 77):
-        found = outcome(coordinator, key, version.to_bytes(2, "big", signed=True) + bytes(100))
-        assert (found["outcome"], found["version"]) == ("unknown_value_version", version)
+        found = decoded(coordinator, key, version.to_bytes(2, "big", signed=True) + bytes(100))
+        assert (found.reason, found.value_version) == ("unknown_value_version", version)
     value = next(bytes.fromhex(v["hex"]) for v in ALL if v["name"] == "complete commit v1")
-    tagged = value[:-1] + bytes([1, 9, 2]) + b"hi"
-    found = CoordinatorRecordDecoder(TRANSACTION_LOG).decode(KEY_BYTES["transaction", 0], tagged)
+    found = decoded("transaction", KEY_BYTES["transaction", 0], value[:-1] + bytes([1, 9, 2]) + b"hi")
     assert found.keeps_raw and found.value["producerId"] == 4711
 
 

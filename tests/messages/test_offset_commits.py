@@ -10,6 +10,7 @@ import pytest
 
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify, read_offset_values
 from tests.chosen import some_of
+from tests.findings.record_bytes import uvarint
 from tests.messages.built import record_columns
 from tests.messages.changed_bytes import changed
 from tests.messages.compared import offset_commits
@@ -29,14 +30,6 @@ def v3(offset=7, metadata=b"", epoch=-1):
     return head + len(metadata).to_bytes(2, "big") + metadata + T
 
 
-def uvarint(value):
-    out = bytearray()
-    while value > 127:
-        out.append(value % 128 + 128)
-        value //= 128
-    return bytes(out) + bytes([value])
-
-
 def v4(offset=7, metadata=b"", tags=b"\0"):
     return b"\0\4" + offset.to_bytes(8, "big") + bytes(4) + uvarint(len(metadata) + 1) + metadata + T + tags
 
@@ -51,7 +44,7 @@ VALUES = {
     "v0, no metadata": b"\0\0" + bytes(7) + b"\5\0\0" + T,
     "v1": b"\0\1" + bytes(7) + b"\5\0\1m" + T + bytes(7) + b"\x09",
     "v1, no metadata": b"\0\1" + bytes(7) + b"\5\0\0" + T + b"\xff" * 8,
-    "v2": b"\0\2" + bytes(7) + b"\5\0\0" + T,
+    "v2": b"\0\2" + bytes(7) + b"\5\0\0" + T,  # T5
     "v3": v3(),
     "v3, epoch": v3(epoch=7),
     "v3, metadata": v3(metadata="größe\0".encode()),
@@ -60,7 +53,7 @@ VALUES = {
     "v3, negative length": b"\0\3" + bytes(12) + b"\xff\xff" + T + T,
     "v3, length beyond the value": b"\0\3" + bytes(12) + b"\x7f\xff" + T,
     "v4": v4(),
-    "v4, topic id": v4(tags=topic_id_tag()),
+    "v4, topic id": v4(tags=topic_id_tag()),  # T6
     "v4, metadata": v4(metadata=b"m"),
     "v4, metadata and topic id": v4(metadata=b"m", tags=topic_id_tag()),
     "v4, 126 bytes": v4(metadata=b"m" * 126),

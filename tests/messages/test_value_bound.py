@@ -19,20 +19,14 @@ from kgroups_spark.messages.coordinator_records import (
 )
 from kgroups_spark.messages.group_metadata import SPARE, group_metadata_texts
 from kgroups_spark.messages.schema import MOST_FIELDS
+from tests.findings.record_bytes import record, uvarint
 
 TOPOLOGY_KEY = struct.pack(">h", 23) + b"\0\1g"
 SHARE_KEY = struct.pack(">h", 0) + b"\0\1g" + bytes(15) + b"\1" + struct.pack(">i", 0)
 SUBTOPOLOGY, SUBTOPOLOGY_FIELDS = b"\1\1\1\1\1\1\1\0", 7
 BATCH, BATCH_FIELDS = bytes(20), 4
+SUBSCRIPTION = struct.pack(">hi", 0, 0) + b"\xff\xff\xff\xff"
 WARNING = "lists of more than 1,048,588 fields"
-
-
-def uvarint(number: int) -> bytes:
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
 
 
 def topology(count: int) -> bytes:
@@ -60,21 +54,16 @@ def test_a_value_with_more_fields_than_a_coordinator_writes_is_not_read(log, key
     assert found.reason == "truncated" and WARNING in found.detail
 
 
-def text(name: bytes) -> bytes:
-    return struct.pack(">h", len(name)) + name
-
-
 def group_metadata(assignment: bytes, client: bytes = b"c") -> bytes:
     """A classic group of one member."""
-    subscription = struct.pack(">hi", 0, 0) + b"\xff\xff\xff\xff"
-    blobs = b"".join(struct.pack(">i", len(blob)) + blob for blob in (subscription, assignment))
-    head = struct.pack(">h", 3) + text(b"consumer") + struct.pack(">i", 1) + text(b"range") + text(b"m")
-    member = text(b"m") + b"\xff\xff" + text(client) + text(b"h") + struct.pack(">ii", 1, 1)
-    return head + struct.pack(">qi", 0, 1) + member + blobs
+    member = {"memberId": "m", "groupInstanceId": None, "clientId": client, "clientHost": "h"}
+    member |= {"rebalanceTimeout": 1, "sessionTimeout": 1, "subscription": SUBSCRIPTION, "assignment": assignment}
+    value = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m", "members": [member]}
+    return record(2, {"group": "g"}, value | {"currentStateTimestamp": 0}, 3)[1] or b""
 
 
 def assignment(topics: int, partitions: int = 0) -> bytes:
-    one = text(b"") + struct.pack(">i", partitions) + struct.pack(">i", 0x7FFFFFFF) * partitions
+    one = b"\0\0" + struct.pack(">i", partitions) + struct.pack(">i", 0x7FFFFFFF) * partitions
     return struct.pack(">hi", 0, topics) + one * topics + b"\xff\xff\xff\xff"
 
 
@@ -90,7 +79,7 @@ def assignment(topics: int, partitions: int = 0) -> bytes:
     ids=["few", "most topics", "more topics", "most partitions", "more partitions"],
 )
 def test_a_protocol_blob_with_more_fields_is_kept_as_its_bytes(blob, is_parsed):
-    found = GroupRecordDecoder().decode(struct.pack(">h", 2) + text(b"g"), group_metadata(blob))
+    found = GroupRecordDecoder().decode(b"\0\2\0\1g", group_metadata(blob))
     assert isinstance(found, CoordinatorRecord)
     [member] = orjson.loads(found.value_json() or "")["members"]
     assert ("assignment" in member, "assignmentRaw" in member) == (is_parsed, not is_parsed)

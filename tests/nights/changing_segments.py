@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.audit.plan import plan_audit, read_now, read_on, require_readable, uncommitted_offsets
+from kgroups_spark.audit.plan import AuditPlan, plan_audit, read_now, read_on, require_readable, uncommitted_offsets
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING
@@ -137,43 +137,60 @@ class Broker:
             yield
 
 
-class Lake:
-    """The lake of the folder's audits: the log offsets that they read, the damage, and the offset that they reached."""
+class FolderLake:
+    """The lake of a folder's audits: the log offsets that they read, the damage, and the offset that they reached."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.folder = str(broker.log.parent)
-        self.offsets: list[int] = list(range(READ_BEFORE))
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+        self.last: AuditRow | None = None
+        self.offsets: list[int] = []
         self.again: list[int] = []
         self.damage: list[Any] = []
+        self.records = 0
         self.uncommitted = 0
         self.unconfirmed: list[str] = []
         self.notes: list[str] = []
         self.readings = READINGS
-        at = datetime(2026, 11, 20, tzinfo=UTC)
-        self.last = AuditRow(1, FINISHED, "host", at, partitions=(PartitionProgress(0, 0, READ_BEFORE),))
 
-    def audit(self, *, full: bool = False, backwards: bool = False) -> None:
-        already, damage = len(self.offsets) + len(self.again), len(self.damage)
-        plan = plan_audit(segment_logs([self.folder]), self.last, full=full, readings=self.readings)
+    def plan(self, *, full: bool = False) -> AuditPlan:
+        known = {0: {(row["file"].rsplit("/", 1)[-1], row["file_position"]) for row in self.damage}}
+        plan = plan_audit(
+            segment_logs([self.folder]), self.last, full=full, known_corrupt=known, readings=self.readings
+        )
         require_readable([plan])
+        return plan
+
+    def audit(self, *, full: bool = False, backwards: bool = False) -> AuditPlan:
+        """Reads what is new, as an audit does."""
+        plan = self.plan(full=full)
         for replaced in plan.replaced.values():
             self.offsets = [offset for offset in self.offsets if offset < replaced.from_offset]
-            already = len(self.offsets) + len(self.again)
+        already, damage = len(self.offsets) + len(self.again), len(self.damage)
         self.notes = plan.notes
         order = [*plan.reread_ranges, *cut(plan.new_ranges, 100)]
         progress = [self.read(log_range) for log_range in (order[::-1] if backwards else order)]
         progress += [self.read(log_range) for log_range in read_on(plan, progress)]
         lost = sum(row["record_count"] for row in self.damage[damage:])
+        read = sum(each.records for each in progress)
         self.uncommitted = uncommitted_offsets(plan, progress, LAST_MS).get(0, (0, 0))[0]
         self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
-        assert sum(each.records for each in progress) == len(self.offsets) + len(self.again) + lost - already
-        self.last = replace(self.last, partitions=(read_now(plan.partitions[0], progress),))
+        self.records += read
+        self.last = replace(
+            self.last or AuditRow(1, FINISHED, "host", datetime(2026, 11, 20, tzinfo=UTC)),
+            cluster_id=plan.cluster_id,
+            partitions=(read_now(plan.partitions[0], progress),),
+        )
+        self.check(read, len(self.offsets) + len(self.again) + lost - already)
+        return plan
 
     @property
     def next_offset(self) -> int:
-        progress = self.last.progress(0)
+        progress = None if self.last is None else self.last.progress(0)
         assert progress is not None
         return progress.end_offset
+
+    def check(self, records: int, rows: int) -> None:
+        """The log may have other records than commits."""
 
     def read(self, log_range: LogRange) -> RangeProgress:
         context = ReadContext(1, "4.3", files.open_file, chunk_bytes=256)
@@ -185,6 +202,21 @@ class Lake:
             elif name == "offset_commits":
                 read += rows.column("log_offset").to_pylist()
         return reading.progress
+
+
+class Lake(FolderLake):
+    """The lake of a Broker's log; the audit before has read READ_BEFORE offsets."""
+
+    last: AuditRow
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker.log.parent)
+        self.offsets = list(range(READ_BEFORE))
+        at = datetime(2026, 11, 20, tzinfo=UTC)
+        self.last = AuditRow(1, FINISHED, "host", at, partitions=(PartitionProgress(0, 0, READ_BEFORE),))
+
+    def check(self, records: int, rows: int) -> None:
+        assert records == rows
 
     def state(self) -> dict[int, int]:
         return {offset % SLOTS: offset for offset in sorted({*self.offsets, *self.again})}

@@ -65,6 +65,7 @@ def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():
 
 
 def test_outcomes_of_pending_values():
+    """The later of two values of a transaction counts (T23)."""
     log = Log().commit(1, producer=7).commit(2, producer=7).end(7, "committed")
     log.commit(3, producer=7).tombstone().commit(4, producer=7)
     assert fates_of(log) == ["overwritten", "removed", "dropped", "tombstone", "pending"]
@@ -140,13 +141,15 @@ def test_the_first_value_after_the_end_of_a_group_is_a_turn():
 
 
 def test_markers_are_completed_with_their_transactions():
+    """One without data, or repeated, ends nothing (T26)."""
     log = Log().commit(1, producer=7).commit(2, group="h", producer=7)
-    log.end(7, "committed").end(7, None).end(8, "aborted")
+    log.end(7, "committed").end(7, None).end(8, "aborted").end(7, "committed")
     transactions = replayed(log.rows, release("4.3")).transactions
     ended = tables.ended_columns(transactions, history_of(log.rows).markers)
     assert [tuple(row.values()) for row in ended.to_pylist()] == [
         (0, 2, ["g", "h"]),
         (None, None, None),
+        (None, 0, []),
         (None, 0, []),
     ]
 

@@ -3,77 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit, require_readable
+from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
-from kgroups_spark.replay.range_decoder import RangeDecoder
-from kgroups_spark.replay.ranges import ReadContext
-from kgroups_spark.sources.files import open_file
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
-from tests.logs.segment_logs import segment_logs
-from tests.nights.reported_tables import Row
+from tests.nights.changing_segments import FolderLake as Lake
 from tests.records.build import batch, message
-
-
-class Lake:
-    """The lake of audits of a folder: their last ledger row, how many records they read, and the damage."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.last: AuditRow | None = None
-        self.records = 0
-        self.damage: list[Row] = []
-
-    def plan(self, *, full: bool = False) -> AuditPlan:
-        known = {0: {(row["file"].rsplit("/", 1)[-1], row["file_position"]) for row in self.damage}}
-        plan = plan_audit(segment_logs([str(self.folder)]), self.last, full=full, known_corrupt=known)
-        require_readable([plan])
-        return plan
-
-    def audit(self) -> AuditPlan:
-        """Reads what is new, as an audit does."""
-        plan = self.plan()
-        (partition,) = plan.partitions
-        before = partition.before
-        progress = PartitionProgress(0, partition.start_offset, partition.start_offset)
-        kept = before or progress
-        end, last = partition.start_offset, (kept.last_batch_offset, kept.last_leader_epoch, kept.last_batch_crc)
-        for log_range in plan.new_ranges:
-            reading = RangeDecoder(log_range, ReadContext(1, "4.3", open_file), GroupRecordDecoder())
-            for name, rows in reading.outputs():
-                if name == "quarantine":
-                    self.damage += rows.to_pylist()
-            read, end = reading.progress, max(end, reading.progress.next_offset)
-            self.records += read.records
-            if read.last_batch_offset is not None:
-                last = (read.last_batch_offset, read.last_leader_epoch, read.last_batch_crc)
-        done = PartitionProgress(
-            0,
-            partition.start_offset,
-            end,
-            topic_id=partition.log.topic_id,
-            last_batch_offset=last[0],
-            last_leader_epoch=last[1],
-            last_batch_crc=last[2],
-        )
-        at = datetime(2026, 11, 20, tzinfo=UTC)
-        self.last = AuditRow(1, FINISHED, "host", at, cluster_id=plan.cluster_id, partitions=(done,))
-        return plan
-
-    @property
-    def next_offset(self) -> int:
-        assert self.last is not None
-        progress = self.last.progress(0)
-        assert progress is not None
-        return progress.end_offset
 
 
 @pytest.fixture
@@ -233,8 +173,10 @@ class TestRefused:
 
     def after_an_audit(self, log: Path) -> Lake:
         write(log, 0, batch(0, commits(3), leader_epoch=4))
+        (log / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
         lake = Lake(log.parent)
         lake.audit()
+        (log / "leader-epoch-checkpoint").unlink()
         return lake
 
     def test_another_topic_id(self, log: Path) -> None:

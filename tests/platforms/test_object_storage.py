@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark import open_lake
-from kgroups_spark.audit.log_source import AuditOptions
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.sources import files as s3

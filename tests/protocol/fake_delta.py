@@ -335,7 +335,7 @@ def in_this_process() -> Iterator[None]:
     with (
         opened_once(),
         mock.patch("kgroups_spark.lake.lake.Kernel", lambda spark: FakeKernel(spark.store)),
-        mock.patch("kgroups_spark.lake.claim.this_host", lambda: threading.current_thread().name),
+        mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: threading.current_thread().name),
         mock.patch.object(Lake, "stand_in", None),
     ):
         yield

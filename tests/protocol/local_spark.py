@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +22,7 @@ from typing import Any
 from unittest import mock
 from urllib.parse import unquote
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -29,6 +30,7 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from kgroups_spark.audit import keep
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.lake import Lake
@@ -59,6 +61,10 @@ class LocalSpark(FakeSpark):
         self.slots = SLOTS
         self.read = Reader(self.store)
 
+    def createDataFrame(self, rows: Any, schema: StructType) -> LocalFrame:
+        assert not rows
+        return LocalFrame([_arrow_schema(schema).empty_table()])
+
     def sql(self, statement: str) -> Any:
         found = re.fullmatch(r"VACUUM delta\.`(.*)` RETAIN (\d+) HOURS( DRY RUN)?", statement)
         if found is None:
@@ -76,6 +82,15 @@ def _vacuumed(store: FakeStore, path: str, hours: int, *, dry: bool) -> pa.Table
     for file in () if dry else files:
         file.unlink()
     return pa.table({"path": [str(file) for file in files]})
+
+
+def answer(query: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The answer to a query of DuckDB over these tables."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        return connection.sql(query).to_arrow_table()
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
@@ -297,14 +312,20 @@ def without_a_jvm() -> Iterator[None]:
     def runner_of(spark: Any) -> Runner:
         return Loop(spark.slots) if isinstance(spark, LocalSpark) else SparkRunner(spark)
 
+    def answer_of(spark: Any, query: str, frames: Mapping[str, Any]) -> Any:
+        if not isinstance(spark, LocalSpark):
+            return by_spark(spark, query, frames)
+        return LocalFrame([answer(query, {name: rows.toArrow() for name, rows in frames.items()})])
+
     def dataset_of(lake: Any, name: str, paths: Sequence[str]) -> Any:
         return (remembered if isinstance(lake.spark, LocalSpark) else dataset)(lake, name, paths)
 
-    dataset = Lake.dataset
+    dataset, by_spark = Lake.dataset, keep.by_spark
     with (
         mock.patch("kgroups_spark.lake.lake.Kernel", store_of),
         mock.patch.object(Lake, "dataset", dataset_of),
         mock.patch("kgroups_spark.lake.lake.SparkRunner", runner_of),
+        mock.patch.object(keep, "by_spark", answer_of),
         mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):
         yield

@@ -178,7 +178,7 @@ def test_an_audit_that_stalls_while_marking_another_as_abandoned_marks_it_once(t
 
     def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
         if operation == "abandon" and not later:
-            with mock.patch("kgroups_spark.lake.claim.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 later.append(Claim.take(lake, take_over=True))
         return commit(self, table, operation, write)
 
@@ -198,7 +198,7 @@ def test_an_audit_that_fails_after_a_take_over_says_so_unless_it_had_finished(tr
     with pytest.raises(said), Claim.take(lake) as claim:
         if has_finished:
             claim.finish()
-        with mock.patch("kgroups_spark.lake.claim.this_host", lambda: "elsewhere"):
+        with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
             Claim.take(lake, take_over=True).release()
         raise ZeroDivisionError
 

@@ -217,6 +217,18 @@ def test_records_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.Monkey
     assert [row.offset for row in read_all(log)[0]] == [*range(50), 54]
 
 
+def test_large_values_of_one_batch_are_handed_on_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoded, a large value may cost a hundred times its bytes. Small values count nothing."""
+    monkeypatch.setattr(segment, "LARGE_VALUE", 100)
+    monkeypatch.setattr(segment, "LARGE_BYTES_AT_ONCE", 500)
+    log = batch(0, [(b"k", bytes(101 if i % 2 else 100)) for i in range(40)], codec=4)
+    pieces = [item.offset.tolist() for item in read_segment(io.BytesIO(log)) if not isinstance(item, CorruptBatch)]
+    assert [offset for piece in pieces for offset in piece] == [*range(40)]
+    assert 4 <= len(pieces) <= 5 and max(sum(offset % 2 for offset in piece) for piece in pieces) <= 5
+    small = batch(0, [(b"k", bytes(100))] * 40)
+    assert len([*read_segment(io.BytesIO(small))]) == 1
+
+
 def test_an_empty_batch_still_says_how_far_the_log_goes() -> None:
     (item,) = read_segment(io.BytesIO(batch(5, [], last_offset_delta=3)))
     assert not isinstance(item, CorruptBatch) and item.batches.last_offset.tolist() == [8] and len(item) == 0

@@ -1,11 +1,10 @@
-"""Events of groups: the same however a log is cut and reduced, the same as the slow twin's, true to recordings."""
+"""Events of groups: the same however a log is cut and reduced, and the same as the slow twin's."""
 
 from __future__ import annotations
 
 import io
 import json
 import struct
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,9 @@ from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log, text
 from tests.logs.event_logs import MINUTE, EventLog
-from tests.logs.log_files import borders, random_cuts, read_zip
+from tests.logs.log_files import borders, random_cuts
 from tests.nights.nights_here import How, audit, audit_nights
 from tests.nights.reported_tables import Reported, Row
-from tests.recorded_logs import CORPORA
 from tests.records.build import message
 from tests.twin.object_nights import by_objects
 from tests.twin.shard import Shard
@@ -129,61 +127,6 @@ def snapshot(generation: int, *members: str) -> bytes:
     found = b"\0\1" + text("consumer") + struct.pack(">i", generation) + text("range") + text(members[0])
     of_members = [text(name) + text("client") + text("/host") + bytes(16) for name in members]
     return found + struct.pack(">i", len(members)) + b"".join(of_members)
-
-
-def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str, str | None]]]:
-    """By group how often which event has which cause, of those that have one."""
-    found: dict[str, Counter[tuple[str, str | None]]] = {}
-    for row in events(audit(read_zip(CORPORA)[corpus], How(version, **how))):
-        if row["cause"] is not None:
-            found.setdefault(row["group_id"], Counter())[row["event"], row["cause"]] += 1
-    return found
-
-
-def test_acts_on_classic_groups_are_reported_with_their_causes() -> None:
-    reported = causes("classic-4.3", "4.3")
-    assert reported["billing-11ddce"] == {("offset_removed", "group_deleted"): 3, ("group_removed", "group_deleted"): 1}
-    assert reported["search-11f7a1"] == {
-        ("offset_removed", "group_deleted"): 3,
-        ("group_removed", "group_deleted"): 1,
-        ("offset_restarted", "self_assigned"): 1,
-    }
-    assert reported["orders-11baad"] == {("offset_removed", "offset_deleted"): 2}
-    assert reported["report-120bfa"] == {("offset_rewound", "no_members"): 1, ("offset_skipped", "no_members"): 1}
-    assert reported["audit-130db5"] == {("offset_removed", "topic_deleted"): 2}
-    assert reported["search-132aa6"] == {
-        ("offset_removed", "topic_deleted"): 2,
-        ("offset_restarted", "topic_recreated"): 1,
-    }
-    # Only this group has offsets of the topic, and it does not subscribe to it: deleted offsets look like a deleted
-    # topic.
-    assert reported["orders-1169cf"] == {("offset_removed", "unknown"): 1}
-
-
-def test_every_removal_by_an_expiry_check_is_reported_as_one() -> None:
-    from tests.logs.corpora import ANSWERS
-
-    answers = ANSWERS["expiry-4.3-after"]
-    rows = events(audit(read_zip(CORPORA)["expiry-4.3-after"], How("4.3", retention_ms=answers["retention_ms"])))
-    ends = {int(partition): end for partition, end in ANSWERS["expiry-4.3-before"]["ends"].items()}
-    late = [row for row in rows if row["log_offset"] >= ends.get(row["offsets_partition"], 0)]
-    removed = Counter(row["cause"] for row in late if row["event"] in ("offset_removed", "group_removed"))
-    assert set(removed) == {"expired"} and removed["expired"] > 20
-    assert {row["cause"] for row in rows if row["event"] == "offset_removed" and row not in late} <= {"offset_deleted"}
-
-
-def test_migrations_are_reported_and_members_that_stay_are_not_reported_as_left() -> None:
-    rows = events(audit(read_zip(CORPORA)["kip848-4.3"], How("4.3")))
-    changed = {(row["value_before"], row["value_after"]) for row in rows if row["event"] == "group_type_changed"}
-    assert changed == {("classic", "consumer"), ("consumer", "classic")}
-    assert {row["group_id"] for row in rows if row["event"] == "group_removed"} == {"shipping-116811"}
-    assert all(row["cause"] == "with_members" for row in rows if row["event"] == "offset_rewound")
-    at_once = Counter(
-        (row["log_offset"], row["offsets_partition"], row["member_id"])
-        for row in rows
-        if row["event"] in ("member_left", "member_joined")
-    )
-    assert set(at_once.values()) == {1}
 
 
 # Acts on one offset of a group, and the removals to be reported: the event, and the number of the act.

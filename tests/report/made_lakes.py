@@ -12,7 +12,7 @@ import pyarrow as pa
 from kgroups_spark.report.figures import Ask
 from kgroups_spark.sql import known_history
 from kgroups_spark.sql.views import needed_for
-from kgroups_spark.tables.schemas import arrow_schema
+from tests.lake.table_rows import rows_of
 from tests.views.arrow_tables import KNOWN_HISTORY, answer_of, in_duckdb
 
 Row = dict[str, Any]
@@ -25,86 +25,38 @@ HOSTILE = "</script><img src=x onerror=\"document.title='run'\"><!--'&amp;{{7*7}
 
 def partition_read(offsets_partition: int = 0, **reported: Any) -> Row:
     """An entry of the ledger's `partitions`."""
-    return {
-        "offsets_partition": offsets_partition,
-        "log_start_offset": 0,
-        "start_offset": 0,
-        "end_offset": 0,
-        "records": 0,
-        "records_reread": 0,
-        "bytes": 0,
-        "offsets_missing": 0,
-    } | reported
+    names = ("log_start_offset", "start_offset", "end_offset", "records", "records_reread", "bytes", "offsets_missing")
+    return {"offsets_partition": offsets_partition, **dict.fromkeys(names, 0), **reported}
 
 
 def audit_row(partitions: Sequence[Row] = (), **reported: Any) -> Row:
-    return {
-        "status": "finished",
-        "owner": "",
-        "started_at": AS_OF,
-        "finished_at": AS_OF,
-        "as_of": AS_OF,
-        "retention_ms": 7 * 86_400_000,
-        "retention_source": "default",
-        "release_version": "4.3",
-        "rules_version": 1,
-        "state_format": 1,
-        "source": "segments",
-        "software_version": "0",
-        "lake_version": 3,
-        "notes": [],
-        "rows_added": {"findings": 0},
-        "quarantined": {},
-        "record_counts": [],
-        "partitions": list(partitions),
-    } | reported
+    times = dict.fromkeys(("started_at", "finished_at", "as_of"), AS_OF)
+    rules = {"retention_ms": 7 * 86_400_000, "retention_source": "default", "release_version": "4.3"}
+    nothing = {"notes": [], "rows_added": {"findings": 0}, "quarantined": {}, "record_counts": []}
+    read = {"source": "segments", "partitions": list(partitions)}
+    return {"status": "finished", **times, **rules, **nothing, **read, **reported}
 
 
 def group_row(group_id: str = "g", **reported: Any) -> Row:
-    return {
-        "offsets_partition": 0,
-        "group_id": group_id,
-        "group_type": "classic",
-        "state": "Empty",
-        "is_simple": False,
-        "member_count": 0,
-    } | reported
+    return {"group_id": group_id, "group_type": "classic", "state": "Empty", **reported}
 
 
 def expiry_row(group_id: str = "g", **reported: Any) -> Row:
-    return {
-        "offsets_partition": 0,
-        "as_of": AS_OF,
-        "retention_ms": 7 * 86_400_000,
-        "group_id": group_id,
-        "topic": "t",
-        "partition": 0,
-        "committed_offset": 5,
-        "log_offset": 1,
-        "decision": "keep",
-        "reason": "within_retention",
-        "base": "commit_timestamp",
-        "base_timestamp": AS_OF - DAY,
-        "expires_at": AS_OF + 6 * DAY,
-        "expires_at_if_empty": AS_OF + 6 * DAY,
-    } | reported
+    slot = {"group_id": group_id, "topic": "t", "partition": 0, "committed_offset": 5, "log_offset": 1}
+    decided = {"as_of": AS_OF, "retention_ms": 7 * 86_400_000, "decision": "keep", "reason": "within_retention"}
+    decided |= {"base": "commit_timestamp", "base_timestamp": AS_OF - DAY}
+    expires = {"expires_at": AS_OF + 6 * DAY, "expires_at_if_empty": AS_OF + 6 * DAY}
+    return {"offsets_partition": 0, **slot, **decided, **expires, **reported}
 
 
 def event_row(event: str, group_id: str = "g", **reported: Any) -> Row:
-    return {
-        "offsets_partition": 0,
-        "log_offset": 1,
-        "event_index": 0,
-        "log_timestamp": AS_OF - DAY,
-        "event_timestamp": AS_OF - DAY,
-        "group_id": group_id,
-        "group_type": "classic",
-        "event": event,
-    } | reported
+    times = {"log_timestamp": AS_OF - DAY, "event_timestamp": AS_OF - DAY}
+    return {"log_offset": 1, "group_id": group_id, "group_type": "classic", "event": event, **times, **reported}
 
 
 def tables(**rows: Sequence[Row]) -> dict[str, pa.Table]:
-    """Tables by name; without `audits` one audit that read nothing. Committed offsets are those of `offset_expiry`."""
+    """Tables by name, with something in every required column; without `audits` one audit that read nothing. Committed
+    offsets are those of `offset_expiry`."""
     filled = {"audits": [audit_row()]} | rows
     if "committed_offsets" not in filled:
         filled["committed_offsets"] = [
@@ -112,10 +64,7 @@ def tables(**rows: Sequence[Row]) -> dict[str, pa.Table]:
             | {"commit_timestamp": row["base_timestamp"], "log_offset": row["log_offset"], "is_orphan": False}
             for row in filled.get("offset_expiry", [])
         ]
-    return {
-        name: pa.Table.from_pylist([{"audit_id": 1} | row for row in its], schema=arrow_schema(name))
-        for name, its in filled.items()
-    }
+    return {name: rows_of(name, *({"audit_id": 1, **row} for row in its)) for name, its in filled.items()}
 
 
 SMALL = 1_000

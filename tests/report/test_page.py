@@ -34,7 +34,6 @@ from kgroups_spark.report.sections import (
     transactions_section,
 )
 from tests.chosen import one_of
-from tests.lake.table_rows import rows_of
 from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import (
     AS_OF,
@@ -127,7 +126,7 @@ def headlines(reader: Reader) -> list[str]:
 
 def section_of(part: Callable[[Answers], Section], **rows: Any) -> tuple[Section, list[str]]:
     """One section, and the cells of its tables."""
-    with asked(tables(**{name: [filled(name, row) for row in its] for name, its in rows.items()})) as ask:
+    with asked(tables(**rows)) as ask:
         found = part(AskedOnce(ask))
     shown = [each for each in found.figures if isinstance(each, Table)]
     return found, [cell for each in shown for row in each.texts for cell in row]
@@ -240,12 +239,6 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
     ]
 
 
-def filled(table: str, row: Row) -> Row:
-    """The row with something in every required column."""
-    (whole,) = rows_of(table, row).to_pylist()
-    return whole | {"audit_id": 1}
-
-
 def test_the_title_names_the_lake_the_audit_and_its_rules() -> None:
     reader = titled(audit_id=12)
     assert reader.of("title") == ["lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
@@ -349,10 +342,7 @@ def again(before: int, after: int, group_id: str = "g") -> list[Row]:
             ],
         ),
         # Neither read again nor skipped, but the offset did fall: that of another topic of the name.
-        (
-            [moved("offset_rewound", 9, 5, cause="topic_recreated")],
-            [f"{CALM}."],
-        ),
+        ([moved("offset_rewound", 9, 5, cause="topic_recreated")], [f"{CALM}."]),
         (
             [moved("offset_skipped", 5, 9, event_timestamp=AS_OF - 8 * DAY), moved("offset_rewound", 9, -1, "h")],
             [f"{CALM}, no offset was rewound or skipped ahead in the last 7 days."],
@@ -385,9 +375,7 @@ def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_rea
     lake = tables(
         audits=[audit_row([partition_read(topic=log) for log in logs], rows_added={"findings": 1})],
         open_transactions=[{**place, "transaction_start_offset": 2, "open_since": AS_OF - DAY}],
-        findings=[
-            {**place, "finding": "hanging_transaction", "severity": "warning", "detail": "d", "log_offset": 2},
-        ],
+        findings=[{**place, "finding": "hanging_transaction", "severity": "warning", "detail": "d", "log_offset": 2}],
     )
     with asked(lake) as ask:
         answers = AskedOnce(ask)
@@ -525,7 +513,7 @@ def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
         groups=[group_row("a b", state="Stable", member_count=1), group_row("quiet")],
         offset_expiry=[expiry_row("a b", **owned, committed_offset=1234), expiry_row("a b", topic="t", partition=1)],
         group_member_versions=[
-            filled("group_member_versions", member | {"log_offset": 3, "is_removed": False, "group_type": "classic"})
+            (member | {"log_offset": 3, "is_removed": False, "group_type": "classic"})
             | {
                 "offsets_partition": 0,
                 "log_timestamp": AS_OF - DAY,
@@ -595,7 +583,7 @@ def test_rebalances_are_counted_by_day_and_the_slowest_members_are_named() -> No
     group = {"offsets_partition": 0, "group_id": "g", "group_type": "consumer", "is_removed": False}
     versions = [
         group
-        | {"log_offset": 1, "log_timestamp": moments[0], "group_epoch": 1, "member_count": 1, "state": "Reconciling"},
+        | {"log_offset": 1, "log_timestamp": moments[0], "group_epoch": 1, "member_count": 1, "state": "Reconciling"}
     ]
     member = {"offsets_partition": 0, "group_id": "g", "member_id": "m-1", "client_id": "client-7", "is_removed": False}
     members = [

@@ -25,7 +25,6 @@ from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.sql.reader import LakeReader
 from tests.chosen import Chosen
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
-from tests.lake.table_rows import rows_of
 from tests.protocol.local_spark import LocalSpark
 from tests.report.made_lakes import AS_OF, DAY, asked, event_row, group_row, tables
 from tests.views.arrow_tables import in_duckdb
@@ -200,21 +199,17 @@ def rewound_twice_by_one_marker() -> dict[str, pa.Table]:
 
     moved = {"topic": "t", "offset_before": 9, "offset_after": 4, "cause": "unknown"}
     return tables(
-        group_member_versions=[
-            required("group_member_versions", **each)
-            for each in (member("a", "old", 1, 0, 1), member("a", "old", 2, 1), member("b", None, 3, 0, 1))
-        ],
+        group_member_versions=[member("a", "old", 1, 0, 1), member("a", "old", 2, 1), member("b", None, 3, 0, 1)],
         group_events=[
             event_row("offset_rewound", event_index=index, partition=index, **moved, **at(10))
             | {"event_timestamp": at(10)["log_timestamp"]}
             for index in (0, 1)
         ],
         committed_offsets=[
-            required("committed_offsets", **at(second), topic="t", partition=partition)
-            for partition, second in ((0, 20), (1, 30))
+            {**at(second), "topic": "t", "partition": partition} for partition, second in ((0, 20), (1, 30))
         ],
         offset_commits=[
-            required("offset_commits", **at(second), topic="t", partition=partition, committed_offset=9)
+            {**at(second), "topic": "t", "partition": partition, "committed_offset": 9}
             | {"outcome": "committed", "record_type": 1, "value_version": 3}
             for partition, second in ((0, 20), (1, 30))
         ],
@@ -244,18 +239,18 @@ def test_rows_have_the_same_order_in_spark_which_sorts_nulls_first() -> None:
     lake = tables(
         groups=[group_row(), group_row("h", state="Stable")],
         open_transactions=[
-            required("open_transactions", open_since=since, producer_id=1, offsets_partition=partition)
+            {"open_since": since, "producer_id": 1, "offsets_partition": partition}
             for since, partition in ((None, 0), (AS_OF, 2), (AS_OF, 1))
         ],
         transactional_ids=[
-            required("transactional_ids", transactional_id=name, state="Ongoing", start_timestamp=start)
+            {"transactional_id": name, "state": "Ongoing", "start_timestamp": start}
             for name, start in (("a", None), ("b", AS_OF))
         ],
         findings=[
-            required("findings", audit_id=1, finding="hanging_transaction", severity="error", group_id=group)
+            {"audit_id": 1, "finding": "hanging_transaction", "severity": "error", "group_id": group}
             for group in (None, "g", "h")
         ],
-        group_member_versions=[required("group_member_versions", group_id="g", assigned_partitions=held)],
+        group_member_versions=[{"group_id": "g", "assigned_partitions": held}],
     )
     orders = []
     with in_duckdb(lake, alone=True) as connection:
@@ -278,12 +273,10 @@ def test_the_copies_of_a_group_in_two_offsets_partitions_have_an_order(name: str
     orders = []
     for some in (copies, copies[::-1]):
         lake = tables(
-            committed_offsets=[
-                required("committed_offsets", committed_offset=each["offsets_partition"], **each) for each in some
-            ],
-            findings=[required("findings", detail=str(each["offsets_partition"]), **found, **each) for each in some],
+            committed_offsets=[dict(committed_offset=each["offsets_partition"], **each) for each in some],
+            findings=[dict(detail=str(each["offsets_partition"]), **found, **each) for each in some],
             group_events=[
-                required("group_events", offset_before=each["offsets_partition"], event_index=index, **removed, **each)
+                dict(offset_before=each["offsets_partition"], event_index=index, **removed, **each)
                 for each in some
                 for index in range(1 + each["offsets_partition"])
             ],
@@ -297,15 +290,14 @@ def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigi
     lowest, greatest = -(2**63), 2**63 - 1
     starts = ("A", lowest), ("B", -9), ("a topic of that name created later", 3)
     partitions = [
-        share_row("share_partitions", topic_id=topic_id, start_offset=start, delivery_complete_count=0)
-        for topic_id, start in starts
+        share_row(topic_id=topic_id, start_offset=start, delivery_complete_count=0) for topic_id, start in starts
     ]
     batch = {"topic_id": "A", "first_offset": lowest, "last_offset": greatest - 1, "delivery_count": 4}
-    batches = [share_row("share_batches", attempts_left=1, delivery_state="available", **batch)]
-    batches += [share_row("share_batches", delivery_state="archived", **batch) for _ in range(2)]
+    batches = [share_row(attempts_left=1, delivery_state="available", **batch)]
+    batches += [share_row(delivery_state="archived", **batch) for _ in range(2)]
     backward = {"topic_id": "B", "first_offset": greatest, "last_offset": lowest, "attempts_left": 1}
-    batches += [share_row("share_batches", delivery_state=state, **backward) for state in ("available", "archived")]
-    ends = [share_row("topic_offsets", status="ok", seen_at=AS_OF, topic_id="B", log_end_offset=0)]
+    batches += [share_row(delivery_state=state, **backward) for state in ("available", "archived")]
+    ends = [share_row(status="ok", seen_at=AS_OF, topic_id="B", log_end_offset=0)]
     ends += [ends[0] | {"topic_id": None, "partition": 1}]
     partitions.append(partitions[0] | {"partition": 1})
     with asked(tables(share_partitions=partitions, share_batches=batches, topic_offsets=ends)) as ask:
@@ -319,15 +311,9 @@ def test_share_partitions_with_any_offsets_have_a_size_and_a_lag_if_it_is_a_bigi
     }
 
 
-def share_row(table: str, **columns: Any) -> Row:
-    """A row of a table about a share partition, with something in every required column."""
-    return required(table, **{"group_id": "s", "topic": "jobs", "partition": 0} | columns)
-
-
-def required(table: str, **columns: Any) -> Row:
-    """A row with something in every required column."""
-    (whole,) = rows_of(table, columns).to_pylist()
-    return whole
+def share_row(**columns: Any) -> Row:
+    """A row about a share partition."""
+    return {"group_id": "s", "topic": "jobs", "partition": 0, **columns}
 
 
 def test_one_transaction_hangs(reader: DuckDbReader) -> None:
@@ -386,10 +372,7 @@ def test_the_sql_in_the_page_gives_the_figures_in_it(reader: DuckDbReader, writt
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [
-        ("missing/report.html", "no folder missing; create it first"),
-        (".", "is a folder; name a file in it"),
-    ],
+    [("missing/report.html", "no folder missing; create it first"), (".", "is a folder; name a file in it")],
 )
 def test_a_place_that_cannot_hold_a_file_is_reported_before_any_work(
     output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,12 +1,12 @@
-"""Generated histories of share partitions, and their records as bytes by an encoder of its own."""
+"""Generated histories of share partitions, and their records as bytes."""
 
 from __future__ import annotations
 
-import base64
 import random
 from typing import NamedTuple
 
-from tests.findings.record_bytes import uvarint
+from kgroups_spark.messages.coordinator_records import SHARE_GROUP_STATE
+from tests.findings.record_bytes import message
 
 KEYS = [("g", "AAAAAAAAAAAAAAAAAAAAAQ", 0), ("g", "AAAAAAAAAAAAAAAAAAAAAQ", 1), ("café", "_____________________w", 7)]
 
@@ -21,33 +21,18 @@ class Record(NamedTuple):
     value: dict | None
 
 
-def integers(*pairs):
-    return b"".join(number.to_bytes(width, "big", signed=True) for width, number in pairs)
-
-
 def key_bytes(record):
-    group = record.group_id.encode()
-    topic_id = base64.urlsafe_b64decode(record.topic_id + "==")
-    return integers((2, record.record_type), (2, len(group))) + group + topic_id + record.partition.to_bytes(4, "big")
+    key = {"groupId": record.group_id, "topicId": record.topic_id, "partition": record.partition}
+    return record.record_type.to_bytes(2, "big") + message(SHARE_GROUP_STATE[record.record_type].key, key, 0)
 
 
 def value_bytes(record, *, early=False):
-    """Kafka's bytes of version 0: a delivery complete count of -1 is left out. `early`: the layout of 4.0."""
-    value = record.value
-    if value is None:
+    """Kafka's bytes of version 0. `early`: the layout of 4.0."""
+    layout = SHARE_GROUP_STATE[record.record_type].layouts[early]
+    if record.value is None:
         return None
-    out = integers((2, 0), (2 if early else 4, value["snapshotEpoch"]))
-    if record.record_type == 0:
-        out += integers((4, value["stateEpoch"]))
-    out += integers((4, value["leaderEpoch"]), (8, value["startOffset"]))
-    if record.record_type == 0 and not early:
-        out += integers((8, value["createTimestamp"]), (8, value["writeTimestamp"]))
-    out += uvarint(len(value["stateBatches"]) + 1)
-    for batch in value["stateBatches"]:
-        out += integers((8, batch["firstOffset"]), (8, batch["lastOffset"]), (1, batch["deliveryState"]))
-        out += integers((2, batch["deliveryCount"])) + b"\0"
-    count = value["deliveryCompleteCount"]
-    return out + (b"\0" if count == -1 or early else b"\1\0\4" + integers((4, count)))
+    names = {field.name for field in layout.fields}
+    return b"\0\0" + message(layout, {name: each for name, each in record.value.items() if name in names}, 0)
 
 
 def batch(first, last, state=0, count=1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
@@ -32,7 +33,9 @@ __all__ = ["fake_time"]
 
 TOPIC_ID = "gAAAAAAAAAAAAAAAAAAABQ"
 
-FETCH, LIST_OFFSETS, METADATA, SASL_HANDSHAKE = 1, 2, 3, 17
+FETCH, METADATA = 1, 3
+NEWER = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
+HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 
 def free_port() -> int:
@@ -535,68 +538,47 @@ class TestProtocol:
         assert asked[0] > 2
         assert asked[1:] == [2]
 
-    def test_a_broker_that_refuses_every_version_of_api_versions(self, start: Start) -> None:
-        one = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
-        broker = start({"ApiVersions": lambda _: {"error_code": 35, "as_version": 0, "api_keys": [one]}})
-        with pytest.raises(KafkaRefused, match="answers ApiVersions with UNSUPPORTED_VERSION"), cluster_at(broker) as c:
-            c.brokers()
-
-    def test_a_broker_that_is_too_old(self, start: Start) -> None:
-        broker = start(versions={METADATA: (0, 3)})
+    @pytest.mark.parametrize(
+        ("api_versions", "versions", "security", "error", "said"),
+        [
+            (
+                {"error_code": 35, "as_version": 0, "api_keys": [NEWER]},
+                {},
+                "PLAINTEXT",
+                KafkaRefused,
+                "answers ApiVersions with UNSUPPORTED_VERSION",
+            ),
+            (None, {METADATA: (0, 3)}, "PLAINTEXT", KafkaRefused, "is too old or too new for us: .*MetadataRequest"),
+            (None, {METADATA: None}, "PLAINTEXT", KafkaRefused, "MetadataRequest: is it a controller's port"),
+            (
+                b"\x15\x03\x03\0\2\2P",
+                {},
+                "PLAINTEXT",
+                WrongProtocol,
+                "{} uses TLS: set security.protocol to SSL or",
+            ),
+            (None, {}, "SSL", WrongProtocol, "{} speaks Kafka's protocol without TLS"),
+            (HTTP, {}, "SSL", ClusterUnreachable, "the TLS handshake with {} failed"),
+            (HTTP, {}, "PLAINTEXT", WrongProtocol, "{} does not use Kafka's protocol: it answered b'HTTP'"),
+            (b"\0\0\0\5\0\0\0\1\0", {}, "PLAINTEXT", WrongProtocol, "sent an invalid answer to ApiVersionsRequest"),
+        ],
+    )
+    def test_a_port_that_is_not_for_us_is_refused_with_the_reason(
+        self,
+        api_versions: Any,
+        versions: dict[int, Any],
+        security: str,
+        error: type[Exception],
+        said: str,
+        start: Start,
+    ) -> None:
+        broker = start({} if api_versions is None else {"ApiVersions": lambda _: copy(api_versions)}, versions)
+        broker.versions = {key: known for key, known in broker.versions.items() if known}
         with (
-            pytest.raises(KafkaRefused, match=r"is too old or too new for us: .*MetadataRequest"),
-            cluster_at(broker) as c,
-        ):
-            c.brokers()
-
-    def test_a_controllers_port(self, start: Start) -> None:
-        broker = start()
-        del broker.versions[METADATA]
-        with (
-            pytest.raises(KafkaRefused, match="MetadataRequest: is it a controller's port"),
-            cluster_at(broker) as cluster,
-        ):
-            cluster.brokers()
-
-    def test_a_port_with_tls(self, start: Start) -> None:
-        broker = start({"ApiVersions": lambda _: b"\x15\x03\x03\x00\x02\x02P"})
-        with (
-            pytest.raises(WrongProtocol, match=rf"{broker.address} uses TLS: set security.protocol to SSL or SASL_SSL"),
-            cluster_at(broker) as cluster,
-        ):
-            cluster.brokers()
-
-    def test_a_port_without_tls(self, start: Start) -> None:
-        broker = start()
-        with (
-            pytest.raises(WrongProtocol, match=rf"{broker.address} speaks Kafka's protocol without TLS"),
-            cluster_at(broker, security_protocol="SSL") as cluster,
-        ):
-            cluster.brokers()
-
-    def test_a_port_without_tls_of_another_protocol(self, start: Start) -> None:
-        broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
-        with (
-            pytest.raises(ClusterUnreachable, match=rf"the TLS handshake with {broker.address} failed"),
-            cluster_at(broker, timeout_ms=1_000, security_protocol="SSL") as cluster,
+            pytest.raises(error, match=said.format(broker.address)),
+            cluster_at(broker, timeout_ms=1_000, security_protocol=security) as cluster,
         ):
             cluster.brokers()
-
-    def test_a_port_of_another_protocol(self, start: Start) -> None:
-        broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
-        with (
-            pytest.raises(WrongProtocol, match=rf"{broker.address} does not use Kafka's protocol: it answered b'HTTP'"),
-            cluster_at(broker) as cluster,
-        ):
-            cluster.brokers()
-
-    def test_an_invalid_answer(self, start: Start) -> None:
-        broker = start({"ApiVersions": lambda _: b"\0\0\0\x05\0\0\0\x01\0"})
-        with (
-            pytest.raises(WrongProtocol, match="sent an invalid answer to ApiVersionsRequest"),
-            cluster_at(broker) as c,
-        ):
-            c.brokers()
 
     def test_a_port_with_sasl(self, start: Start) -> None:
         broker = start(

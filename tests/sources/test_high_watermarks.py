@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.log_source import AuditOptions, open_source
+from kgroups_spark.audit.log_source import open_source
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.sources.files import UnreadableFolder
 from kgroups_spark.sources.segments import BadCheckpoint, committed_offsets, parse_checkpoint

@@ -7,14 +7,12 @@ import base64
 import random
 import struct
 import threading
-import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse, ListConfigResourcesResponse
-from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
-from kafka.protocol.metadata import MetadataResponse
 
 from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.cluster import connection as patience
@@ -25,10 +23,11 @@ from kgroups_spark.cluster.live_log import live_logs
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.partition_log import FetchPiece
 from tests.chosen import Chosen
+from tests.nights.live_nights import Log, LogBrokers
 from tests.records.build import batch
 from tests.sources.fake_broker import FakeBroker
 
-TOPIC, TOPIC_ID = "__consumer_offsets", uuid.UUID(int=77)
+TOPIC = "__consumer_offsets"
 API_VERSIONS, METADATA, LIST_OFFSETS, FETCH = 18, 3, 2, 1
 SASL_HANDSHAKE, SASL_AUTHENTICATE, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES = 17, 36, 32, 74
 BATCHES = [batch(10 * number, [(b"k", b"v")] * 10) for number in range(100)]
@@ -70,7 +69,10 @@ class MutatingBroker(FakeBroker):
 
     def __init__(self, target: int, rng: random.Random) -> None:
         self._target, self._rng = target, rng
-        answers = {"Metadata": self._metadata, "ListOffsets": list_offsets, "Fetch": fetch}
+        self._log = LogBrokers({TOPIC: [Log(BATCHES)]}, nodes=0)
+        self._log.brokers = {1: self}
+        answers = {"Metadata": partial(self._log.Metadata, 1), "ListOffsets": partial(self._log.ListOffsets, 1)}
+        answers |= {"Fetch": self._fetch}
         answers |= {"DescribeConfigs": describe_configs, "ListConfigResources": list_config_resources}
         if target in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
             self._scram = ScramServer()
@@ -82,48 +84,9 @@ class MutatingBroker(FakeBroker):
         is_meant = isinstance(answer, bytes | bytearray) and int.from_bytes(frame[:2], "big") == self._target
         return mutated(bytes(answer), self._rng) if is_meant else answer
 
-    def _metadata(self, request: Any) -> dict[str, Any]:
-        topic = MetadataResponse.MetadataResponseTopic
-        partition = topic.MetadataResponsePartition(
-            error_code=0,
-            partition_index=0,
-            leader_id=1,
-            leader_epoch=3,
-            replica_nodes=[1],
-            isr_nodes=[1],
-            offline_replicas=[],
-        )
-        node = MetadataResponse.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port, rack=None)
-        found = topic(error_code=0, name=TOPIC, topic_id=TOPIC_ID, is_internal=True, partitions=[partition])
-        return {"brokers": [node], "cluster_id": "c", "controller_id": 1, "topics": [found], "throttle_time_ms": 0}
-
-
-def list_offsets(request: Any) -> dict[str, Any]:
-    (asked,) = request.topics
-    topic = ListOffsetsResponse.ListOffsetsTopicResponse
-    offset = 0 if asked.partitions[0].timestamp == -2 else 1000
-    answer = topic.ListOffsetsPartitionResponse(
-        partition_index=0, error_code=0, timestamp=-1, offset=offset, leader_epoch=3
-    )
-    return {"topics": [topic(name=asked.name, partitions=[answer])], "throttle_time_ms": 0}
-
-
-def fetch(request: Any) -> dict[str, Any]:
-    (asked,) = request.topics
-    topic = FetchResponse.FetchableTopicResponse
-    records = b"".join(BATCHES[asked.partitions[0].fetch_offset // 10 :])[:2000]
-    answer = topic.PartitionData(
-        partition_index=0,
-        error_code=0,
-        high_watermark=1000,
-        last_stable_offset=1000,
-        log_start_offset=0,
-        aborted_transactions=None,
-        preferred_read_replica=-1,
-        records=records,
-    )
-    responses = [topic(topic=asked.topic, topic_id=asked.topic_id, partitions=[answer])]
-    return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+    def _fetch(self, request: Any) -> dict[str, Any]:
+        request.topics[0].partitions[0].partition_max_bytes = 2000
+        return self._log.Fetch(1, request)
 
 
 def describe_configs(request: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import copy
 import duckdb
 import pytest
 
-from kgroups_spark.audit.keep import Reduced
-from kgroups_spark.audit.state_log_keep import STATE_RULES, STATE_TABLES
+from kgroups_spark.lake.replaced import STATE_LOGS
 from kgroups_spark.tables.definitions import KEEP
 from tests.chosen import one_of
 from tests.lake.table_rows import rows_of as table_rows
@@ -52,23 +51,21 @@ def both(request):
     whole, log = StateNights(topic), log_of(topic, seed)
     whole.audit(log)
     horizons = {(topic, whole.partition): HORIZON}
-    tables = {name: table_rows(name, *whole.tables[name]) for name in STATE_RULES if name in whole.tables}
-    left = reduced(tables, {}, horizons, at_once=7)
-    assert reduced(left, {}, horizons) == left
+    tables = {name: table_rows(name, *whole.tables[name]) for name in STATE_LOGS if name in whole.tables}
+    left = reduced(tables, {}, horizons)
     few = copy.deepcopy(whole)
     for name, rows in left.items():
-        few.tables[name] = rows.to_pylist()
+        few.tables[name] = sorted(rows.to_pylist(), key=lambda row: row["log_offset"])
+        again = reduced({name: rows}, {}, horizons)[name].to_pylist()
+        assert sorted(map(repr, again)) == sorted(map(repr, rows.to_pylist()))
         expected = state_twin(name, tables[name].to_pylist(), horizons)
         assert sorted(map(repr, few.tables[name])) == sorted(map(repr, expected))
-    if events := whole.tables.get("state_events"):
-        is_old = Reduced({}, horizons).is_old("state_events", table_rows("state_events", *events))
-        few.tables["state_events"] = [row for row, goes in zip(events, is_old, strict=True) if not goes]
     return whole, few
 
 
 def test_reduction_removes_records_but_none_above_the_horizon(both):
     whole, reduced = both
-    for name in STATE_TABLES:
+    for name in STATE_LOGS:
         rows, left = whole.tables.get(name, []), reduced.tables.get(name, [])
         assert [row for row in rows if row["log_offset"] >= HORIZON] == [
             row for row in left if row["log_offset"] >= HORIZON

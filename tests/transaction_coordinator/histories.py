@@ -1,52 +1,27 @@
-"""Generated records of `__transaction_state`, as bytes by an encoder of its own, some of them odd."""
+"""Generated records of `__transaction_state`, as bytes, some of them odd."""
 
 from __future__ import annotations
 
 import random
 
-from tests.findings.record_bytes import uvarint
+from kgroups_spark.messages.coordinator_records import TRANSACTION_STATE
+from tests.findings.record_bytes import message
 
 IDS = ("etl-0_1", "etl-0_2", "café", "")
 
 
-def integer(width, number):
-    return number.to_bytes(width, "big", signed=True)
+OF_LOG = TRANSACTION_STATE[0]
 
 
 def key_bytes(transactional_id):
-    data = transactional_id.encode()
-    return integer(2, 0) + integer(2, len(data)) + data
+    return b"\0\0" + message(OF_LOG.key, {"transactionalId": transactional_id}, 0)
 
 
 def value_bytes(value, version):
-    """Kafka's bytes of a value of version 0 or 1; other versions look like 1. Tags are left out as their defaults."""
-    flexible = version != 0
-    tags = {0: (8, "previousProducerId", -1), 1: (8, "nextProducerId", -1)}
-    tags |= {2: (2, "clientTransactionVersion", 0), 3: (2, "nextProducerEpoch", -1)}
-    out = integer(2, version) + integer(8, value["producerId"]) + integer(2, value["producerEpoch"])
-    out += integer(4, value["transactionTimeoutMs"]) + integer(1, value["transactionStatus"])
-    out += _partitions(value["transactionPartitions"], flexible)
-    out += integer(8, value["transactionLastUpdateTimestampMs"]) + integer(8, value["transactionStartTimestampMs"])
-    if not flexible:
-        return out
-    given = [
-        (tag, width, value[name]) for tag, (width, name, default) in tags.items() if value.get(name, default) != default
-    ]
-    return out + uvarint(len(given)) + b"".join(uvarint(t) + uvarint(w) + integer(w, number) for t, w, number in given)
-
-
-def _partitions(topics, flexible):
-    end = b"\0" if flexible else b""
-    if topics is None:
-        return b"\0" if flexible else integer(4, -1)
-    count = (lambda n: uvarint(n + 1)) if flexible else (lambda n: integer(4, n))
-    name_length = (lambda n: uvarint(n + 1)) if flexible else (lambda n: integer(2, n))
-    out = count(len(topics))
-    for topic, partitions in topics:
-        data = topic.encode()
-        out += name_length(len(data)) + data + count(len(partitions))
-        out += b"".join(integer(4, p) for p in partitions) + end
-    return out
+    """Kafka's bytes of a value of version 0 or 1; other versions look like 1."""
+    topics, layout = value["transactionPartitions"], OF_LOG.layouts[0]
+    topics = None if topics is None else [{"topic": topic, "partitionIds": numbers} for topic, numbers in topics]
+    return version.to_bytes(2, "big") + message(layout, value | {"transactionPartitions": topics}, min(version, 1))
 
 
 def value(status=1, partitions=(("t", (0,)),), **fields):

@@ -310,17 +310,11 @@ class _ShardReplay:
         for some in in_lots(shard.save()):
             yield "night", table_batch("checkpoints", StateRow._fields, some, **constants, **nothing)
         if self._markers:
-            yield (
-                "transaction_markers",
-                table_batch("transaction_markers", None, self._markers, **constants),
-            )
+            yield ("transaction_markers", table_batch("transaction_markers", None, self._markers, **constants))
         if self._failures:
             unknown = {"record_count": 0, "coordinator_fails": True, "file": None, "file_position": None}
             unknown |= {"is_transactional": None, "raw_key": None, "raw_value": None, "resolved_by": None}
-            yield (
-                "quarantine",
-                table_batch("quarantine", _FAILURE_COLUMNS, self._failures, **constants, **unknown),
-            )
+            yield ("quarantine", table_batch("quarantine", _FAILURE_COLUMNS, self._failures, **constants, **unknown))
 
 
 _FAILURE_COLUMNS = (

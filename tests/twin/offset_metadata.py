@@ -116,12 +116,6 @@ class OffsetMetadata:
             self.pending_producers.setdefault(slot, set()).add(producer_id)
             self.pending_count[slot[0]] = self.pending_count.get(slot[0], 0) + 1
 
-    def drop_pending(self, producer_id: int) -> None:
-        """Removes the producer's pending offsets without a trace; the opposite of `restore_pending`."""
-        for slot in list(self.pending.get(producer_id, ())):
-            self._drop(producer_id, slot)
-        self.pending.pop(producer_id, None)
-
     def has_committed(self, group_id: str) -> bool:
         """Whether the group has committed offsets."""
         return group_id in self.committed

@@ -1,23 +1,25 @@
-"""The slow, obvious twin of reduced history: row by row, by the rules in history/reduction.py and state_logs/keep.py;
-and the product's own reduction over rows in memory."""
+"""The slow, obvious twin of reduced history: row by row, by the rules in history/reduction.py; and the product's SQL
+over rows in memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit.keep import MARKERS, SHARD_OF, Reduced
-from kgroups_spark.audit.state_log_keep import StateHorizons
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.replay.reduction import UNKNOWN
+from kgroups_spark.replay.reduction import MARKERS, STORED, Reduction
+from kgroups_spark.replay.shard_states import Horizons
 from kgroups_spark.replay.state_logs import RECORDS
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
+from tests.protocol.local_spark import answer
 
 Row = dict[str, Any]
 Rows = list[Row]
+UNKNOWN = ("unknown_record_type", "unknown_value_version")
 KEYS = {
     "offset_commits": ("record_type", "group_id", "topic", "partition", "raw_key"),
     "group_records": ("record_type", "group_id", "member_id", "regular_expression", "raw_key"),
@@ -103,7 +105,7 @@ def _key(row: Row, *names: str) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def state_twin(name: str, rows: Rows, horizons: StateHorizons) -> Rows:
+def state_twin(name: str, rows: Rows, horizons: Mapping[tuple[str, int], int]) -> Rows:
     """The rows that stay of a table of the two other logs."""
     log_of = {table: log for log, table in RECORDS.items()}
 
@@ -112,6 +114,8 @@ def state_twin(name: str, rows: Rows, horizons: StateHorizons) -> Rows:
         return bool(row["log_offset"] < horizons.get(place, -1))
 
     old = [row for row in rows if is_old(row)]
+    if name == "state_events":
+        return [row for row in rows if not is_old(row)]
     if name == "state_quarantine":
         stays = [row for row in old if row["reason"] not in UNKNOWN]
         return [row for row in rows if not is_old(row) or row in stays or row in _lasts(old, stays)]
@@ -157,32 +161,14 @@ def _by_offset(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: row["log_offset"])
 
 
-class InMemory:
-    """Rows as tasks read them, in lots."""
-
-    def __init__(self, tables: Mapping[str, pa.Table], at_once: int) -> None:
-        self.tables, self.at_once = tables, at_once
-
-    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        table = self.tables[name].select([*columns])
-        for start in range(0, len(table), self.at_once):
-            yield table.slice(start, self.at_once)
-
-    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        return self.rows(MARKERS, columns)
-
-
 def reduced(
     tables: Mapping[str, pa.Table],
     horizons: Mapping[int, int],
-    state_horizons: StateHorizons | None = None,
+    state_horizons: Mapping[tuple[str, int], int] | None = None,
     replaced: Replaced = NOTHING,
-    at_once: int = 1000,
 ) -> dict[str, pa.Table]:
     """The rows of the tables that the product keeps. Tables that it reads but that are not given are empty."""
-    given = {name: tables[name] if name in tables else rows_of(name) for name in SHARD_OF}
-    left: dict[str, list[pa.Table]] = {name: [given[name].slice(0, 0)] for name in tables}
-    read = InMemory(given, at_once)
-    for name, _, rows in Reduced(horizons, state_horizons or {}, replaced).left(read, [*tables]):
-        left[name].append(rows)
-    return {name: pa.concat_tables(some) for name, some in left.items()}
+    given = {f"{STORED}{name}": tables.get(name, rows_of(name)) for name in TABLES}
+    of: Horizons = {**{(None, number): at for number, at in horizons.items()}, **(state_horizons or {})}
+    reduction = Reduction(of, replaced)
+    return {name: answer(reduction.rows_left(name), given).cast(arrow_schema(name)) for name in tables}

@@ -1,4 +1,4 @@
-"""The state of a shard of objects: saved and loaded in state format 1, corrected, and as columns."""
+"""The state of a shard of objects: saved and loaded in state format 1, and as columns."""
 
 from __future__ import annotations
 
@@ -90,26 +90,6 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
     # The oldest removals are dropped first.
     shard.removed.update(sorted(removed, key=lambda each: each[1].log_offset))
     shard.removed_groups.update((group_id, log_offset) for log_offset, group_id in sorted(removed_groups))
-
-
-def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: str | None) -> None:
-    """Replaces the shard's entry by another payload; None: removes the entry.
-
-    A producer's payload has its id; without a transaction and pending offsets the producer is removed.
-    """
-    fields: Json = {} if payload is None else orjson.loads(payload)
-    match entry_type:
-        case "group":
-            shard.groups.pop(group_id or "", None)
-            shard.removed_groups.pop(group_id or "", None)
-            shard.offsets.committed.pop(group_id or "", None)
-        case "producer":
-            shard.transactions.by_producer.pop(fields["producer_id"], None)
-            shard.offsets.drop_pending(fields["producer_id"])
-        case "noted":
-            shard.offsets.noted_producers.pop(group_id or "", None)
-    if payload is not None:
-        load(shard, [StateRow(entry_type, group_id, payload)])
 
 
 def _commit(fields: list[Any]) -> OffsetCommit:

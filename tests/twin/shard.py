@@ -22,7 +22,6 @@ from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.groups import Groups, Value
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, unknown_version
 from kgroups_spark.coordinator.state_entries import StateRow
-from kgroups_spark.coordinator.versions import Version, before
 from tests.twin import saved_shards
 from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata
 from tests.twin.shard_events import RemovedOffset, ShardEvents
@@ -41,7 +40,6 @@ class Shard(Groups):
         self.offsets = OffsetMetadata(release)
         super().__init__(release, offsets_partition, self.offsets, recording=recording)
         self.transactions = OpenTransactions()
-        self._corrected_at: set[int] = set()
         # The base offset of the batch of the record that comes next; None: not known.
         self.batch_offset: int | None = None
         # Offsets that were removed, for the first commit after it. Kept only where events are reported.
@@ -151,21 +149,6 @@ class Shard(Groups):
         """A transactional record that cannot be decoded or is of an unknown type: it still belongs to a transaction."""
         self.transactions.record(log_offset, log_timestamp, producer_id, -1)
 
-    def correct(self, log_offset: int, entry_type: str, group_id: str | None, payload: str | None) -> None:
-        """Replaces an entry of the saved state, before the record at `log_offset`; payload None: removes it.
-
-        Versions of the differences are at the offset before, without a time, and replace those of the record there.
-        """
-        if self.events is not None:
-            self.events.close()
-        start = before(self.groups.get(group_id or ""), None) if self.recording and entry_type == "group" else None
-        saved_shards.replace_entry(self, entry_type, group_id, payload)
-        if self.events is not None:
-            self.events.count_offsets()
-        if start is not None:
-            self._record(start, self.groups.get(group_id or ""), None, RecordPlace(log_offset - 1, None))
-            self._corrected_at.add(log_offset - 1)
-
     def committed_rows(self) -> Iterator[CommittedRow]:
         for (group_id, topic, partition), commit in self.offsets.committed_offsets():
             value = commit.value
@@ -212,35 +195,14 @@ class Shard(Groups):
 
     @classmethod
     def load(
-        cls,
-        release: Release,
-        offsets_partition: int,
-        rows: Iterable[StateRow],
-        *,
-        recording: bool = False,
+        cls, release: Release, offsets_partition: int, rows: Iterable[StateRow], *, recording: bool = False
     ) -> Shard:
         shard = cls(release, offsets_partition, recording=recording)
         saved_shards.load(shard, rows)
         return shard
-
-    def take_changes(self) -> list[Version]:
-        """As in Groups; corrections replace the versions at their log offset."""
-        versions, corrected_at = super().take_changes(), self._corrected_at
-        self._corrected_at = set()
-        last = {_of_what(version): number for number, version in enumerate(versions)}
-        return [
-            version
-            for number, version in enumerate(versions)
-            if version.log_offset not in corrected_at or last[_of_what(version)] == number
-        ]
 
     def _learn_topics(self, record_type: int, value: Value, log_timestamp: int | None) -> None:
         fields = {4: ["topics"], 9: ["topics"], 15: ["initializingTopics", "initializedTopics", "deletingTopics"]}
         for field in fields.get(record_type, ()):
             for topic in value[field]:
                 self.topics.learn(topic["topicId"], topic["topicName"], log_timestamp, "group_record")
-
-
-def _of_what(version: Version) -> tuple[int, str, str | None]:
-    """Log offset, group and member."""
-    return version.log_offset, version.group_id, getattr(version, "member_id", None)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.audit.keep import old_audits, reduced_ledger
-from kgroups_spark.lake.last_finished import Removal, removal_note, removal_of, removed_up_to
+from kgroups_spark.lake.last_finished import Removal, removal_of, removals
 from kgroups_spark.lake.ledger import readings_backwards, what_was_read
 from kgroups_spark.replay.shard import ReadBy
 from kgroups_spark.sql.known_history import inlined, spans
@@ -174,9 +174,13 @@ def test_only_the_last_old_audit_that_looked_for_findings_still_says_so() -> Non
 
 
 def test_the_ledger_names_the_run_that_removed_an_audit() -> None:
-    notes = [{"audit_id": n, "notes": ["else", removal_note(up_to)]} for n, up_to in ((9, 4), (15, 11))]
-    assert removal_of(notes, 3) == Removal(4, 9)
-    assert removal_of(notes, 5) == Removal(11, 15)
-    assert removal_of(notes, 12) is None
-    assert removed_up_to(None) == removed_up_to(["audits: 3 rows removed"]) == 0
-    assert removed_up_to([removal_note(7)]) == 7
+    rows = [
+        {"audit_id": number, "status": status, "removed_up_to": up_to}
+        for number, status, up_to in ((9, "finished", 4), (12, "finished", None), (15, "finished", 11), (16, "x", 14))
+    ]
+    ledger = rows_of("audits", *rows)
+    found = removals(lambda _, columns, conditions: ledger.filter(expression_of(conditions)).select(columns))
+    assert found == [Removal(4, 9), Removal(11, 15)]
+    assert removal_of(found, 3) == Removal(4, 9)
+    assert removal_of(found, 5) == Removal(11, 15)
+    assert removal_of(found, 12) is None

@@ -11,7 +11,7 @@ import pytest
 from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.last_finished import lost_versions
+from kgroups_spark.lake.last_finished import is_lost
 from tests.findings.logs import Log
 from tests.nights.nights_here import Audited, How, audit
 from tests.protocol.local_spark import in_memory
@@ -74,11 +74,37 @@ def test_history_cannot_be_rebuilt(audited: Audited) -> None:
         maintain(lake)
 
 
-def test_an_empty_current_table_that_had_no_rows_is_not_lost(audited: Audited) -> None:
-    assert not lost_versions({"groups": 0, "group_members": 2}, 5, {"groups": 0, "group_members": 3}, lambda _: False)
-    assert lost_versions({"groups": 3}, 5, {"groups": 0}, lambda _: True) == {"groups"}
-    # An unfinished audit has emptied it.
-    assert not lost_versions({"groups": 3}, 5, {"groups": 6}, lambda _: True)
+@pytest.mark.parametrize("name", ["offset_commits", "group_member_versions", "open_transactions"])
+def test_rows_that_an_earlier_audit_wrote_are_missed_too(name: str) -> None:
+    """No later audit wrote to the table."""
+    lake = audit(Log().commit("g").commit("g", producer=7).member("h", "m", "t").files)
+    lake.night(lake.files, How(as_of=1_800_000_000_000))
+    assert lake.newest.newest_audits[name] == 1
+    assert lake.newest.newest_audits["offset_expiry"] == 2
+    maintain(Audited(lake))
+    lake.session.store.logs[log_of(lake, name)].pop()
+    with pytest.raises(KgroupsError, match=f"newest version of table {name}"):
+        maintain(lake)
+
+
+def test_after_a_rebuild_the_ledger_misses_no_rows_that_it_cannot_make_again() -> None:
+    """Traffic is counted when records are read."""
+    lake = audit(LOG)
+    lake.session.store.logs[log_of(lake, "group_traffic")].pop()
+    with pytest.raises(KgroupsError, match="newest version of table group_traffic"):
+        maintain(lake)
+    maintain(lake.rebuilt())
+
+
+def test_a_table_is_lost_if_its_log_ends_before_the_audit_that_the_ledger_names() -> None:
+    full, empty = lambda: ["a file"], list
+    assert is_lost(5, 4, full)
+    assert is_lost(5, 0, empty)
+    assert not is_lost(5, 5, empty)
+    # An unfinished audit has written to it; a copy by other software has rows but no audits; nothing was ever written.
+    assert not is_lost(5, 6, empty)
+    assert not is_lost(5, 0, full)
+    assert not is_lost(None, 0, empty)
 
 
 def test_a_flipped_bit_of_a_data_file_is_an_error() -> None:

@@ -1,13 +1,11 @@
-"""Cases of one committed offset after an audit had decided on it, each a partition of its own.
-
-Audit 1 decided, having read to offset 100; audit 2 has read to 200. An offset of the log has the time of its number of
-seconds after T0. The slot was committed at 50; `expires_at` is such a number, too.
-"""
+"""The cases of expiry_outcomes.txt, each a partition of its own; and records of one slot as texts."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -38,24 +36,38 @@ class Record(NamedTuple):
     columns: dict[str, Any]
 
 
-def value(log_offset: int, **columns: Any) -> Record:
-    return Record("offset_commits", {"log_offset": log_offset, "committed_offset": 1, **SLOT, **columns})
-
-
-def tombstone(log_offset: int, **columns: Any) -> Record:
-    return Record("offset_commits", {"log_offset": log_offset, **SLOT, **columns})
-
-
-def pending(log_offset: int, **columns: Any) -> Record:
-    """A value in a transaction of producer 7."""
-    return value(log_offset, **PRODUCER, is_transactional=True, **columns)
-
-
-def marker(log_offset: int, outcome: str | None, start: int | None, **columns: Any) -> Record:
+def record(text: str) -> Record:
+    """A record from its text, as in expiry_outcomes.txt; "still_pending 12 10" as in offset_history.txt."""
+    kind, *words = text.split()
+    more = {name: json.loads(value) for name, _, value in (word.partition("=") for word in words) if value}
+    if "transactional" in words or kind == "pending":
+        more = {**PRODUCER, "is_transactional": True, **more}
+    log_offset, *given = (None if word == "null" else word for word in words if "=" not in word)
+    place = {"log_offset": int(log_offset or 0)}
+    if kind == "marker":
+        outcome, start = given
+        ended = {"outcome": outcome, "transaction_start_offset": None if start is None else int(start)}
+        return Record("transaction_markers", {**place, **ended, **PRODUCER, **more})
+    if kind == "still_pending":
+        held = [["g", "t", 0, int(each or 0), 1, 0, 5] for each in given]
+        payload = json.dumps({"producer_id": 7, "transaction": None, "pending": held})
+        return Record("checkpoints", {**place, "reason": "reread", "entry_type": "producer", "payload": payload})
+    assert kind in ("value", "pending", "tombstone"), text
     return Record(
-        "transaction_markers",
-        {"log_offset": log_offset, "outcome": outcome, "transaction_start_offset": start, **PRODUCER, **columns},
+        "offset_commits", {**place, **({} if kind == "tombstone" else {"committed_offset": 1}), **SLOT, **more}
     )
+
+
+def records(text: str) -> tuple[Record, ...]:
+    return tuple(record(each) for each in text.split(";") if each.strip())
+
+
+def lines_of(name: str) -> list[list[str]]:
+    """The cells of a file's lines."""
+    _, _, lines = (Path(__file__).parent / name).read_text().partition("\n\n")
+    return [
+        [cell.strip() for cell in line.split("|")] for line in lines.splitlines() if " |" in line and line[0] != "#"
+    ]
 
 
 @dataclass(frozen=True)
@@ -70,161 +82,14 @@ class Case:
     expected: Seen | None
 
 
-CASES = (
-    Case("a tombstone", "expire", 90, (tombstone(150),), None, Seen("removed", 150, 60)),
-    Case("a tombstone at the very moment", "expire", 150, (tombstone(150),), None, Seen("removed", 150, 0)),
-    Case("a tombstone before its time", "expire", 151, (tombstone(150),), None, Seen("not_foreseen", 150)),
-    Case("a tombstone without a time", "expire", 90, (tombstone(150, log_timestamp=None),), None, Seen("removed", 150)),
-    Case("a value", "expire", 90, (value(150),), 150, Seen("kept_alive", 150)),
-    Case("a value, then a tombstone", "expire", 90, (value(150), tombstone(160)), None, Seen("kept_alive", 150)),
-    Case("a tombstone, then a value", "expire", 90, (tombstone(150), value(160)), 160, Seen("removed", 150, 60)),
-    Case("nothing", "expire", 90, (), 50, Seen("still_there")),
-    Case("gone without a trace", "expire", 90, (), None, Seen("removed")),
-    Case(
-        "another slot's tombstones",
-        "expire",
-        90,
-        (tombstone(150, group_id="h"), tombstone(151, topic="u"), tombstone(152, partition=1)),
-        50,
-        Seen("still_there"),
-    ),
-    Case("what was read before", "expire", 90, (value(50), tombstone(40)), 50, Seen("still_there")),
-    # A record in quarantine that the later audit decodes is nevertheless older than the decision.
-    Case("an old record read late", "expire", 90, (tombstone(60, audit_id=2),), 50, Seen("still_there")),
-    Case(
-        "an old record read late, then a value",
-        "expire",
-        90,
-        (tombstone(60, audit_id=2), value(150)),
-        150,
-        Seen("kept_alive", 150),
-    ),
-    # The Scala coordinator: a tombstone in a transaction takes only what is pending in it.
-    Case(
-        "a tombstone that left the committed offset where it was",
-        "expire",
-        90,
-        (tombstone(150, **PRODUCER, is_transactional=True),),
-        50,
-        Seen("still_there"),
-    ),
-    Case("kept and gone after its time", "keep", 140, (tombstone(150),), None, Seen("removed", 150, 10)),
-    Case("kept and gone before its time", "keep", 160, (tombstone(150),), None, Seen("not_foreseen", 150)),
-    Case("kept and gone without a time to go", "keep", None, (tombstone(150),), None, Seen("not_foreseen", 150)),
-    Case("kept and gone without a trace after its time", "keep", 140, (), None, Seen("removed")),
-    Case("kept and gone without a trace, too early", "keep", 250, (), None, Seen("not_foreseen")),
-    Case("kept and there", "keep", 140, (), 50, None),
-    Case("kept and committed again", "keep", 140, (value(150), tombstone(160)), None, None),
-    Case(
-        "a transaction that committed",
-        "expire",
-        90,
-        (pending(150, outcome="committed", marker_offset=155), marker(155, "committed", 150)),
-        150,
-        Seen("kept_alive", 150),
-    ),
-    Case(
-        "a transaction that aborted",
-        "expire",
-        90,
-        (pending(150, outcome="aborted", marker_offset=155), marker(155, "aborted", 150)),
-        50,
-        Seen("still_there"),
-    ),
-    Case("a transaction that is open", "expire", 90, (pending(150),), 50, Seen("still_there")),
-    Case(
-        "a marker of neither kind",
-        "expire",
-        90,
-        (pending(150), marker(155, None, None)),
-        50,
-        Seen("still_there"),
-    ),
-    # Values and marker of one transaction may have been read in different ranges: the row then has no outcome.
-    Case(
-        "a transaction read in two ranges",
-        "expire",
-        90,
-        (pending(150), marker(155, "committed", 150)),
-        150,
-        Seen("kept_alive", 150),
-    ),
-    Case(
-        "a transaction that was open when it was decided",
-        "expire",
-        90,
-        (pending(80), marker(155, "committed", 80)),
-        80,
-        Seen("kept_alive", 80),
-    ),
-    Case(
-        "a marker that brings an older record than the committed one",
-        "expire",
-        90,
-        (pending(45), marker(155, "committed", 45)),
-        50,
-        Seen("still_there"),
-    ),
-    Case(
-        "an older record's marker, then a tombstone",
-        "expire",
-        90,
-        (pending(45), marker(155, "committed", 45), tombstone(160)),
-        None,
-        Seen("removed", 160, 70),
-    ),
-    Case(
-        "a tombstone before the marker takes what was pending with it",
-        "expire",
-        90,
-        (pending(80), tombstone(150), marker(155, "committed", 80)),
-        None,
-        Seen("removed", 150, 60),
-    ),
-    Case(
-        "a value before the marker is what came first",
-        "expire",
-        90,
-        (pending(140, outcome="committed", marker_offset=155), value(150), marker(155, "committed", 140)),
-        150,
-        Seen("kept_alive", 150),
-    ),
-    Case(
-        "a tombstone in a transaction counts where it stands, whatever becomes of that",
-        "expire",
-        90,
-        (
-            tombstone(150, **PRODUCER, is_transactional=True, outcome="aborted", marker_offset=155),
-            marker(155, "aborted", 150),
-        ),
-        None,
-        Seen("removed", 150, 60),
-    ),
-    Case(
-        "a value of a producer outside a transaction commits nothing",
-        "expire",
-        90,
-        (value(150, **PRODUCER),),
-        50,
-        Seen("still_there"),
-    ),
-    Case(
-        "another producer's marker",
-        "expire",
-        90,
-        (pending(150), marker(155, "committed", 150, producer_id=8)),
-        50,
-        Seen("still_there"),
-    ),
-    Case(
-        "the transaction after the open one",
-        "expire",
-        90,
-        (pending(80), marker(90, "aborted", 80), pending(150), marker(155, "committed", 150), tombstone(156)),
-        None,
-        Seen("kept_alive", 150),
-    ),
-)
+def _case(name: str, decided: str, log: str, now: str, expected: str) -> Case:
+    decision, expires_at = decided.split()
+    outcome, *numbers = expected.split() or [""]
+    seen = Seen(outcome, *map(int, numbers)) if outcome else None
+    return Case(name, decision, json.loads(expires_at), records(log), int(now) if now else None, seen)
+
+
+CASES = tuple(_case(*cells) for cells in lines_of("expiry_outcomes.txt"))
 
 
 def tables_of(cases: tuple[Case, ...]) -> dict[str, pa.Table]:
@@ -233,13 +98,7 @@ def tables_of(cases: tuple[Case, ...]) -> dict[str, pa.Table]:
     for partition, case in enumerate(cases):
         where = {"offsets_partition": partition}
         times = {"expires_at": None if case.expires_at is None else at(case.expires_at), "as_of": at(READ_THEN)}
-        decided = {
-            "audit_id": 2,
-            "decided_by": 1,
-            "log_offset": 50,
-            "committed_offset": 5,
-            "reason": "as then",
-        }
+        decided = {"audit_id": 2, "decided_by": 1, "log_offset": 50, "committed_offset": 5, "reason": "as then"}
         rows["previous_offset_expiry"].append({**where, **SLOT, **decided, **times, "decision": case.decision})
         if case.now is not None:
             rows["committed_offsets"].append({**where, **SLOT, "audit_id": 2, "log_offset": case.now})

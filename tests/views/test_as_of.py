@@ -101,10 +101,7 @@ def two_partitions(**corrections: Any) -> dict[str, pa.Table]:
         for n in range(10)
     ]
     row = {"offsets_partition": 0, "entry_type": "topics", "payload": '{"topics": []}', **corrections}
-    return {
-        "offset_commits": table_rows("offset_commits", *commits),
-        "checkpoints": table_rows("checkpoints", row),
-    }
+    return {"offset_commits": table_rows("offset_commits", *commits), "checkpoints": table_rows("checkpoints", row)}
 
 
 def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[tuple[int, int]]:
@@ -155,10 +152,7 @@ def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> Non
     topics = known_topics(names)
     by_name = [{"topic": name, "partitions": [1, 0]} for name in "tuvw"]
     by_id: dict[str, dict[int, int | None]] = {f"id {number}": {2: None, 0: 5} for number in range(10)}
-    said = {
-        "classic": Topics().of_names(by_name),
-        "consumer": Topics().of_ids(by_id),
-    }
+    said = {"classic": Topics().of_names(by_name), "consumer": Topics().of_ids(by_id)}
     rows = [
         {"group_id": "g", "member_id": member, "assigned_partitions": [held._asdict() for held in partitions]}
         for member, partitions in said.items()

@@ -3,8 +3,6 @@ must; and reduced history gives the same for later moments."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,17 +16,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.audit.keep import BY_SHARD
 from kgroups_spark.sql.known_history import KnownRow
 from kgroups_spark.sql.views import FUNCTIONS, definition
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.coordinator.replay_row import ReplayRow
+from tests.history.random_history import NAMES
 from tests.lake.table_rows import rows_of as table_rows
 from tests.twin.reduction_twin import reduced
 from tests.views import arrow_tables
 from tests.views.arrow_tables import InSpark, rows_of
 from tests.views.history_logs import history_log
+from tests.views.test_scans import scans_of_duckdb, scans_of_spark
 
 pytestmark = pytest.mark.spark
 
@@ -142,47 +141,26 @@ BY_GROUP = ("offset_commits", "group_versions", "group_member_versions")
 MOMENT = "'2026-11-20 00:00:00Z'"
 
 
-def scans_of_spark(views: InSpark, query: str) -> Iterator[tuple[str, str]]:
-    """(table, filters that files and row groups are chosen by)."""
-    views.spark.conf.set("spark.sql.maxMetadataStringLength", "10000")
-    plan = views.sql(query)._jdf.queryExecution().executedPlan().toString()
-    return re.findall(r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan)  # type: ignore[return-value]
-
-
-def scans_of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[str, str]]:
-    """(columns that are read, filters)."""
-    [(_, text)] = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
-    found, waiting = [], list(json.loads(text))
-    while waiting:
-        node = waiting.pop()
-        waiting += node["children"]
-        if "ARROW_SCAN" in node["name"]:
-            info = node["extra_info"]
-            filters = info.get("Filters", "")
-            found.append((str(info["Projections"]), filters if isinstance(filters, str) else " AND ".join(filters)))
-    return found
-
-
 def test_one_groups_history_is_read_from_files_that_may_have_it(lake: Lake) -> None:
     query = f"SELECT * FROM offset_history WHERE {GROUP}"
-    scans = [(table, filters) for table, filters in scans_of_spark(lake.spark, query) if table in HISTORY]
+    scans = [(table, filters) for table, filters in scans_of_spark(lake.spark.sql(query)) if table in HISTORY]
     assert [table for table, _ in scans].count("offset_commits") == 3
     for table, filters in scans:
         assert "EqualTo(offsets_partition,300)" in filters
         assert ("EqualTo(group_id,mail-110f26)" in filters) == (table in BY_GROUP)
-    by_duckdb = scans_of_duckdb(lake.duckdb, query)
+    by_duckdb = list(scans_of_duckdb(lake.duckdb, query))
     assert len(by_duckdb) > 5
     for columns, filters in by_duckdb:
-        if "'topic_id', 'topic']" in columns or '"status"' in filters:  # the table of topics, the ledger
+        if columns == {"topic_id", "topic"} or '"status"' in filters:  # the table of topics, the ledger
             continue
         assert '"offsets_partition" = 300' in filters, columns
-        assert ("\"group_id\" = 'mail-110f26'" in filters) == ("'group_id'" in columns), columns
+        assert ("\"group_id\" = 'mail-110f26'" in filters) == ("group_id" in columns), columns
 
 
 @pytest.mark.parametrize("name", [name for name in AS_OF if name != "log_ends_as_of"])
 def test_a_moment_of_one_group_is_read_from_its_partition(lake: Lake, name: str) -> None:
     query = f"SELECT * FROM {name}(TIMESTAMP {MOMENT}) WHERE {GROUP}"
-    scans = [filters for table, filters in scans_of_spark(lake.spark, query) if table in HISTORY]
+    scans = [filters for table, filters in scans_of_spark(lake.spark.sql(query)) if table in HISTORY]
     assert len(scans) >= 5
     assert all("EqualTo(offsets_partition,300)" in filters for filters in scans)
     assert sum("EqualTo(group_id,mail-110f26)" in filters for filters in scans) == {
@@ -245,7 +223,7 @@ def later_moments(records: list[ReplayRow], horizon: int) -> list[int]:
 
 
 def reduced_tables(lake: Lake, horizons: dict[int, int]) -> dict[str, pa.Table]:
-    left = reduced({name: lake.tables[name] for name in BY_SHARD["offsets_partition"]}, horizons)
+    left = reduced({name: lake.tables[name] for name in NAMES}, horizons)
     kept = [
         {"offsets_partition": partition, "log_offset": at, "reason": "keep", "payload": '{"topics": []}'}
         for partition, at in horizons.items()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
-from tests.views.outcome_cases import Record, at, marker, pending, tombstone, value
+from tests.views.outcome_cases import Record, at, lines_of, records
 from tests.views.recorded import tables_of
 from tests.views.replayed_logs import Effect, Owner, plain
 
@@ -146,70 +146,21 @@ def test_versions_follow_each_other(name: str, what: str) -> None:
             assert row["valid_to"] == (None if not later else known[0] if known else times[number])
 
 
-def reported(*records: Record) -> list[tuple[Any, ...]]:
-    """(log_offset, outcome, marker_offset, effective_log_offset, took_effect) of records of one slot."""
-    tables = {
-        name: table_rows(name, *(record.columns for record in records if record.table == name))
-        for name in ("offset_commits", "transaction_markers", "checkpoints")
-    }
+@pytest.mark.parametrize(("log", "rows"), [cells[1:] for cells in lines_of("offset_history.txt")])
+def test_the_outcome_of_each_record_of_one_slot(log: str, rows: str) -> None:
     columns = "log_offset, outcome, marker_offset, effective_log_offset, took_effect"
-    return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM offset_history"))
-
-
-def test_a_marker_that_neither_commits_nor_aborts_ends_nothing() -> None:
-    unmarked = value(10, producer_id=7, producer_epoch=0)  # without the transactional bit
-    assert reported(unmarked, marker(11, None, None)) == [(10, "pending", None, None, False)]
-    assert reported(unmarked, marker(11, None, None), marker(12, "committed", None)) == [
-        (10, "committed", 12, 12, True)
+    words = {None: "-", True: "yes", False: "no"}
+    found = [
+        tuple(row.values())
+        for row in rows_of(in_duckdb(tables_with(*records(log))), f"SELECT {columns} FROM offset_history")
     ]
+    said = [f"{place}: {' '.join(str(words.get(value, value)) for value in row)}" for place, *row in sorted(found)]
+    assert "; ".join(said) == rows
 
 
-def test_the_first_marker_counts_and_a_repeated_one_does_not() -> None:
-    again = marker(13, "aborted", None)
-    assert reported(pending(10), marker(12, "committed", 10), again) == [(10, "committed", 12, 12, True)]
-    assert reported(value(10, producer_id=7), marker(12, "committed", None), again) == [(10, "committed", 12, 12, True)]
-
-
-def test_an_outcome_in_the_row_itself_counts() -> None:
-    """Its marker is found by its place: a range that read both has said so."""
-    row = pending(10, outcome="aborted", marker_offset=12)
-    assert reported(row, marker(12, "aborted", 10), marker(14, "committed", 10)) == [(10, "aborted", 12, None, False)]
-
-
-def test_the_last_of_the_values_that_one_marker_commits_takes_effect() -> None:
-    assert reported(pending(10), pending(11), marker(12, "committed", 10)) == [
-        (10, "committed", 12, 12, False),
-        (11, "committed", 12, 12, True),
-    ]
-
-
-def test_a_tombstone_in_a_transaction_takes_effect_whatever_its_outcome() -> None:
-    gone = tombstone(11, producer_id=7, producer_epoch=0, is_transactional=True)
-    assert reported(value(9), pending(10), gone, marker(12, "committed", 10)) == [
-        (9, None, None, 9, True),
-        (10, "committed", 12, 12, False),
-        (11, "committed", 12, 11, True),
-    ]
-
-
-def still_pending(log_offset: int, *held: int) -> Record:
-    """A correction of producer 7 where the log had been read to: of its offsets these are pending still."""
-    payload = {"producer_id": 7, "transaction": None, "pending": [["g", "t", 0, record, 1, 0, 5] for record in held]}
-    columns = {"reason": "reread", "entry_type": "producer", "payload": json.dumps(payload), "log_offset": log_offset}
-    return Record("checkpoints", columns)
-
-
-def test_offsets_still_pending_at_a_correction_are_committed_by_the_producers_marker() -> None:
-    log = (pending(9), pending(10), marker(14, "committed", 9))
-    assert reported(*log) == [(9, "committed", 14, 14, False), (10, "committed", 14, 14, True)]
-    # The marker of 9 was gone before it was read: its outcome is unknown.
-    assert reported(*log, still_pending(12, 10)) == [(9, None, None, None, False), (10, "committed", 14, 14, True)]
-    assert reported(*log, still_pending(12)) == [(9, None, None, None, False), (10, None, None, None, False)]
-
-
-def test_a_correction_of_a_producer_does_not_affect_earlier_transactions() -> None:
-    log = (pending(9), marker(10, "committed", 9), pending(11))
-    assert reported(*log, still_pending(15)) == [(9, "committed", 10, 10, True), (11, None, None, None, False)]
+def tables_with(*given: Record) -> dict[str, pa.Table]:
+    names = dict.fromkeys(each.table for each in given)
+    return {name: table_rows(name, *(each.columns for each in given if each.table == name)) for name in names}
 
 
 def version(log_offset: int, member_id: str, *partitions: int, **columns: Any) -> Record:
@@ -220,21 +171,19 @@ def version(log_offset: int, member_id: str, *partitions: int, **columns: Any) -
     return Record("group_member_versions", {**row, "client_host": "/10.0.0.1", **columns})
 
 
-def owners(*records: Record) -> list[tuple[Any, ...]]:
+def owners(*versions: Record) -> list[tuple[Any, ...]]:
     """(partition, member, host, from, to, valid_to) by the versions."""
-    tables = {"group_member_versions": table_rows("group_member_versions", *(record.columns for record in records))}
     columns = "partition, member_id, client_host, log_offset, released_log_offset, valid_to"
-    return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM partition_owners"))
+    return sorted(
+        tuple(row.values())
+        for row in rows_of(in_duckdb(tables_with(*versions)), f"SELECT {columns} FROM partition_owners")
+    )
 
 
 def test_a_partition_that_stays_with_its_member_is_one_span() -> None:
     log = (version(1, "a", 0), version(3, "a", 0, 1), version(5, "a", 0), version(7, "a"), version(9, "a", 0))
     here = "/10.0.0.1"
-    assert owners(*log) == [
-        (0, "a", here, 1, 7, at(7)),
-        (0, "a", here, 9, None, None),
-        (1, "a", here, 3, 5, at(5)),
-    ]
+    assert owners(*log) == [(0, "a", here, 1, 7, at(7)), (0, "a", here, 9, None, None), (1, "a", here, 3, 5, at(5))]
 
 
 def test_a_member_that_comes_from_elsewhere_begins_a_new_span() -> None:
@@ -257,11 +206,7 @@ def test_an_end_without_a_time_has_the_next_known_time_else_the_last_at_which_it
 
 def test_the_last_of_two_members_to_get_a_partition_is_its_owner() -> None:
     members = [version(1, "a", 0), version(4, "b", 0), version(8, "b")]
-    commits = [value(number) for number in (2, 5, 9)]
-    tables = {
-        name: table_rows(name, *(record.columns for record in [*members, *commits] if record.table == name))
-        for name in ("offset_commits", "group_member_versions")
-    }
+    tables = tables_with(*members, *records("value 2; value 5; value 9"))
     query = "SELECT log_offset, owner_member_id FROM offset_history"
     # That a has it, too, is not forgotten: after b the owner is unknown.
     assert [tuple(row.values()) for row in rows_of(in_duckdb(tables), query)] == [(2, "a"), (5, "b"), (9, None)]
@@ -271,18 +216,15 @@ def test_a_transaction_has_one_start_whatever_quarantine_says_of_its_first_recor
     """It may have been decoded later, or be one that a load would fail at: then it is in its own table, too."""
     named = {"log_offset": 10, "log_timestamp": at(10), "producer_id": 7, "reason": "truncated", "record_count": 1}
     query = "SELECT transaction_start_offset, started_timestamp, duration_ms, marker_offset FROM transactions"
-    commits = table_rows("offset_commits", pending(10, log_timestamp=at(10)).columns)
-    for quarantine, there in (
-        ({**named, "resolved_by": 3}, commits),
-        ({**named, "reason": "load_would_fail", "record_count": 0}, commits),
-        (named, commits.slice(1)),
+    log = [
+        each._replace(columns={"log_timestamp": at(each.columns["log_offset"]), **each.columns})
+        for each in records("pending 10; marker 12 committed 10")
+    ]
+    for resolved, there in (
+        ({"resolved_by": 3}, log),
+        ({"reason": "load_would_fail", "record_count": 0}, log),
+        ({}, log[1:]),
     ):
-        tables = {
-            "offset_commits": there,
-            "quarantine": table_rows("quarantine", quarantine),
-            "transaction_markers": table_rows(
-                "transaction_markers", marker(12, "committed", 10, log_timestamp=at(12)).columns
-            ),
-        }
+        tables = {**tables_with(*there), "quarantine": table_rows("quarantine", named | resolved)}
         [row] = rows_of(in_duckdb(tables), query)
         assert tuple(row.values()) == (10, at(10), 2000, 12)

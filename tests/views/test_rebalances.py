@@ -13,8 +13,7 @@ import pytest
 from tests.chosen import one_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
-from tests.views.group_logs import T0
-from tests.views.rebalance_cases import CASES, Case, Reported, tables_of_cases
+from tests.views.rebalance_cases import CASES, T0, Case, Reported, tables_of_cases
 from tests.views.recorded import LOGS, STORY, audited_log
 from tests.views.recorded import tables_of as tables_of_log
 
@@ -76,12 +75,7 @@ def test_a_row_says_who_when_and_where() -> None:
         "one leaves, and the other is reported later"
     )
     times = {name: seconds(row.pop(name)) for name in list(row) if name.endswith("_timestamp")}
-    assert times == {
-        "started_timestamp": 4,
-        "joined_timestamp": None,
-        "assigned_timestamp": 5,
-        "finished_timestamp": 6,
-    }
+    assert times == {"started_timestamp": 4, "joined_timestamp": None, "assigned_timestamp": 5, "finished_timestamp": 6}
     assert row == {
         "group_id": "g",
         "group_type": "consumer",

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.sql.views import RECORD_VIEWS, view_sql
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -42,7 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def by_spark(spark: SparkSession, folder: Path) -> SparkSession:
-    spark.conf.set("spark.sql.maxMetadataStringLength", "10000")
     for name, table in TABLES.items():
         spark.read.schema(table.schema).parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     for name in (*FIRST, *VIEWS):
@@ -60,9 +59,10 @@ def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def scans_of_spark(spark: SparkSession, query: str) -> list[tuple[str, str]]:
+def scans_of_spark(asked: DataFrame) -> list[tuple[str, str]]:
     """The table of each scan, and the filters that choose its files and row groups."""
-    plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()
+    asked.sparkSession.conf.set("spark.sql.maxMetadataStringLength", "10000")
+    plan = asked._jdf.queryExecution().executedPlan().toString()
     found: list[tuple[str, str]] = re.findall(
         r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan
     )
@@ -88,7 +88,7 @@ def scans_of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> Iterat
 @pytest.mark.parametrize("name", VIEWS)
 def test_in_spark(by_spark: SparkSession, name: str) -> None:
     where = "offsets_partition = 1" if name in BY_PARTITION else WHERE
-    for table, filters in scans_of_spark(by_spark, f"SELECT * FROM {name} WHERE {where}"):
+    for table, filters in scans_of_spark(by_spark.sql(f"SELECT * FROM {name} WHERE {where}")):
         if table == "audits":
             continue
         assert "EqualTo(offsets_partition,1)" in filters, table
@@ -114,7 +114,7 @@ def test_records_of_one_type_from_one_place_on(
     by_spark: SparkSession, by_duckdb: duckdb.DuckDBPyConnection, name: str
 ) -> None:
     query = f"SELECT log_offset FROM {name} WHERE {WHERE} AND log_offset >= 100"
-    [(_, filters)] = scans_of_spark(by_spark, query)
+    [(_, filters)] = scans_of_spark(by_spark.sql(query))
     number = RECORD_VIEWS[name].number
     assert "GreaterThanOrEqual(log_offset,100)" in filters and f"EqualTo(record_type,{number})" in filters
     [(columns, filters)] = scans_of_duckdb(by_duckdb, query)

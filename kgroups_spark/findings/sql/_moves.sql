@@ -1,14 +1,32 @@
 -- Committed offsets that moved in the records of this audit, by more than reading on: `distance` is negative if records are
--- read again, and positive if they are never read. After a removal this is certain only for some causes: a new topic begins
--- at 0, and consumers that assign themselves go on where they were.
-SELECT moved.offsets_partition, moved.group_id, moved.topic, moved.partition, moved.log_offset, moved.offset_before,
-  moved.offset_after, moved.event_timestamp AS since, moved.offset_after - moved.offset_before AS distance
-FROM (SELECT * FROM group_events WHERE audit_id = $audit_id AND offset_before >= 0 AND offset_after >= 0) AS moved
-LEFT JOIN groups USING (offsets_partition, group_id)
-ASOF LEFT JOIN removals ON moved.offsets_partition = removals.offsets_partition AND moved.group_id = removals.group_id
-  AND moved.topic = removals.topic AND moved.partition = removals.partition AND moved.log_offset >= removals.log_offset
-WHERE moved.cause IS DISTINCT FROM 'topic_recreated' AND CASE
+-- read again, and positive if they are never read: neither before an earlier move back, nor after a later one. After a
+-- removal this is certain only for some causes: a new topic begins at 0, and consumers that assign themselves go on where
+-- they were.
+WITH placed AS (
+  SELECT *, cause IS NOT DISTINCT FROM 'topic_recreated' AS is_other_topic, lag(cause) OVER of_offset AS cause_before,
+    lag(offset_after) OVER of_offset AS moved_to,
+    count(*) FILTER (cause = 'topic_recreated') OVER of_offset AS life
+  FROM moved
+  WHERE event IN ('offset_rewound', 'offset_skipped', 'offset_restarted', 'offset_removed')
+  WINDOW of_offset AS (PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset, event_index)
+),
+bounds AS (
+  SELECT *,
+    max(offset_before) FILTER (NOT is_other_topic AND offset_before IS DISTINCT FROM moved_to)
+      OVER (of_life ORDER BY log_offset, event_index) AS reached,
+    min(offset_after) OVER (of_life ORDER BY log_offset DESC, event_index DESC) AS comes_back_to
+  FROM placed
+  WHERE offset_before >= 0 AND offset_after >= 0
+  WINDOW of_life AS (PARTITION BY offsets_partition, group_id, topic, partition, life)
+)
+SELECT offsets_partition, group_id, topic, partition, bounds.log_offset, offset_before, offset_after, event_timestamp AS since,
+  CASE
+    WHEN offset_after < offset_before THEN offset_after - offset_before
+    ELSE comes_back_to - greatest(offset_before, coalesce(reached, offset_before))
+  END AS distance
+FROM bounds LEFT JOIN groups USING (offsets_partition, group_id)
+WHERE bounds.audit_id = $audit_id AND NOT is_other_topic AND CASE
   WHEN event <> 'offset_restarted' THEN true
-  WHEN moved.offset_after < moved.offset_before THEN removals.cause IN ('expired', 'group_deleted', 'offset_deleted')
-  ELSE removals.cause IN ('expired', 'group_deleted') AND is_simple IS FALSE
+  WHEN offset_after < offset_before THEN cause_before IN ('expired', 'group_deleted', 'offset_deleted')
+  ELSE cause_before IN ('expired', 'group_deleted') AND is_simple IS FALSE
 END

@@ -1,6 +1,6 @@
 -- The last finished audit, which every other view and table reflects; no row before the first
 --
--- columns of audits but status, owner, partitions, replaced_ranges
+-- columns of audits but status, owner, partitions, replaced_ranges, newest_audits, removed_up_to
 -- audit_id: Number of the audit
 -- finished_at: When it finished
 -- as_of: Time at which expiry was judged

@@ -63,10 +63,9 @@ numbered AS (
       AND coalesce(v."clientTransactionVersion", 0) BETWEEN 0 AND 2
     )
 ),
--- transactional.id.expiration.ms, if the cluster's differs from Kafka's default. Spark may evaluate an aggregate's argument
--- on rows that its filter leaves out, so an index past a payload's end has to be null.
+-- transactional.id.expiration.ms, if the cluster's differs from Kafka's default.
 settings AS (
-  SELECT coalesce(max(try_cast(payload ->> '$[1]' AS BIGINT)), 604800000) AS expiration_ms
+  SELECT coalesce(max(from_json(payload, '["BIGINT"]')[2]), 604800000) AS expiration_ms
   FROM main.state_log_state
   WHERE log = '__transaction_state'
     AND entry_type = 'settings'

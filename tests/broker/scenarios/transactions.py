@@ -84,10 +84,7 @@ def transactions(lab: Lab) -> Iterator[Expected]:
     )
     one.commit()
     lab.await_transaction("transactions-1", "CompleteCommit")
-    yield Expected(
-        committed={"with-member": at(slots[:1], 5) | at(slots[1:2], 6)},
-        unstable={"with-member": set()},
-    )
+    yield Expected(committed={"with-member": at(slots[:1], 5) | at(slots[1:2], 6)}, unstable={"with-member": set()})
 
 
 def java_transactions(lab: Lab) -> Iterator[Expected]:

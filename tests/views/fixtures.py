@@ -1,0 +1,63 @@
+"""NAME.sql: rows of tables, and queries over the views of these tables, each followed by its rows. A query sees the
+tables' rows above it. Columns that an INSERT does not name are null, or have a value that fits. h(n): n hours after a
+full hour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from tests.lake.table_rows import rows_of
+
+# For the ledger's column `partitions`, and for a streams group's topology.
+MACROS = """
+SET TimeZone = 'UTC';
+CREATE MACRO h(hours) AS TIMESTAMPTZ '2026-11-16 06:00Z' + to_milliseconds((3.6e6 * hours)::BIGINT);
+CREATE MACRO part(number, begins, ends, records, reread := 0, log_start := 0) AS {
+  'offsets_partition': number, 'start_offset': begins, 'end_offset': ends, 'records': records, 'records_reread': reread,
+  'bytes': 10 * records, 'log_start_offset': log_start};
+CREATE MACRO subtopology(sources, repartitioned) AS {
+  'subtopologyId': '0', 'sourceTopics': sources, 'sourceTopicRegex': ['x.*'], 'repartitionSinkTopics': ['sink'],
+  'stateChangelogTopics': [{'name': 'changelog', 'partitions': 1}],
+  'repartitionSourceTopics': list_transform(repartitioned, lambda topic: {'name': topic, 'partitions': 1})};
+"""
+NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.sql"))
+INSERT = re.compile(r"INSERT INTO (\w+)\s+\((.*?)\)\s+(.*)", re.DOTALL)
+
+
+class Question(NamedTuple):
+    tables: dict[str, pa.Table]
+    query: str
+    rows: list[tuple[Any, ...]]
+
+
+@cache
+def questions(name: str) -> list[Question]:
+    return list(_questions((Path(__file__).parent / f"{name}.sql").read_text()))
+
+
+def tables_of(name: str) -> dict[str, pa.Table]:
+    """All rows of the file."""
+    return questions(name)[-1].tables
+
+
+def _questions(text: str) -> Iterator[Question]:
+    tables, query = dict[str, pa.Table](), ""
+    with duckdb.connect() as connection:
+        connection.execute(MACROS)
+        for statement in re.sub("^--.*\n", "", text, flags=re.MULTILINE).split(";\n"):
+            if insert := INSERT.fullmatch(statement.strip()):
+                table, columns, values = insert.groups()
+                given = connection.sql(f"FROM ({values}) AS given ({columns})").to_arrow_table()
+                rows = rows_of(table, *given.to_pylist(maps_as_pydicts="strict"))
+                tables[table] = pa.concat_tables([tables[table], rows]) if table in tables else rows
+            elif statement.strip().startswith("VALUES"):
+                yield Question(dict(tables), query, connection.sql(statement).fetchall())
+            else:
+                query = statement.strip()
