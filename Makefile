@@ -118,7 +118,7 @@ machine-is-ready:
 	@test -n "$(PYTHON)" || { echo "make: no python3 found; install Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "make: $(PYTHON) is $$($(PYTHON) --version); Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(PYTHON) kgroups_spark/java.py
+	@$(PYTHON) kgroups_spark/spark/java.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info lake report.html spark-warehouse .mypy_cache .pytest_cache .ruff_cache .hypothesis

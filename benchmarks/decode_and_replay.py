@@ -16,22 +16,20 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.coordinator.releases import NEWEST, release
-from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import ReadContext
-from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.coordinator.releases import NEWEST, Topics, release
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay.replay_shard import Night, ShardReplay
-from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.groups import ShardHistory
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.replay.shard import Night, ShardReplay
+from kgroups_spark.replay.stages import no_cycle_collector
+from kgroups_spark.replay.state import ShardState
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import PartitionCopy, find_partitions
-from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import wire
-from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.messages.coordinator_records import offsets_partition
 
 SEGMENT_BYTES = 100 << 20
 FIRST_TIMESTAMP_MS = 1_760_000_000_000

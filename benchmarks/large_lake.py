@@ -23,9 +23,8 @@ import pyarrow as pa
 
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.ledger import FULL_FILE_ROWS
-from kgroups_spark.lake.parts_writer import PartWriter
-from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
-from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
+from kgroups_spark.lake.parts import PartWriter
+from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, Table, arrow_schema
 
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 DAY = timedelta(days=1)

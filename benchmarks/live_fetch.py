@@ -115,11 +115,11 @@ def _run(side: str, address: str) -> tuple[int, float]:
 
 
 def _fetch_and_decode(address: str) -> int:
-    from kgroups_spark.client.properties import client_properties
+    from kgroups_spark.cluster.client_properties import client_properties
     from kgroups_spark.cluster.cluster import Cluster
     from kgroups_spark.cluster.fetch import FetchLimits
     from kgroups_spark.cluster.live_log import PieceOpener, live_logs
-    from kgroups_spark.messages.group_records import GroupRecordDecoder
+    from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
     from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
     from kgroups_spark.records.columns import RecordColumns
     from kgroups_spark.records.segment import read_segment

@@ -23,9 +23,9 @@ from benchmarks.nights import add_night
 from benchmarks.process_tree import cpu_of
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.session import spark_session
+from kgroups_spark.replay.stages import CURRENT, PREVIOUS
+from kgroups_spark.spark.session import spark_session
 from kgroups_spark.tables.schemas import CHECKPOINTS
-from kgroups_spark.tasks.replay_stage import CURRENT, PREVIOUS
 
 REPLACED = (*CURRENT, "topics", PREVIOUS, CHECKPOINTS)
 

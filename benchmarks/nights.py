@@ -25,7 +25,7 @@ from pathlib import Path
 from benchmarks.generate_log import Shape, generate_nights
 
 HERE = Path(__file__).parent
-SESSION = "from kgroups_spark.session import spark_session as start; start('benchmark').stop()"
+SESSION = "from kgroups_spark.spark.session import spark_session as start; start('benchmark').stop()"
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -86,7 +86,7 @@ def measure(work: Path, shape: Shape, nights: int, rounds: int) -> NightSeconds:
     lake, broker = work / "nights-lake", work / "nights-broker"
     for made in (lake, broker):
         shutil.rmtree(made, ignore_errors=True)
-    audit = [sys.executable, "-m", "kgroups_spark.cli", "audit", "--lake", str(lake), "--segments", str(broker)]
+    audit = [sys.executable, "-m", "kgroups_spark.cli.main", "audit", "--lake", str(lake), "--segments", str(broker)]
     seconds = NightSeconds([], [], [])
     for night in range(1, nights + 1):
         add_night(log / str(night), broker)

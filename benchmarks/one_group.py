@@ -30,14 +30,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from benchmarks.process_tree import cpu_seconds
+from kgroups_spark.audit.optimize import optimize
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.session import spark_session
+from kgroups_spark.replay.sinks import PartCollector
+from kgroups_spark.spark.session import spark_session
 from kgroups_spark.tables.rows import constant, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.outputs import PartCollector
-from kgroups_spark.upkeep.optimize import optimize
 
 NAME = "offset_commits"
 PARTITIONS, GROUPS_PER_PARTITION, TOPICS, TASKS = 50, 100, 40, 4

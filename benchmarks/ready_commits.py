@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 from benchmarks.decode_and_replay import whole_log
 from kgroups_spark.coordinator.releases import NEWEST
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import ReadContext
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import ReadContext
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
-from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.rows import as_table
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import FULL_JIT
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.session import spark_session
+from kgroups_spark.spark.session import spark_session
 
 
 def main(arguments: list[str]) -> int:

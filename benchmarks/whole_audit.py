@@ -21,7 +21,7 @@ from benchmarks import FULL_JIT
 from benchmarks.process_tree import cpu_of, peak_worker_bytes
 from benchmarks.ready_commits import prepare, write_by_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.session import spark_session
+from kgroups_spark.spark.session import spark_session
 
 
 def main(arguments: list[str]) -> int:

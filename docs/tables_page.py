@@ -12,10 +12,9 @@ from pathlib import Path
 
 import duckdb
 
+from kgroups_spark.sql.views import FUNCTIONS, RECORD_VIEWS, VIEWS, definition, view_sql
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
-from kgroups_spark.views import FUNCTIONS, VIEWS, definition, view_sql
-from kgroups_spark.views.record_views import RECORD_VIEWS
 
 PAGE = Path(__file__).with_name("tables.md")
 

@@ -12,7 +12,7 @@ Exit codes are those of kgroups: 0 nothing expires, 1 failed, 2 bad usage, 4 som
 import sys
 from collections.abc import Sequence
 
-from kgroups_spark.cli import main as kgroups
+from kgroups_spark.cli.main import main as kgroups
 
 
 def main(argv: Sequence[str]) -> int:

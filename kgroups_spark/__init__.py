@@ -18,11 +18,9 @@ from kgroups_spark.version import __version__
 if TYPE_CHECKING:
     from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit
     from kgroups_spark.audit.summary import AuditSummary
-    from kgroups_spark.data_sources.decode import decode
-    from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
-    from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
     from kgroups_spark.errors import KgroupsError, UsageError
-    from kgroups_spark.session import spark_session
+    from kgroups_spark.spark.data_sources import KafkaRawDataSource, KafkaSegmentsDataSource, decode
+    from kgroups_spark.spark.session import spark_session
 
 __all__ = [
     "QUESTIONS",
@@ -41,16 +39,16 @@ __all__ = [
 
 _MODULES = {
     "AuditSummary": "audit.summary",
-    "KafkaRawDataSource": "data_sources.kafka_raw",
-    "KafkaSegmentsDataSource": "data_sources.kafka_segments",
+    "KafkaRawDataSource": "spark.data_sources",
+    "KafkaSegmentsDataSource": "spark.data_sources",
     "KgroupsError": "errors",
     "Lake": "api",
     "QUESTIONS": "api",
     "UsageError": "errors",
-    "decode": "data_sources.decode",
+    "decode": "spark.data_sources",
     "open_lake": "api",
     "run_audit": "api",
-    "spark_session": "session",
+    "spark_session": "spark.session",
 }
 
 
@@ -64,7 +62,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """A public name, from the module that has it. Without Spark those that need it raise KgroupsError when called."""
-    from kgroups_spark.extras import has_pyspark, require_pyspark
+    from kgroups_spark.errors import has_pyspark, require_pyspark
 
     if name in _OF_SPARK and not has_pyspark():
         return require_pyspark

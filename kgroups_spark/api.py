@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import pyarrow as pa
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.extras import require_pyspark
-from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.reading.open_lake import require_lake
-from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, python_rows
-from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
-from kgroups_spark.storage.s3 import require_bucket
-from kgroups_spark.tables.layout import is_path
-from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.terminal.options import (
+from kgroups_spark.cli.open_lake import require_lake
+from kgroups_spark.cli.options import (
     byte_count_value,
     delivery_count_value,
     option_value,
@@ -32,14 +23,21 @@ from kgroups_spark.terminal.options import (
     release_value,
     time_value,
 )
-from kgroups_spark.views import FUNCTIONS, VIEWS
+from kgroups_spark.errors import KgroupsError, UsageError, require_pyspark
+from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.sources.files import require_bucket
+from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
+from kgroups_spark.sql.reader import LakeReader, Rows, parameters_in, python_rows
+from kgroups_spark.sql.views import FUNCTIONS, VIEWS
+from kgroups_spark.tables.schemas import TABLES, is_path
+from kgroups_spark.words import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kgroups_spark.audit.summary import AuditSummary
-    from kgroups_spark.client.properties import ClientProperties
-    from kgroups_spark.reading.by_spark import SparkReader
+    from kgroups_spark.cluster.client_properties import ClientProperties
+    from kgroups_spark.sql.by_spark import SparkReader
 
 Answer = TypeVar("Answer")
 Value = TypeVar("Value")
@@ -183,7 +181,7 @@ def open_lake(location: str | os.PathLike[str], spark: SparkSession | None = Non
         assert reader is not None
         return LakeByDuckDb(reader)
     from kgroups_spark.lake.lake import Lake as LakeTables
-    from kgroups_spark.reading.by_spark import SparkReader
+    from kgroups_spark.sql.by_spark import SparkReader
 
     return LakeBySpark(SparkReader(spark, LakeTables.open(spark, place)))
 
@@ -267,14 +265,14 @@ def _require_one_source(folders: Sequence[object], bootstrap_servers: str | None
 def _run(spark: SparkSession | None, options: AuditOptions) -> AuditSummary:
     require_pyspark()
     from kgroups_spark.audit.run import run_audit as run
-    from kgroups_spark.session import spark_session
-    from kgroups_spark.storage.s3 import is_s3
+    from kgroups_spark.sources.files import is_s3
+    from kgroups_spark.spark.session import spark_session
 
     return run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
 
 
 def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> ClientProperties:
-    from kgroups_spark.client.properties import client_properties
+    from kgroups_spark.cluster.client_properties import client_properties
 
     return client_properties(bootstrap_servers, properties or {})
 

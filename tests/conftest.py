@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgroups_spark import attempts
-from kgroups_spark.entry import leave_pandas_out
+from kgroups_spark import errors as attempts
+from kgroups_spark.cli.entry import leave_pandas_out
 from tests import one_session
 from tests.chosen import VARIABLE, Chosen, Laws, is_its_turn, seed
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
@@ -180,7 +180,7 @@ def chosen(request: pytest.FixtureRequest) -> Chosen:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with Delta; its warehouse is a temporary folder."""
     # Here, because the process that distributes the tests needs none of it, and the others wait for that process.
-    from kgroups_spark.session import spark_session
+    from kgroups_spark.spark.session import spark_session
 
     warehouse: Path = tmp_path_factory.mktemp("warehouse")
     session = spark_session(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 
 import kgroups_spark
-from kgroups_spark.session import ivy_folder
+from kgroups_spark.spark.session import ivy_folder
 
 
 def downloaded_jars(name: str, asked: str) -> list[str]:

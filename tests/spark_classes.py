@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import pyspark
 
-from kgroups_spark.session import ivy_folder, spark_session
+from kgroups_spark.spark.session import ivy_folder, spark_session
 from tests.maven import one_at_a_time
 from tests.platforms.jars import spark_jars
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS

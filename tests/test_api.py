@@ -18,13 +18,13 @@ import kgroups_spark
 from kgroups_spark.api import Lake, LakeByDuckDb
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
-from kgroups_spark.cli import parse
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import parse
+from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.reading.reader import parameters_in
-from kgroups_spark.report.queries import GROUP_NAMES
+from kgroups_spark.report.figures import GROUP_NAMES
+from kgroups_spark.sql.reader import parameters_in
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.terminal.options import options_of
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.pages import ROOT, blocks
@@ -274,7 +274,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> list[AuditOptions]:
         )
 
     monkeypatch.setattr("kgroups_spark.audit.run.run_audit", run)
-    monkeypatch.setattr("kgroups_spark.session.spark_session", lambda *_, **__: None)
+    monkeypatch.setattr("kgroups_spark.spark.session.spark_session", lambda *_, **__: None)
     return seen
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.balance import by_weight
+from kgroups_spark.words import by_weight
 
 
 def of_tasks(weights, tasks):

@@ -19,9 +19,9 @@ from docs import tables_page
 from kgroups_spark import open_lake
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
-from kgroups_spark.cli import NAMES, command_named, main, parse
-from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.commands.form import help_of
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.form import help_of
+from kgroups_spark.cli.main import NAMES, command_named, main, parse
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake

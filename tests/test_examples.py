@@ -16,7 +16,7 @@ import pytest
 import yaml
 from dockerfile_parse import DockerfileParser
 
-from kgroups_spark.cli import parse
+from kgroups_spark.cli.main import parse
 from tests.pages import ROOT
 
 EXAMPLES = ROOT / "examples"

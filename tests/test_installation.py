@@ -20,9 +20,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import kgroups_spark
-from kgroups_spark import extras
-from kgroups_spark.commands import report
-from kgroups_spark.reading import by_duckdb as duckdb_reader
+from kgroups_spark import errors as extras
+from kgroups_spark.cli import report
+from kgroups_spark.sql import by_duckdb as duckdb_reader
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of
 

@@ -106,7 +106,7 @@ def test_a_signal_while_the_commands_are_loaded_is_one_line(
                     [time.sleep(0.1) for _ in range(6000)]
 
         sys.meta_path.insert(0, Slow())
-        from kgroups_spark.entry import entry_point
+        from kgroups_spark.cli.entry import entry_point
         entry_point()
     """
     process = start(script.replace("{module}", module))
@@ -118,7 +118,7 @@ def test_a_signal_while_the_commands_are_loaded_is_one_line(
 def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
     script = """
         import time
-        from kgroups_spark.interruption import going_on, interruptible
+        from kgroups_spark.spark.interruption import going_on, interruptible
 
         with interruptible():
             say = "ready"
@@ -146,7 +146,7 @@ QUERY = """
     import duckdb
     from kgroups_spark import cli
     from kgroups_spark.commands import dump
-    from kgroups_spark.interruption import run_interruptibly
+    from kgroups_spark.spark.interruption import run_interruptibly
 
     def work(path, topic):
         connection = duckdb.connect()
@@ -168,7 +168,7 @@ def test_a_query_in_c_is_interrupted() -> None:
 
 
 def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
-    from kgroups_spark.interruption import interruptible, run_interruptibly
+    from kgroups_spark.spark.interruption import interruptible, run_interruptibly
 
     def fail() -> None:
         raise ValueError("as it is")
@@ -193,7 +193,7 @@ def test_a_signal_after_the_work_ends_the_process_silently() -> None:
         atexit.register(last)
         dump.run = lambda arguments: 0
         sys.argv = ["kgroups", "dump", "x"]
-        from kgroups_spark.entry import entry_point
+        from kgroups_spark.cli.entry import entry_point
         entry_point()
     """
     process = start(script)
@@ -204,7 +204,7 @@ def test_a_signal_after_the_work_ends_the_process_silently() -> None:
 
 ARRIVES = """
     import threading, time
-    from kgroups_spark.interruption import SIGNALS, going_on, interruptible, is_interruption
+    from kgroups_spark.spark.interruption import SIGNALS, going_on, interruptible, is_interruption
 
     ended = threading.Event()
     SIGNALS.on_arrival.append(ended.set)
@@ -233,7 +233,7 @@ def test_a_signal_ends_the_job_that_the_main_thread_waits_for(number: signal.Sig
 
 
 def test_the_block_restores_the_signal_handlers() -> None:
-    from kgroups_spark.interruption import interruptible, is_in_force, still_in_force
+    from kgroups_spark.spark.interruption import interruptible, is_in_force, still_in_force
 
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     hook = sys.unraisablehook

@@ -1,6 +1,6 @@
 import pytest
 
-from kgroups_spark.number_ranges import named_partitions, number_ranges
+from kgroups_spark.words import named_partitions, number_ranges
 
 
 @pytest.mark.parametrize(

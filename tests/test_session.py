@@ -11,13 +11,12 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 
 import kgroups_spark
-from kgroups_spark import session
-from kgroups_spark.errors import KgroupsError
-from kgroups_spark.extras import SET_UP_BY
-from kgroups_spark.java import NoJava
+from kgroups_spark.cli.session import start_spark
+from kgroups_spark.errors import SET_UP_BY, KgroupsError
 from kgroups_spark.package_data import package_text
-from kgroups_spark.reading.spark import start_spark
-from kgroups_spark.storage.memory import CHOSEN_BY
+from kgroups_spark.sources.files import CHOSEN_BY
+from kgroups_spark.spark import session
+from kgroups_spark.spark.java import NoJava
 
 
 @pytest.mark.spark

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from kgroups_spark.throwaway import pattern, throwaway_groups
+from kgroups_spark.words import pattern, throwaway_groups
 
 UUIDS = [str(uuid.UUID(int=number << 64)) for number in range(1, 11)]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import NAMES
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import NAMES
 
 ROOT = Path(__file__).parent.parent
 # The jobs, and the commands that they are.
@@ -32,8 +32,8 @@ from contextlib import ExitStack
 from unittest import mock
 
 import kgroups_spark
-from kgroups_spark.cli import main
-from kgroups_spark.session import _jars, java_options
+from kgroups_spark.cli.main import main
+from kgroups_spark.spark.session import _jars, java_options
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 
 lines = json.loads(sys.argv[1])

@@ -14,23 +14,21 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.dataset
 
-from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.decoding.range_progress import RangeProgress
-from kgroups_spark.findings.evidence import Evidence, LargeRecord, MixedOfShard, Row, TimesOff, TransactionState
-from kgroups_spark.findings.finders import look
-from kgroups_spark.findings.finding import Finding
-from kgroups_spark.findings.looked import FINDINGS, has_looked
+from kgroups_spark.errors import attempt
+from kgroups_spark.findings.finders import FINDINGS, has_looked, look
+from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, MixedOfShard, Row, TimesOff, TransactionState
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.messages.coordinator_logs import TRANSACTION_LOG
-from kgroups_spark.tables.conditions import Condition, all_may_hold, expression_of
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
+from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.times import to_datetime, to_epoch_ms
+from kgroups_spark.words import to_datetime, to_epoch_ms
 
 
 def find(

@@ -6,30 +6,79 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, require_partition_count
-from kgroups_spark.audit.settings import AuditSettings, settle
-from kgroups_spark.counts import counted
-from kgroups_spark.decoding.topic_names import CLUSTER, Sighting
+from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.number_ranges import number_ranges
-from kgroups_spark.sources.copies import choose_copies
-from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS
+from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.replay.counts import CLUSTER, Sighting
+from kgroups_spark.replay.state_logs import Settings as StateSettings
 from kgroups_spark.sources.partition_log import PartitionLog
-from kgroups_spark.sources.segment_log import SegmentLog
+from kgroups_spark.sources.segment_log import SegmentLog, choose_copies
 from kgroups_spark.sources.segments import (
+    HIGH_WATERMARKS,
     OFFSETS_TOPIC,
     PartitionCopy,
     find_any_partitions,
     find_partitions,
 )
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import counted, number_ranges, to_epoch_ms
 
 if TYPE_CHECKING:
-    from kgroups_spark.client.properties import ClientProperties
+    from kgroups_spark.audit.cluster_facts import ClusterFacts
+    from kgroups_spark.cluster.client_properties import ClientProperties
     from kgroups_spark.cluster.cluster import Cluster
+
+
+# The settings of an audit's decisions: from the options, else from the cluster, else the defaults.
+
+
+RetentionSource = Literal["option", "broker", "default"]
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (decoding/log_times.py).
+    `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
+    that fits every group's hash. `states`: settings of the other coordinators; of those that are unknown, those of the
+    last audit that knew them count."""
+
+    release_version: str
+    retention_ms: int
+    retention_source: RetentionSource
+    delete_retention_ms: int
+    clock_ms: int
+    as_of: int | None = None
+    offsets_partitions: int | None = None
+    states: StateSettings | None = None
+
+
+def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
+    """The settings of an audit of segments, or of a cluster (`facts`). `clock_ms`: the clock (epoch ms) before the
+    cluster was asked for log ends."""
+    release_version = options.release_version or (facts and facts.release_version) or NEWEST
+    retention_ms, source = _retention(options, facts, release_version)
+    of_topic = facts.delete_retention_ms if facts else None
+    return AuditSettings(
+        release_version,
+        retention_ms,
+        source,
+        next(ms for ms in (options.delete_retention_ms, of_topic, DEFAULT_DELETE_RETENTION_MS) if ms is not None),
+        clock_ms,
+        options.as_of,
+        options.offsets_partitions,
+        (facts.state_settings if facts else StateSettings()).or_else(StateSettings(options.share_delivery_count_limit)),
+    )
+
+
+def _retention(options: AuditOptions, facts: ClusterFacts | None, release_version: str) -> tuple[int, RetentionSource]:
+    if options.retention_ms is not None:
+        return options.retention_ms, "option"
+    if facts is not None and facts.offsets_retention_ms is not None:
+        return facts.offsets_retention_ms, "broker"
+    return expiry_rules(release_version).default_retention_ms, "default"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kgroups_spark.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgroups_spark.client.properties import ClientProperties
+    from kgroups_spark.cluster.client_properties import ClientProperties
 
 
 def silent(_: str) -> None:

@@ -14,42 +14,31 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.attempts import attempt
-from kgroups_spark.audit.changes import Changes, CurrentTables, current_tables
-from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.log_source import LogSource, open_source
-from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.night import audit_night
+from kgroups_spark.audit.night import audit_night, decide_again, restored_state
 from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.plan import (
+    DEFAULT_DELETE_RETENTION_MS,
+    DeleteRetention,
+    known_corrupt,
+    plan_audit,
+    require_readable,
+)
 from kgroups_spark.audit.rebuild import rebuild
-from kgroups_spark.audit.restored import restored_state
-from kgroups_spark.audit.result import AuditResult, ledger_facts
-from kgroups_spark.audit.saved_state import intention, saved_state
-from kgroups_spark.audit.state_logs import audit_state_logs
-from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.failures import reported_in_one_line
-from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
-from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
+from kgroups_spark.audit.result import AuditResult, audit_state_logs, ledger_facts
+from kgroups_spark.audit.same_log import KnownReadings
+from kgroups_spark.audit.state_log_plan import NamingWriter, complete_share_partitions, plan_state_logs
+from kgroups_spark.audit.summary import AuditSummary, Changes, CurrentTables, current_tables
+from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
+from kgroups_spark.errors import KgroupsError, attempt
+from kgroups_spark.lake.as_of_audit import tidy_logs
+from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
+from kgroups_spark.lake.hadoop_storage import reported_in_one_line, use_hadoops_storage
 from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
-from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.ledger_rows import readings_backwards
-from kgroups_spark.lake.log_files import tidy_logs
-from kgroups_spark.lake.reach import make_writable
-from kgroups_spark.lake.unfinished import clear_up
-from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.plan.audit_plan import plan_audit, require_readable
-from kgroups_spark.plan.cut_back import KnownReadings
-from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
-from kgroups_spark.plan.known_corrupt import known_corrupt
-from kgroups_spark.state_logs.plan import plan_state_logs
-from kgroups_spark.state_logs.share_listing import complete_share_partitions
-from kgroups_spark.state_logs.transaction_names import NamingWriter
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
+from kgroups_spark.lake.writer import LakeWriter, make_writable
+from kgroups_spark.words import counted, to_epoch_ms
 
 # The interval of a table log's checkpoints, up to which it can be cleaned up.
 TIDIES_EVERY = CHECKPOINT_INTERVAL
@@ -175,7 +164,7 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
     if cluster is None:
         return []
     # Imported here, like all code for a cluster, because kafka-python is slow to import.
-    from kgroups_spark.audit.topic_offsets import (
+    from kgroups_spark.audit.cluster_facts import (
         asked_partitions,
         topic_offsets,
         topic_offsets_notes,

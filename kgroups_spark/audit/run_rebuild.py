@@ -12,34 +12,23 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.changes import Changes, current_tables
 from kgroups_spark.audit.findings import find
-from kgroups_spark.audit.moment import Moment
+from kgroups_spark.audit.log_source import AuditSettings, RetentionSource
 from kgroups_spark.audit.options import require_partition_count, silent
+from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS, AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
-from kgroups_spark.audit.result import AuditResult, ledger_facts
-from kgroups_spark.audit.saved_state import intention, saved_state
-from kgroups_spark.audit.settings import AuditSettings, RetentionSource
-from kgroups_spark.audit.state_logs import audit_state_logs
-from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.counts import counted
+from kgroups_spark.audit.result import AuditResult, audit_state_logs, ledger_facts
+from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_share_partitions
+from kgroups_spark.audit.summary import AuditSummary, Changes, current_tables
+from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
+from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import UsageError
-from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.gone import gone_tables, make_again, require_newest
+from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.reach import make_writable
-from kgroups_spark.lake.unfinished import clear_up
-from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.plan.audit_plan import AuditPlan
-from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS
-from kgroups_spark.state_logs.plan import StatePlan
-from kgroups_spark.state_logs.share_listing import complete_share_partitions
-from kgroups_spark.state_logs.transaction_names import NamingWriter
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.lake.writer import LakeWriter, make_writable
+from kgroups_spark.words import counted, to_epoch_ms
 
 
 @dataclass(frozen=True)

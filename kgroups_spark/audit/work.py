@@ -3,35 +3,336 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from kgroups_spark.audit.known_names import KnownNames, known_topics
-from kgroups_spark.audit.log_source import LogSource
-from kgroups_spark.audit.read_again import read_again
-from kgroups_spark.audit.saved_state import SavedState
-from kgroups_spark.audit.settings import AuditSettings
-from kgroups_spark.counts import counted, sized
-from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange, cut, ranges_by_fetcher, ranges_by_task
-from kgroups_spark.decoding.redecode import COLUMNS
-from kgroups_spark.expiry.clean_up import CleanUp
-from kgroups_spark.history.stored import Stored, task_shards
+import pyarrow as pa
+
+from kgroups_spark.audit.log_source import AuditSettings, LogSource
+from kgroups_spark.audit.plan import AuditPlan, not_read_now, read_now
+from kgroups_spark.audit.state_log_plan import StatePlan
+from kgroups_spark.coordinator.releases import RULES_VERSION, Topics
+from kgroups_spark.coordinator.state_entries import STATE_FORMAT
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
-from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.plan.audit_plan import AuditPlan
-from kgroups_spark.plan.read_to import not_read_now, read_now
-from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.replay.stored_history import StoredHistory
-from kgroups_spark.replay.stored_tables import OF_NIGHT, TaskShards
-from kgroups_spark.state_logs.plan import StatePlan
-from kgroups_spark.storage.files import open_file
-from kgroups_spark.tasks.replay_stage import ShardTask
+from kgroups_spark.lake.writer import LakeWriter, newest_state, rows_of_state
+from kgroups_spark.offsets.expiry import CleanUp
+from kgroups_spark.replay.corrections import Correction
+from kgroups_spark.replay.counts import (
+    CLUSTER,
+    HistoryNames,
+    Sighting,
+    TopicNames,
+    fits_none,
+    fitting_by_partition,
+    is_ambiguous,
+    sightings,
+)
+from kgroups_spark.replay.counts import partition_count as only_count
+from kgroups_spark.replay.history_rows import COLUMNS
+from kgroups_spark.replay.log_times import (
+    CLOCKS_DIFFER_MS,
+    Judged,
+    LogTimes,
+    ahead_notes,
+    known_times,
+    live_as_of,
+    newest_time,
+)
+from kgroups_spark.replay.ranges import (
+    LogRange,
+    RangeProgress,
+    ReadContext,
+    cut,
+    damaged_when_read_again,
+    not_corrected_notes,
+    ranges_by_fetcher,
+    ranges_by_task,
+)
+from kgroups_spark.replay.shard import Night
+from kgroups_spark.replay.shard_states import Stored, task_shards
+from kgroups_spark.replay.stages import ShardTask
+from kgroups_spark.replay.stored_history import OF_NIGHT, StoredHistory, TaskShards
+from kgroups_spark.sources.files import open_file
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.definitions import REREAD
+from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.schemas import CHECKPOINTS
+from kgroups_spark.words import counted, sized, to_epoch_ms
+
+# The coordinator state from which an audit starts: the audit that saved it, and whether the rules have changed since
+# (R7).
+
+
+# Tables that do not follow from history, or not yet.
+NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """`audit_id`: the audit with the checkpoints to start from; None: there are none.
+
+    `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
+    `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
+    `names`: the names in history, if the state was rebuilt from it; None: the current tables have them.
+    `rows`: their rough number by offsets partition.
+    """
+
+    audit_id: int | None
+    why_rebuilt: str | None = None
+    kept_audit_id: int | None = None
+    names: HistoryNames | None = None
+    rows: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def must_be_rebuilt(self) -> bool:
+        return self.why_rebuilt is not None
+
+
+def saved_state(lake: Lake, claim: Claim, release_version: str, recreated: Sequence[str] = ()) -> SavedState:
+    """The state of the last finished audit, or an older one if that audit had no reason to rewrite it.
+
+    `recreated`: tables that were deleted and have been created again.
+    """
+    before = claim.before
+    if before is None:
+        return SavedState(None)
+    newest = newest_state(lake, CHECKPOINTS, before.audit_id)
+    why = _gone(recreated) or _difference(before, release_version) or left_undone(claim, before)
+    ends, rows = ({}, {}) if newest is None else _ends_and_rows(lake, newest)
+    why = why or _missing(before, newest, ends)
+    return SavedState(newest, why, kept_audit_id=newest, rows=rows)
+
+
+def _ends_and_rows(lake: Lake, audit_id: int) -> tuple[dict[int, int], dict[int, int]]:
+    """The end offset of an audit's state, and its number of rows, both by offsets partition."""
+    columns = ["offsets_partition", "log_offset"]
+    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=rows_of_state(CHECKPOINTS, audit_id))
+    found = rows.group_by("offsets_partition").aggregate([("log_offset", "max"), ([], "count_all")]).to_pydict()
+    numbers = found["offsets_partition"]
+    ends, counts = (dict(zip(numbers, found[name], strict=True)) for name in ("log_offset_max", "count_all"))
+    return ends, counts
+
+
+def _missing(before: AuditRow, newest: int | None, saved: Mapping[int, int]) -> str | None:
+    """Why the newest state is not that of the last finished audit; None: it is. A state that ends at another log offset
+    than that audit is an older one, restored or left as the only one."""
+    if newest is None:
+        return (
+            f"state rebuilt from history: the lake has none of audit {before.audit_id}" if before.partitions else None
+        )
+    for each in before.partitions or ():
+        number, end_offset = each.offsets_partition, each.end_offset
+        if saved.get(number) != end_offset and (number in saved or each.last_batch_offset is not None):
+            return (
+                f"state rebuilt from history: audit {before.audit_id} had read partition {number} up to offset "
+                f"{end_offset}, and its state is {f'that before {saved[number]}' if number in saved else 'gone'}"
+            )
+    return None
+
+
+def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[str, Any]:
+    """The contents of the ledger's row `running`, so that the next audit knows whether this one may have rebuilt
+    history."""
+    return {
+        "release_version": release_version,
+        "rules_version": RULES_VERSION,
+        "state_format": STATE_FORMAT,
+        "source": source,
+        "notes": (_gone(gone),) if _gone(gone) else None,
+    }
+
+
+def _gone(recreated: Sequence[str]) -> str | None:
+    rebuilt = [name for name in recreated if name not in NOT_REBUILT]
+    return f"state rebuilt from history: table {', '.join(rebuilt)} was missing" if rebuilt else None
+
+
+def _difference(before: AuditRow, release_version: str) -> str | None:
+    is_readable = before.state_format == STATE_FORMAT
+    for name, then, now in (
+        ("release", before.release_version, release_version),
+        ("rules version", before.rules_version, RULES_VERSION),
+        ("state format", before.state_format, before.state_format if is_readable else STATE_FORMAT),
+    ):
+        if then != now:
+            return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
+    return None
+
+
+def left_undone(claim: Claim, before: AuditRow) -> str | None:
+    """Why version tables may not be those of the last finished audit: an unfinished one was rebuilding them."""
+    for row in claim.unfinished_rows:
+        meant = (row.release_version, row.rules_version)
+        is_other = meant != (before.release_version, before.rules_version)
+        is_other |= before.state_format != STATE_FORMAT
+        if row.release_version is not None and (row.source == TABLES_ALONE or is_other or row.notes):
+            return f"state rebuilt from history: audit {row.audit_id} began to, and did not finish"
+    return None
+
+
+# Names of topic ids, and the number of partitions of `__consumer_offsets`.
+#
+# Both come from the user, the cluster, earlier audits and the log just read.
+
+
+@dataclass(frozen=True)
+class KnownNames:
+    """The names that an audit knows. `then`: the tables of the last finished audit (None: no audit has finished).
+    `state`: the state that it saved. `given_count`: the partition count from the user; None: none was given."""
+
+    lake: Lake
+    then: LakeAsOfAudit | None
+    state: SavedState
+    source: LogSource | None
+    given_count: int | None
+
+    def partition_count(self, progress: list[RangeProgress]) -> int | None:
+        """The partition count of the offsets topic: from the user, the cluster, or the only number that fits."""
+        if self._reported_count is not None:
+            return self._reported_count
+        fitting = self._fitting(progress)
+        return only_count([*fitting, *self._counts_read] if is_ambiguous(fitting) else fitting)
+
+    def no_count_fits(self, progress: list[RangeProgress]) -> bool:
+        """Whether the partition count is unknown because the groups of some partitions contradict each other."""
+        return self._reported_count is None and fits_none(self._fitting(progress))
+
+    def topics(self, progress: list[RangeProgress]) -> TopicNames:
+        """The names of topic ids that any audit has seen."""
+        names = TopicNames()
+        names.merge(self._topics_before)
+        names.merge(self.source.topics if self.source is not None else ())
+        for each in progress:
+            names.merge(each.topics)
+        return names
+
+    def topics_table(self, progress: list[RangeProgress], audit_id: int) -> pa.Table:
+        columns = ("topic_id", "topic", "seen_log_timestamp", "source")
+        rows = sorted(self.topics(progress).rows())
+        return pa.Table.from_batches([table_batch("topics", columns, rows, audit_id=audit_id)])
+
+    @property
+    def _reported_count(self) -> int | None:
+        """The partition count from the user or the cluster."""
+        if self.given_count is not None:
+            return self.given_count
+        return None if self.source is None else self.source.offsets_partitions
+
+    def _fitting(self, progress: list[RangeProgress]) -> list[list[int]]:
+        """The possible partition counts by partition, by the groups of this audit and the last one."""
+        return [*(each.partition_counts for each in progress), *self._counts_before]
+
+    # Read once and before anything is committed: this audit rewrites both tables.
+
+    @cached_property
+    def _counts_before(self) -> list[list[int]]:
+        """The possible partition counts of the offsets topic, by the groups of the last audit."""
+        if self.state.names is not None:
+            return [list(counts) for counts in self.state.names.partition_counts]
+        if self.then is None:
+            return []
+        groups = self.then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
+        return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
+
+    @cached_property
+    def _counts_read(self) -> list[list[int]]:
+        """The same by all groups that any audit has read, including deleted ones."""
+        if self.then is None:
+            return []
+        groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
+        return fitting_by_partition({*zip(groups["offsets_partition"], groups["group_id"], strict=True)})
+
+    @cached_property
+    def _topics_before(self) -> list[tuple[str, str, int | None, str]]:
+        """The rows of `topics` that the last audit left."""
+        if self.state.names is not None:
+            return list(self.state.names.topics)
+        if self.then is None:
+            return []
+        return sightings(self.then.rows("topics").to_pylist())
+
+
+def known_topics(names: TopicNames) -> Topics:
+    """The names for a shard. The id of a topic name is the cluster's, otherwise the one with the latest first
+    sighting."""
+    topics = Topics()
+    rows = names.rows()
+    for topic_id, topic, seen, source in sorted(rows, key=_learned_when):
+        topics.learn(topic_id, topic, seen, source)
+    return topics
+
+
+def _learned_when(sighting: Sighting) -> tuple[bool, int, str]:
+    topic_id, _, seen, source = sighting
+    return source == CLUSTER, -1 if seen is None else seen, topic_id
+
+
+# Partitions that are read again from their start: the replay's facts about them, and the ledger's notes.
+
+
+# The number of names in a note; checkpoints have all.
+NAMES_REPORTED = 3
+IN_ORDER = ("group", "noted", "producer")
+
+
+def read_again(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, int]:
+    """By offsets partition, the end of a log that was read again, if that is reliable: a part that is now damaged
+    proves nothing. Without a new record there is no log offset for versions: another audit corrects the partition."""
+    damaged = damaged_when_read_again(progress)
+    starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
+    ends = dict[int, int]()
+    for each in progress:
+        number = each.offsets_partition
+        if not each.is_reread and number in starts and each.next_offset > starts[number]:
+            ends[number] = max(ends.get(number, 0), each.next_offset)
+    return ends
+
+
+def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
+    """The corrections of the audit, a sentence for each partition whose log differed when it was read again, or that
+    could not be corrected."""
+    if not plan.read_again:
+        return []
+    in_vain = {each.offsets_partition for each in progress if each.is_reread} - damaged_when_read_again(progress).keys()
+    in_vain &= {each.offsets_partition for each in plan.read_again if each.new is None}
+    ours = [Condition("audit_id", "==", audit_id), Condition("reason", "==", REREAD)]
+    rows = lake.rows(CHECKPOINTS, columns=["offsets_partition", *Correction._fields], conditions=ours)
+    groups: dict[tuple[int, int, bool], list[str | None]] = {}
+    for number, *entry in zip(*rows.to_pydict().values(), strict=True):
+        correction = Correction(*entry)
+        kind = number, IN_ORDER.index(correction.entry_type), not correction.is_gone
+        groups.setdefault(kind, []).append(correction.group_id)
+    by_partition: dict[int, list[str]] = {}
+    for kind in sorted(groups):
+        number, entry_type, stays = kind
+        names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
+        by_partition.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
+    return [
+        *not_corrected_notes(progress),
+        *(f"partition {each} was read again, but has no new record: not corrected" for each in sorted(in_vain)),
+    ] + [
+        f"partition {number} was corrected: compaction removed records before we read them: {'; '.join(each)}"
+        for number, each in by_partition.items()
+    ]
+
+
+def _corrected(entry_type: str, stays: bool, entries: int, names: Collection[str]) -> str:
+    if entry_type == "producer":
+        return f"{counted(entries, 'transaction')} {'changed' if stays else 'ended'}"
+    more = f" and {entries - len(names):,} more" if entries > len(names) else ""
+    groups = f"{counted(entries, 'group')} {{}} ({', '.join(names)}{more})"
+    if entry_type == "noted":
+        return groups.format("with other producers noted")
+    return groups.format("changed" if stays else "gone")
+
 
 # The columns of quarantine that identify the records that an audit has decoded again.
 DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
@@ -192,3 +493,67 @@ class AuditWork:
         """The tables of the last finished audit (empty if none has finished). A killed audit may have rewritten
         them."""
         return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
+
+
+# The moment for which an audit decides what expires: known as soon as the log has been read.
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The moment of an audit's decisions; times in epoch ms.
+
+    known_until_ms  the time up to which the log is complete; not after as_of
+    newest_ms       the newest time in the log that counts; None: none does
+    known           the newest log times of earlier audits in the ledger, by offsets partition
+    notes           on times that do not count, and on clocks
+    """
+
+    as_of_ms: int
+    known_until_ms: int
+    newest_ms: int | None
+    known: Mapping[int, int]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, work: AuditWork, progress: Sequence[RangeProgress]) -> Moment:
+        """The moment from the options; otherwise the newest time in the log for segments, the present time for a live
+        cluster."""
+        settings = work.settings
+        known = known_times(work.before, settings.clock_ms)
+        times = new_times(progress)
+        newest_ms = newest_time((each for _, each in times), known.values())
+        before = work.before.newest_log_timestamp if work.before else None
+        notes = ahead_notes(times, settings.clock_ms, newest_ms, None if before is None else to_epoch_ms(before))
+        now = _now(work, newest_ms)
+        if settings.as_of is None:
+            return cls(now.ms, now.ms, newest_ms, known, (*notes, *now.notes))
+        return cls(settings.as_of, min(settings.as_of, now.ms), newest_ms, known, tuple(notes))
+
+
+def new_times(progress: Sequence[RangeProgress]) -> list[tuple[int, LogTimes]]:
+    """The times in ranges that were not read before, with their offsets partitions."""
+    return [(each.offsets_partition, each.log_times) for each in progress if not each.is_reread]
+
+
+def _now(work: AuditWork, newest_ms: int | None) -> Judged:
+    clock_ms = work.settings.clock_ms
+    if not work.is_live:
+        return Judged(clock_ms if newest_ms is None else newest_ms)
+    before = work.before.as_of if work.before else None
+    return live_as_of(clock_ms, newest_ms, _newest_appended(work), None if before is None else to_epoch_ms(before))
+
+
+def _newest_appended(work: AuditWork) -> int | None:
+    """The newest time of records that a live log received while it was read, ms: the time by the brokers' clocks."""
+    cluster = work.source.cluster if work.source is not None else None
+    if work.source is None or cluster is None:
+        return None
+    # Imported here, like all code for a cluster, because kafka-python is slow to import.
+    from kgroups_spark.cluster.live_log import LiveLog, times_appended
+
+    try:
+        times = times_appended(cluster, [log for log in work.source.logs if isinstance(log, LiveLog)])
+    except KgroupsError:  # the records are read, whatever the cluster answers now
+        return None
+    latest = work.settings.clock_ms + CLOCKS_DIFFER_MS
+    return max((ms for ms in times if 0 <= ms <= latest), default=None)

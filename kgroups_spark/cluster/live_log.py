@@ -6,16 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from kgroups_spark.client.properties import ClientProperties
-from kgroups_spark.cluster.answers import TopicMetadata, said
+from kgroups_spark.cluster.client_properties import ClientProperties
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster
-from kgroups_spark.cluster.errors import ClusterUnreachable, Throttled, not_authorized
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
+from kgroups_spark.cluster.requests import ClusterUnreachable, Throttled, TopicMetadata, not_authorized, said
 from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
-from kgroups_spark.number_ranges import named_partitions
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved, PartitionLog
+from kgroups_spark.words import named_partitions
 
 # Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0

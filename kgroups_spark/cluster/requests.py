@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from kafka.errors import kafka_errors
 from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.messages.schema import uuid_text
 
 # Older versions return messages converted to the formats before 0.11, or create topics on request.
 OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
@@ -78,4 +85,225 @@ def fetch_request(
         rack_id="",  # brokers then name no replica nearby (KIP-392)
         min_version=OLDEST_FETCH,
         max_version=None if topic_id else FETCH_BY_ID - 1,
+    )
+
+
+# Failures between us and a Kafka cluster, and Kafka's names for them.
+
+
+class ClusterUnreachable(KgroupsError):
+    """No answer in the time allowed: no listener, a name does not resolve, connections break, brokers are silent."""
+
+
+class AuthenticationFailed(KgroupsError):
+    """The broker rejected our credentials, or we do not trust its certificate."""
+
+
+class NotAuthorized(KgroupsError):
+    """An ACL is missing; the text names it."""
+
+
+class WrongProtocol(KgroupsError):
+    """The port's protocol differs from security.protocol, or is not Kafka's."""
+
+
+class KafkaRefused(KgroupsError):
+    """A broker answered with an error that is not retriable."""
+
+
+class Throttled(KafkaRefused):
+    """A broker throttles us for longer than we may wait."""
+
+
+# Where kafka-python 3.0.12 keeps a name that Kafka has changed (Errors.java 4.3.1).
+RENAMED = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+}
+
+# Another broker leads the partition, or will in a moment: ask for the metadata again.
+LEADERSHIP = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "LISTENER_NOT_FOUND",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REPLICA_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+    }
+)
+# The broker cannot answer now. KAFKA_STORAGE_ERROR: its disk has failed, and another one is about to lead.
+# UNKNOWN_SERVER_ERROR is retried, as in the Java consumer (FetchCollector.java 4.3.1).
+PASSING = LEADERSHIP | {
+    "BROKER_NOT_AVAILABLE",
+    "KAFKA_STORAGE_ERROR",
+    "NETWORK_EXCEPTION",
+    "OFFSET_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_SERVER_ERROR",
+}
+# The topic does not exist; a broker that has just started reports this for all topics for a while.
+UNKNOWN_TOPIC = frozenset({"INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"})
+
+
+def error_name(code: int) -> str | None:
+    """Kafka's name of an error code; None: no error."""
+    if code == 0:
+        return None
+    if code in RENAMED:
+        return RENAMED[code]
+    known = kafka_errors.get(code)
+    return known.message if known else f"error {code}"
+
+
+def not_authorized(operation: str, resource: str) -> NotAuthorized:
+    """The error that names the ACL: `not_authorized("READ", "topic __consumer_offsets")`."""
+    return NotAuthorized(f"not authorized: grant {operation} on {resource}")
+
+
+# Brokers' answers, checked before any other code uses them.
+#
+# kafka-python decodes a null wherever the bytes have one; Kafka's own clients reject it where the protocol has none.
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    leader: int | None  # node id; None: no leader now
+    leader_epoch: int  # -1: brokers before 2.1
+    error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    name: str
+    topic_id: str | None  # as Kafka prints it, 22 characters of URL-safe base64; None: none (before 2.8), or unknown
+    partitions: dict[int, PartitionMetadata]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class OffsetAnswer:
+    """A broker's answer to ListOffsets for a partition. `offset` None: `error` is the reason, by Kafka's name if it has
+    one. `leader_epoch` None: not known."""
+
+    offset: int | None
+    leader_epoch: int | None
+    error: str | None
+    detail: str = dataclasses.field(default="", compare=False)  # of NETWORK_EXCEPTION: what happened to the connection
+
+
+@dataclass(frozen=True)
+class FetchAnswer:
+    """A leader's answer for a partition: whole batches, except that the last may be cut.
+
+    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker held the
+    answer back; the next request waits for the time in it.
+    """
+
+    records: bytes
+    high_watermark: int
+    log_start_offset: int
+    error: str | None
+    detail: str = ""  # of NETWORK_EXCEPTION and REQUEST_TIMED_OUT: what happened to the connection
+    diverges_at: int | None = None  # the log differs from this offset on: it was truncated and appended to
+
+
+def said(answer: OffsetAnswer | FetchAnswer) -> str | None:
+    """The error, and what happened to the connection; None: no error."""
+    return f"{answer.error}: {answer.detail}" if answer.detail else answer.error
+
+
+def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
+    """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
+    return None if topic_id is None else uuid_text(topic_id.bytes)
+
+
+def require_no_wrong_null(answer: Any, where: str = "") -> None:
+    """Raises ValueError for a null where the protocol has none: an array, a struct or a text."""
+    version = answer.API_VERSION if hasattr(answer, "API_VERSION") else answer._version
+    for field in answer._struct.fields.values():
+        if not field.for_version_q(version) or field.tagged_field_q(version):
+            continue
+        is_struct_array = field.is_struct_array()
+        if not is_struct_array and not field.is_array() and not field.is_struct() and field.type_str != "string":
+            continue
+        value, name = getattr(answer, field.name), f"{where}{field.name}"
+        if value is None and not field.nullable_for_version_q(version):
+            raise ValueError(f"{name} is null")
+        if is_struct_array or (field.is_struct() and value is not None):
+            for each in (value or ()) if is_struct_array else (value,):
+                require_no_wrong_null(each, f"{name}.")
+
+
+def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
+    partitions = {
+        each.partition_index: PartitionMetadata(
+            leader=each.leader_id if each.leader_id >= 0 else None,
+            leader_epoch=each.leader_epoch if has_sound_epochs else -1,
+            error=error_name(each.error_code),
+        )
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+    }
+    return TopicMetadata(topic.name, topic_id_text(topic.topic_id), partitions, error_name(topic.error_code))
+
+
+def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata:
+    """The leaders that an answer names, except for partitions with a newer known leader: brokers learn of a new one at
+    different times."""
+    if known is None or reported.topic_id is None or known.topic_id != reported.topic_id:
+        return reported
+    partitions = {
+        number: known.partitions[number]
+        if number in known.partitions and known.partitions[number].leader_epoch > metadata.leader_epoch
+        else metadata
+        for number, metadata in reported.partitions.items()
+    }
+    return replace(reported, partitions=partitions)
+
+
+def no_offset(error: str, detail: str = "") -> OffsetAnswer:
+    return OffsetAnswer(None, None, error, detail)
+
+
+def offset_answer(answer: Any) -> OffsetAnswer:
+    if error := error_name(answer.error_code):
+        return no_offset(error)
+    if answer.offset < 0:
+        return no_offset(f"an answer with offset {answer.offset}")
+    return OffsetAnswer(answer.offset, answer.leader_epoch if answer.leader_epoch >= 0 else None, None)
+
+
+def no_records(error: str, detail: str = "") -> FetchAnswer:
+    return FetchAnswer(b"", -1, -1, error, detail)
+
+
+def fetch_answer(response: Any, partition: int) -> FetchAnswer:
+    """The partition's part of a Fetch response. Raises KafkaRefused if the leader redirects us to another replica."""
+    if error := error_name(response.error_code):
+        return no_records(error)
+    if not response.responses and response.throttle_time_ms > 0:
+        # A broker that throttles answers at once, and without the partition (KIP-219, FetchContext.java 4.3.1).
+        return no_records("THROTTLING_QUOTA_EXCEEDED")
+    found = [each for topic in response.responses for each in topic.partitions if each.partition_index == partition]
+    if not found:
+        return no_records("UNKNOWN_SERVER_ERROR", f"the answer does not have partition {partition}")
+    answer = found[0]
+    if error := error_name(answer.error_code):
+        return no_records(error)
+    if answer.preferred_read_replica >= 0 and not answer.records:
+        # KIP-392: no records, because another replica should serve them. We name no rack, so only a custom selector of
+        # the cluster does this; "no records" would be wrong.
+        raise KafkaRefused(
+            f"the leader of partition {partition} redirects us to replica {answer.preferred_read_replica} instead of "
+            "answering: set replica.selector.class so that clients without client.rack read from the leader"
+        )
+    diverging = answer.diverging_epoch
+    return FetchAnswer(
+        records=answer.records or b"",
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        error=None,
+        diverges_at=diverging.end_offset if diverging is not None and diverging.end_offset >= 0 else None,
     )

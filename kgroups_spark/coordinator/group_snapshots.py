@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.group_records import JsonRecord
-from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
-from kgroups_spark.records.slices import list_offsets
+from kgroups_spark.messages.coordinator_records import JsonRecord
+from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
+from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.tables.rows import one_array
 
 GROUP_METADATA = 2

@@ -19,19 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kgroups_spark.coordinator.acts import HeldOffsets, RecordPlace
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
-from kgroups_spark.coordinator.conversions import Group, persisted_group
-from kgroups_spark.coordinator.group_events import TYPE_OF_GROUP_RECORD, GroupEvents
-from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.events import TYPE_OF_GROUP_RECORD, GroupEvents, HeldOffsets, RecordPlace
+from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.group_snapshots import GROUP_METADATA
-from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
+from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics, unknown_version
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.share_group import check_hash_as_tags
-from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes
-from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.coordinator.versions import Before, Group, Place, Version, before, changes, persisted_group
+from kgroups_spark.messages.coordinator_records import offsets_partition
 
 Value = dict[str, Any]
 SHARE_GROUP_METADATA = 11

@@ -20,12 +20,11 @@ import orjson
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
-from kgroups_spark.coordinator.conversions import Group, Modern
 from kgroups_spark.coordinator.group_snapshots import values_of
 from kgroups_spark.coordinator.releases import RULES_VERSION, Release
 from kgroups_spark.coordinator.rows import Task
-from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
-from kgroups_spark.coordinator.streams_group import StreamsGroup, StreamsMember
+from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember, StreamsGroup, StreamsMember
+from kgroups_spark.coordinator.versions import Group, Modern
 
 # To be increased if the form of these rows changes. A state in a format that is not in STATE_FORMATS is rebuilt from
 # history. Since 2 each offset has its own row (replay/checkpoint_rows.py); corrections have offsets in the entry of

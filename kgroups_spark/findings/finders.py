@@ -3,16 +3,456 @@ none."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgroups_spark.attempts import attempt
-from kgroups_spark.findings import members, transactions
-from kgroups_spark.findings.by_sql import connect, found_by_sql
-from kgroups_spark.findings.evidence import Evidence
-from kgroups_spark.findings.finding import SQL, Finding, order
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.transaction_shard import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    Listings,
+    OpenOnPartition,
+    TopicPartition,
+    TransactionalIdRow,
+    Verdict,
+    verdict,
+)
+from kgroups_spark.errors import attempt
+from kgroups_spark.findings import finders as members
+from kgroups_spark.findings import finders as transactions
+from kgroups_spark.findings.finding import (
+    SQL,
+    VIEWS,
+    Evidence,
+    Finding,
+    Row,
+    at,
+    by_group,
+    group_of,
+    listed,
+    order,
+    some,
+    tool,
+)
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.columns import Condition as Condition_listing
+from kgroups_spark.tables.schemas import GROUP, TABLES, arrow_schema
+from kgroups_spark.words import HOUR_MS, counted, filled, format_duration, shell_word, throwaway_groups, to_epoch_ms
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+# Findings that look up records in history for rows that they have found: members that cannot exist. DuckDB would read
+# all of history for such a join.
+
+
+# The coordinator removes a static member that is away for its session timeout: 45 s, at most 60 s (defaults of
+# group.consumer.(max.)session.timeout.ms).
+AWAY_MS = HOUR_MS
+AWAY = -2  # the epoch of such a member (ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH)
+# Records of target assignments by member, in consumer, share and streams groups.
+TARGET_RECORDS = [7, 13, 21]
+
+
+def ghost_member(evidence: Evidence) -> Iterator[Finding]:
+    """A member known only from its assignment (T35), or a static one that left temporarily and is long overdue
+    (T36)."""
+    columns = [*GROUP, "member_id", "group_instance_id", "member_epoch", "uses_classic_protocol", "log_offset"]
+    no_host = (Condition("client_host", "is null"), Condition("client_host", "==", ""))
+    nobody = pa.concat_tables([evidence.tables.rows("group_members", columns, each) for each in no_host])
+    found = by_group(listed(nobody.filter(~_IN_CLASSIC_GROUP)))
+    for key, its in found.items():
+        yield Finding.of(
+            "ghost_member",
+            its[0],
+            f"Member {its[0]['member_id']} of {key[1]}{_others(its)} has an assignment and nothing else: no client, "
+            "no host, no subscription. Its record was written after the member was deleted. It sends no heartbeat, "
+            "and nobody reads its partitions. The group is not Empty until the coordinator removes this member, so "
+            "it is not deleted. A change of the coordinator (kafka-leader-election.sh) starts its session timer",
+        )
+    away = evidence.tables.rows("group_members", [*columns, "client_host"], Condition("member_epoch", "==", AWAY))
+    yield from _away_for_long(evidence, listed(away.filter(pc.field("client_host") != "")))
+
+
+# A member of a classic group has no epoch. A member of a consumer group has one, even if it uses the classic protocol.
+_IN_CLASSIC_GROUP = (
+    pc.field("uses_classic_protocol").is_valid()
+    & pc.field("uses_classic_protocol")
+    & pc.field("member_epoch").is_null()
+)
+
+
+def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
+    if not away:
+        return
+    since = _times(evidence, away)
+    limit = evidence.before_until(AWAY_MS)
+    dated = [row | {"since": since.get((*group_of(row), row["member_id"]))} for row in away]
+    late = [row for row in dated if row["since"] is not None and row["since"] <= limit]
+    if late and evidence.known_until_of:
+        late = evidence.known(pa.Table.from_pylist(late), "since", AWAY_MS).to_pylist()
+    for key, its in by_group(late).items():
+        first = its[0]
+        yield Finding.of(
+            "ghost_member",
+            first,
+            f"Static member {first['group_instance_id']} of {key[1]}{_others(its)} left for a while at "
+            f"{at(first['since'])} and has not returned; its session should have ended within a minute. Its "
+            "partitions are kept for it, and nobody reads them. Start an instance with that name and close it for "
+            "good, or find out why the coordinator keeps it",
+        )
+
+
+def _times(evidence: Evidence, members: list[Row]) -> dict[tuple[int, str, str], datetime]:
+    """Log times of the members' newest records, by offsets partition, group and member."""
+    found = evidence.tables.rows(
+        "group_member_versions",
+        [*GROUP, "member_id", "log_offset", "log_timestamp"],
+        Condition("offsets_partition", "in", sorted({row["offsets_partition"] for row in members})),
+        Condition("log_offset", "in", sorted({row["log_offset"] for row in members})),
+    )
+    places = {(*group_of(row), row["member_id"], row["log_offset"]) for row in members}
+    return {
+        (*group_of(row), row["member_id"]): row["log_timestamp"]
+        for row in found.to_pylist()
+        if (*group_of(row), row["member_id"], row["log_offset"]) in places and row["log_timestamp"] is not None
+    }
+
+
+def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
+    """A member whose newest target assignment is not a tombstone and whose group exists, but which does not exist
+    itself. The finding remains until there is a newer record."""
+    key = [*GROUP, "member_id"]
+    read = _targets(evidence, Condition("audit_id", "==", evidence.audit_id))
+    if before := sorted({row["group_id"] for row in evidence.found_before("target_for_unknown_member")}):
+        # A finding names one member of its group; there may be others.
+        earlier = Condition("audit_id", "<=", evidence.audit_id - 1)
+        read = pa.concat_tables([read, _targets(evidence, earlier, Condition("group_id", "in", before))])
+    if not read.num_rows:
+        return
+    last = read.join(read.group_by(key).aggregate([("log_offset", "max")]), key).filter(
+        pc.field("log_offset") == pc.field("log_offset_max")
+    )
+    values = [row for row in listed(last) if row["value_version"] is not None]
+    if not values:
+        return
+    named = Condition("group_id", "in", sorted({row["group_id"] for row in values}))
+    groups = listed(evidence.tables.rows("groups", [*GROUP, "group_type"], named))
+    modern = {group_of(row) for row in groups if row["group_type"] != "classic"}
+    known = {(*group_of(row), row["member_id"]) for row in listed(evidence.tables.rows("group_members", key, named))}
+    unknown = [row for row in values if group_of(row) in modern and (*group_of(row), row["member_id"]) not in known]
+    for (_, group_id), rows in by_group(unknown).items():
+        first = min(rows, key=lambda row: str(row["member_id"]))
+        more = f" (and for {counted(len(rows) - 1, 'other')})" if len(rows) > 1 else ""
+        yield Finding.of(
+            "target_for_unknown_member",
+            first,
+            f"The target assignment of {group_id} assigns partitions to {first['member_id']}{more}, which is not a "
+            "member. Nobody reads them until the next assignment. A coordinator that loads this log rejects the "
+            "group's tombstone while the assignment exists. A member that joins triggers a new assignment",
+            since=first["log_timestamp"],
+        )
+
+
+def _targets(evidence: Evidence, *conditions: Condition) -> pa.Table:
+    """The records of target assignments by member."""
+    columns = [*GROUP, "member_id", "log_offset", "log_timestamp", "value_version"]
+    return evidence.tables.rows("group_records", columns, *conditions, Condition("record_type", "in", TARGET_RECORDS))
+
+
+def _others(its: list[Row]) -> str:
+    return "" if len(its) == 1 else f" (and {counted(len(its) - 1, 'other member')})"
+
+
+# The entries of `__transaction_state` for the producers of open transactions, for Kafka's rule of hanging ones.
+
+
+ListingRow = Mapping[str, Any]
+# (columns, conditions) -> rows of transactional_ids that meet the conditions.
+Ask = Callable[[Sequence[str], Sequence[Condition_listing]], Iterable[ListingRow]]
+
+COLUMNS = (
+    "state_partition",
+    "transactional_id",
+    "producer_id",
+    "state",
+    "timeout_ms",
+    "topic_partitions",
+    "log_offset",
+)
+
+
+def listings(
+    ask: Ask, producers: Collection[int], read: Collection[int], known_until: datetime | None
+) -> Listings | None:
+    """The listing of these producers. None: no partition of the log was read.
+
+    `read`: the partitions of `__transaction_state` that were read; `known_until`: the time up to which; None: up to
+    now.
+    """
+    if not read:
+        return None
+    rows = ask(COLUMNS, [Condition_listing("producer_id", "in", sorted(producers))]) if producers else ()
+    return Listings(
+        map(_row, rows),
+        is_complete=_are_all(read, ask(("state_partition", "transactional_id"), [])),
+        known_until=None if known_until is None else to_epoch_ms(known_until),
+    )
+
+
+def _are_all(read: Collection[int], ids: Iterable[ListingRow]) -> bool:
+    """Whether these are all partitions of the log: their numbers have no gap, and each id is in the partition that it
+    hashes to with so many.
+
+    No record holds the partition count.
+    """
+    count = len(read)
+    if set(read) != set(range(count)):
+        return False
+    return all(
+        TRANSACTION_LOG.partition_of({"transactionalId": row["transactional_id"]}, count) == row["state_partition"]
+        for row in ids
+    )
+
+
+def _row(row: ListingRow) -> TransactionalIdRow:
+    partitions = [TopicPartition(each["topic"], each["partition"]) for each in row["topic_partitions"] or ()]
+    fields: dict[str, Any] = dict.fromkeys(TransactionalIdRow._fields)
+    return TransactionalIdRow(**(fields | dict(row) | {"topic_partitions": partitions}))
+
+
+def open_on_partition(transaction: ListingRow, offsets: Iterable[ListingRow]) -> OpenOnPartition:
+    """An open transaction as the rule needs it, from its row of open_transactions and those of pending_offsets.
+
+    The producer's last record on the partition is its last pending offset; without one, its first record.
+    """
+    times = [transaction["open_since"], *(offset.get("commit_timestamp") for offset in offsets)]
+    known = [to_epoch_ms(at) for at in times if at is not None]
+    place = TopicPartition("__consumer_offsets", transaction["offsets_partition"])
+    return OpenOnPartition(place, transaction["producer_id"], max(known, default=None))
+
+
+# Offsets held by open transactions.
+
+
+TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
+
+
+def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
+    """A transaction open for longer than any may last, and records of a producer outside a transaction (T28)."""
+    limit = evidence.before_until(TOO_LONG_MS)
+    columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids", "transactional_id"]
+    rows = evidence.tables.rows(
+        "open_transactions", ["offsets_partition", *columns], Condition("open_since", "<=", limit)
+    )
+    rows = evidence.known(rows, "open_since", TOO_LONG_MS)
+    in_order = rows.sort_by([("offsets_partition", "ascending"), ("producer_id", "ascending")]).to_pylist()
+    judged = verdicts(evidence, in_order)
+    for row, judgement in zip(in_order, judged, strict=True):
+        if not (judgement.is_hanging or judgement is Verdict.NOT_KNOWN):
+            continue
+        groups = sorted(row["group_ids"])
+        partition, start = row["offsets_partition"], row["transaction_start_offset"]
+        yield Finding.of(
+            "hanging_transaction",
+            row,
+            f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
+            f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
+            f"transaction.max.timeout.ms allows 15m by default{_why(row, judgement)}. Until it ends, consumers get "
+            f"UNSTABLE_OFFSET_COMMIT for {counted(row['offset_count'], 'offset')} of {some(groups) or 'no group'}, and "
+            "nothing after it in this partition is compacted. If its application is gone: "
+            + tool(
+                "kafka-transactions", f"abort --topic __consumer_offsets --partition {partition} --start-offset {start}"
+            ),
+            group_id=groups[0] if len(groups) == 1 else None,
+            log_offset=start,
+            since=row["open_since"],
+        )
+    yield from _in_no_transaction(evidence, limit)
+
+
+def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
+    """The verdict on each open transaction, by Kafka's rule (hanging.py)."""
+    if not transactions:
+        return []
+
+    def ask(columns: Sequence[str], conditions: Sequence[Condition]) -> Sequence[Row]:
+        rows: list[Row] = evidence.tables.rows("transactional_ids", columns, *conditions).to_pylist()
+        return rows
+
+    state = evidence.transaction_state
+    known = listings(ask, {row["producer_id"] for row in transactions}, state.partitions, state.known_until)
+    now = to_epoch_ms(evidence.known_until)
+    return [verdict(open_on_partition(row, ()), known, now, MAX_TRANSACTION_TIMEOUT_MS) for row in transactions]
+
+
+def _why(row: Row, judgement: Verdict) -> str:
+    name = "" if row["transactional_id"] is None else f" (transactional.id {row['transactional_id']})"
+    said = (
+        judgement.value
+        if judgement.is_hanging
+        else "__transaction_state was not read, so the coordinator may know that it is still valid"
+    )
+    return f"{name}; {said}"
+
+
+def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]:
+    columns = [*GROUP, "producer_id", "log_offset", "commit_timestamp", "transaction_start_offset"]
+    rows = evidence.tables.rows("pending_offsets", columns, Condition("commit_timestamp", "<=", limit))
+    rows = rows.filter(pc.field("transaction_start_offset").is_null())
+    rows = evidence.known(rows, "commit_timestamp", TOO_LONG_MS)
+    keys = [*GROUP, "producer_id"]
+    aggregates: list[Any] = [([], "count_all"), ("log_offset", "min"), ("commit_timestamp", "min")]
+    for row in listed(rows.group_by(keys).aggregate(aggregates)):
+        group_id = row["group_id"]
+        yield Finding.of(
+            "hanging_transaction",
+            row,
+            f"{counted(row['count_all'], 'offset')} of {group_id} were written by producer {row['producer_id']} "
+            f"outside any transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a "
+            "marker that will never be written, and consumers get UNSTABLE_OFFSET_COMMIT. No client may use an "
+            "idempotent producer on __consumer_offsets. Deleting the offsets ends the wait: "
+            + tool("kafka-consumer-groups", f"--delete-offsets --group {shell_word(group_id)} --topic TOPIC:PARTITION"),
+            log_offset=row["log_offset_min"],
+            since=row["commit_timestamp_min"],
+        )
+
+
+def _ms(until: datetime, since: datetime) -> int:
+    return int((until - since).total_seconds() * 1000)
+
+
+# Findings as SQL of DuckDB: a file each in `sql/`.
+#
+#     -- error: committed offsets of a group that does not exist          its severity and its summary
+#     --
+#     -- {offsets:counted committed offset} belong to {group_id} ...      the sentences of a row (sentences.py)
+#
+#     SELECT ...                                                          the rows, with columns of `findings`
+#
+# A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
+# `$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), the
+# tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not read, `before` (the
+# findings of the last audit), `moved` and `throwaway_groups`. Views know `$audit_id` only.
+
+
+def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
+    """DuckDB with the facts of the audit. Tables are registered when a finding needs them. `folder`: for rows that do
+    not fit into its memory."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
+    # Most of the driver's memory is for Spark: DuckDB writes rows beyond this limit to files.
+    connection.execute("SET memory_limit = '512MB'")
+    connection.execute("SET temp_directory = $folder", {"folder": folder})
+    given, not_given = dict.fromkeys(evidence.log_starts, evidence.known_until), dict(evidence.known_until_of)
+    read = [
+        (number, min(until, evidence.known_until), number not in not_given, evidence.log_starts.get(number, 0))
+        for number, until in (given | not_given).items()
+    ]
+    facts = {
+        "read": _table(READ, read),
+        "large_records": _table(LARGE_RECORDS, evidence.large_records),
+        "times_off": _table(TIMES_OFF, evidence.times_off),
+        "mixed_commits": _table(MIXED_COMMITS, [(number, *mixed) for number, mixed in evidence.mixed_commits]),
+        "hidden": _table(HIDDEN, evidence.hidden),
+        "before": pa.Table.from_pylist(evidence.before, arrow_schema("findings")),
+    }
+    for name, rows in facts.items():
+        connection.register(name, rows)
+    return connection
+
+
+# Columns of the tables of facts with their types.
+_TYPES = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "bool": pa.bool_(),
+    "text": pa.string(),
+    "time": pa.timestamp("us", "UTC"),
+}
+READ = "offsets_partition:int known_until:time was_given:bool log_start:long"
+LARGE_RECORDS = "offsets_partition:int group_id record_name log_offset:long log_timestamp:long size_bytes:long"
+TIMES_OFF = (
+    "offsets_partition:int group_id topic partition:int log_offset:long commit_timestamp:long log_timestamp:long "
+    "commits:long"
+)
+HIDDEN = "offsets_partition:int offsets:long log_ms:long"
+MIXED_COMMITS = (
+    "offsets_partition:int group_id topic partition:int transactional_commits:long plain_commits:long partitions:long "
+    "log_offset:long"
+)
+
+
+MOVES = ["offset_rewound", "offset_skipped", "offset_restarted"]
+
+
+def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    fields = [
+        (name, _TYPES.get(kind, pa.string())) for name, _, kind in (each.partition(":") for each in columns.split())
+    ]
+    values = zip(*rows, strict=True) if rows else [()] * len(fields)
+    return pa.table(
+        [pa.array(column, kind) for column, (_, kind) in zip(values, fields, strict=True)], pa.schema(fields)
+    )
+
+
+def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str) -> None:
+    """Makes the tables and views that the query names."""
+    for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
+        if name in TABLES:
+            # DuckDB knows nothing of the files' statistics: it would open all files of history.
+            of_audit = [Condition("audit_id", "==", evidence.audit_id)] if "audit_id = $audit_id" in query else []
+            connection.register(name, evidence.tables.source(name, *of_audit))
+        elif name in VIEWS:
+            _make(connection, evidence, VIEWS[name])
+            view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {view}")
+        elif name in MADE:
+            connection.register(name, MADE[name](evidence))
+
+
+def _moved(evidence: Evidence) -> pa.Table | pa.dataset.Dataset:
+    """The events, also of earlier audits, of groups with a move in this one."""
+    of_audit, moves = Condition("audit_id", "==", evidence.audit_id), Condition("event", "in", MOVES)
+    groups = evidence.tables.rows("group_events", ["group_id"], of_audit, moves)["group_id"].unique()
+    # pyarrow refuses a list without a type.
+    return evidence.tables.source("group_events", Condition("group_id", "in", groups.to_pylist() or [""]))
+
+
+def _throwaway_groups(evidence: Evidence) -> pa.Table:
+    """The name of each group that was most likely made for one run, with the pattern of these names."""
+    groups = evidence.tables.rows("groups", ["group_id", "member_count"])
+    found = throwaway_groups(zip(groups["group_id"].to_pylist(), groups["member_count"].to_pylist(), strict=True))
+    return _table("pattern group_id", [(pattern, name) for pattern, names in found.items() for name in names])
+
+
+MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
+    "moved": _moved,
+    "throwaway_groups": _throwaway_groups,
+}
+
+
+def found_by_sql(name: str, connection: DuckDBPyConnection, evidence: Evidence) -> Iterator[Finding]:
+    """The finding's rows, with their sentences."""
+    sql = SQL[name]
+    _make(connection, evidence, sql.query)
+    asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
+    asked |= {"known_until": evidence.known_until}
+    used = {parameter: value for parameter, value in asked.items() if f"${parameter}" in sql.query}
+    rows = connection.sql(sql.query, params=used).to_arrow_table().to_pylist()
+    for row in rows:
+        yield Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked))
+
 
 IN_PYTHON = (transactions.hanging_transaction, members.ghost_member, members.target_for_unknown_member)
 
@@ -36,3 +476,18 @@ def look(evidence: Evidence) -> Found:
             findings += found or []
             notes += [failure] if failure else []
     return Found(sorted(findings, key=lambda each: order(each._asdict())), notes)
+
+
+# Which audits have looked for findings, by the ledger.
+
+
+# The ledger's rows_added has this table for each audit that looked, with 0 if it found nothing.
+FINDINGS = "findings"
+
+
+def has_looked(audit: Mapping[str, Any]) -> bool:
+    """Whether a finished audit looked for findings. Maintenance does not, and audits of older versions did not.
+
+    `audit`: its row of the ledger; rows_added is enough of it.
+    """
+    return FINDINGS in (audit["rows_added"] or {})

@@ -23,13 +23,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.hadoop_storage import name_for_hadoop, use_hadoops_storage
-from kgroups_spark.lake.java_classes import JavaClasses, dict_of, items_of
+from kgroups_spark.lake.hadoop_storage import JavaClasses, dict_of, items_of, name_for_hadoop, use_hadoops_storage
 from kgroups_spark.lake.last_finished import version_gone
-from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
-from kgroups_spark.session import DELTA_JAR
-from kgroups_spark.storage.files import create_local
+from kgroups_spark.sources.files import create_local
+from kgroups_spark.spark.session import DELTA_JAR
 
 # Kernel throws these if another commit took the version: without retries, or on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+import os
+import socket
+import subprocess
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY
 
 File = TypeVar("File")
 
@@ -112,3 +119,198 @@ def version_gone(table_path: str, audit_id: int) -> KgroupsError:
         f"table {name}: the version of audit {audit_id} is no longer in the table's log, because an unfinished audit "
         "wrote a checkpoint: run kgroups audit"
     )
+
+
+# Tables whose logs have lost their newest version.
+#
+# Delta reads a log up to its last file. If that file is lost, the table is as it was before, without an error. But each
+# log has the number of the audit that wrote to it last, and the ledger's column `newest_audits` has the number that it
+# must have.
+#
+# The ledger's own loss shows if a table has rows of an audit whose claim is lost, too. If only its row `finished` is,
+# the audit seems to have been killed. An empty newest file shows that a row is lost.
+
+
+# The lake's copy of the log, and the corrections of the state. All other tables follow from these.
+NOT_REBUILT = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
+
+
+def is_lost(recorded: int | None, newest: int, files: Callable[[], Collection[object]]) -> bool:
+    """Whether a table's log ends too early. `recorded`: its number in the ledger's `newest_audits`; None: it has none.
+    `newest`: the newest audit in the log, 0: it has none, because the table is new, or a copy by other software, which
+    has `files`."""
+    return newest < (recorded or 0) and (newest > 0 or not files())
+
+
+def claim_lost(written_by: int, ledger_transaction: int | None) -> bool:
+    """Whether the ledger has lost the claim of an audit that wrote rows. `ledger_transaction`: under LEDGER_APP_ID in
+    the ledger's log, which was read after the tables' logs; None: it has none, as in a copy by other software."""
+    return ledger_transaction is not None and ledger_transaction >> 1 < written_by
+
+
+def ledger_lost(location: str, written_by: int, claimed: int) -> KgroupsError:
+    """The error of readers, and of audits, if a table has rows of an audit after the newest one that the ledger has."""
+    return KgroupsError(
+        f"the lake at {location} has lost the newest rows of its ledger (files in audits/_delta_log): tables have rows "
+        f"of audit {written_by}, the ledger ends with audit {claimed}. Restore them, or copy the lake again while no "
+        f"audit runs; or kgroups audit --take-over gives up the audits after {claimed}, and reads the log again"
+    )
+
+
+def ledger_end_empty(location: str, version: int) -> KgroupsError:
+    """The error of readers if the newest file of the ledger's log, that version, has no content. Delta takes it for a
+    commit that changed nothing, so that the audit that wrote it seems to be unfinished."""
+    return KgroupsError(
+        f"the newest file of the ledger of the lake at {location} is empty (audits/_delta_log/{version:020d}.json), as "
+        "after a power failure: restore it; or kgroups audit gives up the audit that wrote it, and reads the log again"
+    )
+
+
+def version_lost(location: str, name: str) -> KgroupsError:
+    """The error of a reader, and of an audit that would go on from an older version."""
+    cure = "audit into a new lake" if name in NOT_REBUILT else "kgroups rebuild makes the table again"
+    return KgroupsError(
+        f"the lake at {location} has lost the newest version of table {name} (a file in {name}/_delta_log): restore "
+        f"it; or {cure}"
+    )
+
+
+def table_lost(location: str, name: str) -> KgroupsError:
+    """The error of a reader for a table that somebody has deleted."""
+    return KgroupsError(
+        f"the lake at {location} has no table {name} any more, which a lake of its layout has: restore it; or kgroups "
+        "audit makes it again if the other tables have its rows"
+    )
+
+
+# Audits that `maintain --keep` has removed from the ledger, with their findings.
+
+
+class Removal(NamedTuple):
+    """Audits up to `up_to` were removed by the maintenance with the number `by`."""
+
+    up_to: int
+    by: int
+
+
+def removals(table_rows: Callable[..., pa.Table]) -> list[Removal]:
+    """The removals, in no order. `table_rows`: LakeReader.table_rows."""
+    removed = [IS_FINISHED, Condition("removed_up_to", "is not null")]
+    rows = table_rows("audits", ["removed_up_to", "audit_id"], removed)
+    return [Removal(row["removed_up_to"], row["audit_id"]) for row in rows.to_pylist()]
+
+
+def removal_of(removals: list[Removal], audit_id: int) -> Removal | None:
+    """The maintenance that removed that audit; None: no known one did."""
+    return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
+
+
+# The process that runs an audit, and whether that process is still alive.
+
+
+UNKNOWN = "unknown"
+
+# Claims that audits of this process now hold. An audit that failed in it (a notebook, a test) no longer runs, although
+# the process is alive.
+_held_by_this_process: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that runs an audit. Its text is in the ledger's column `owner`."""
+
+    host: str
+    pid: int
+    started: str
+    uuid: str
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.pid} {self.started} {self.uuid}"
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """The owner from its text, in which only the host's name may have blanks. Any other text becomes an unknown
+        process on a host of that name."""
+        words = text.rsplit(" ", 3)
+        if len(words) < 4 or not words[1].isdecimal():
+            return cls(text, 0, UNKNOWN, text)
+        host, pid, started, its_uuid = words
+        return cls(host, int(pid), started, its_uuid)
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        pid = os.getpid()
+        return cls(this_host(), pid, process_start(pid) or UNKNOWN, str(uuid.uuid4()))
+
+    @property
+    def is_on_this_host(self) -> bool:
+        return self.host == this_host()
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether the audit still runs; a later process with the same pid does not count. None: unknown, because the
+        process is on another host or hidden (Linux: hidepid, systemd's ProtectProc)."""
+        if not self.is_on_this_host or self.pid <= 0:
+            return None
+        if self.pid == os.getpid():
+            return self.uuid in _held_by_this_process
+        started = process_start(self.pid)
+        if started is not None:
+            return started == self.started
+        return None if is_hidden(self.pid) else False
+
+
+def now_held(owner: Owner) -> None:
+    """Notes that this process works under the claim of that owner."""
+    _held_by_this_process.add(owner.uuid)
+
+
+def released(owner: Owner) -> None:
+    """Notes that this process no longer works under the claim of that owner."""
+    _held_by_this_process.discard(owner.uuid)
+
+
+def this_host() -> str:
+    """The scope of process ids: the host's name, and on Linux its boot id and process-id namespace.
+
+    Containers may share a name, or a kernel; after a restart earlier process ids mean nothing.
+    """
+    name = socket.gethostname()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+        return f"{name}/{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return name
+
+
+def process_start(pid: int) -> str | None:
+    """The start time of the process, as text without blanks in the system's own form; None: it has ended, or is hidden
+    from us (`is_hidden`)."""
+    try:
+        # proc(5): after the name in brackets the state, and as the 20th word clock ticks since the system's start.
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if words[0] in ("Z", "X") else words[19]
+    except OSError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return None
+    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return answer.stdout.strip().replace(" ", "_") or None
+
+
+def is_hidden(pid: int) -> bool:
+    """Whether a process with that pid exists but is hidden from us: the kernel answers a signal, /proc does not."""
+    if shown(pid):
+        return False  # a zombie
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def shown(pid: int) -> bool:
+    """Whether /proc shows the process to us, running or not."""
+    return Path(f"/proc/{pid}/stat").exists()

@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.rows import with_columns
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 COLUMN = "replaced_ranges"
 

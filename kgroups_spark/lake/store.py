@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.parts import Part
 
 
 class AlreadyWritten(Exception):

@@ -11,16 +11,300 @@ Rules, in their order, the same for all logs (semantics as in CoordinatorRecordS
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, CoordinatorLog
-from kgroups_spark.messages.outcome import Undecodable
-from kgroups_spark.messages.record_types import RecordType
-from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
-from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, ToJson, read_value, value_layouts
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgroups_spark.messages.group_metadata import ProtocolTexts, group_metadata_texts
+from kgroups_spark.messages.schema import BytesValue, Definition, MessageReader, Truncated, all_definitions, base64_text
+from kgroups_spark.records.columns import RecordColumns
+
+# The partition of `__consumer_offsets` that a group belongs to.
+
+
+_SIGN = 0x80000000
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode, signed 32 bit, over UTF-16 code units: a character beyond the BMP counts as two surrogates."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for i in range(0, len(units), 2):
+        result = (31 * result + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return result - 0x100000000 if result & _SIGN else result
+
+
+def offsets_partition(group_id: str, partition_count: int) -> int:
+    """The group's partition. Utils.abs turns Integer.MIN_VALUE into 0 (T50; partitionFor, every release)."""
+    value = java_hash(group_id)
+    return 0 if value == -_SIGN else abs(value) % partition_count
+
+
+# Record types of the coordinators' topics: name, key, and the layouts of the value, all from the definitions.
+
+
+OFFSET_COMMIT_TYPES = (0, 1)
+
+
+@dataclass(frozen=True)
+class RecordType:
+    number: int
+    name: str  # as in Kafka's message files, without Key or Value: "GroupMetadata"
+    key: Definition
+    layouts: tuple[Definition, ...]  # of the value: the released one first, then early-access ones (T58)
+
+
+def record_types(topic: str) -> dict[int, RecordType]:
+    """The record types of a topic by number. Types 18 and 24 were in no release: they are missing, so unknown."""
+    messages = [m for m in all_definitions() if m.topic == topic]
+    keys = {m.api_key: m for m in messages if m.type == "coordinator-key" and m.api_key is not None}
+    return {number: _record_type(number, key, messages) for number, key in sorted(keys.items())}
+
+
+def _record_type(number: int, key: Definition, messages: list[Definition]) -> RecordType:
+    values = [m for m in messages if m.type == "coordinator-value" and m.api_key == number]
+    layouts = tuple(sorted(values, key=lambda m: m.layout))
+    return RecordType(number, key.name.removesuffix("Key"), key, layouts)
+
+
+CONSUMER_OFFSETS = record_types("__consumer_offsets")
+SHARE_GROUP_STATE = record_types("__share_group_state")
+TRANSACTION_STATE = record_types("__transaction_state")
+
+
+# The logs in which Kafka's coordinators keep their state: the differences between them, as data.
+#
+# | log | coordinator | a record belongs to the partition of | |---|---|---| | `__consumer_offsets` | group
+# (GroupCoordinatorService.partitionFor) | the group id | | `__share_group_state` | share
+# (ShareCoordinatorService.partitionFor, 4.0 to 4.4) | the text `groupId:topicId:partition`
+# (SharePartitionKey.asCoordinatorKey) | | `__transaction_state` | transaction (TransactionStateManager.partitionFor,
+# 0.11 to 4.4) | the transactional id |
+#
+# All three take Utils.abs(String.hashCode) modulo the topic's partition count. The keys of every record type of a log
+# have the fields that determine its partition.
+
+
+Key = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CoordinatorLog:
+    """One of the topics. `partition_by`: the key's fields whose texts, joined by colons, are hashed."""
+
+    topic: str
+    coordinator: Literal["group", "share", "transaction"]
+    record_types: Mapping[int, RecordType]
+    partition_by: tuple[str, ...]
+    # `compact`: the cleaner drops records that newer ones replace. `delete`: DeleteRecords moves the log's start.
+    clean_up_policy: Literal["compact", "delete"]
+
+    def partition_key(self, key: Key) -> str:
+        """The text that is hashed, from the fields of a record's key."""
+        # GroupMetadataKey and the offset commits' keys call the group `group`, all others `groupId`.
+        return ":".join(str(key["group" if name not in key else name]) for name in self.partition_by)
+
+    def partition_of(self, key: Key, partition_count: int) -> int:
+        """The partition of the topic that a record with this key belongs to."""
+        return offsets_partition(self.partition_key(key), partition_count)
+
+
+GROUP_LOG = CoordinatorLog("__consumer_offsets", "group", CONSUMER_OFFSETS, ("groupId",), "compact")
+SHARE_LOG = CoordinatorLog(
+    "__share_group_state", "share", SHARE_GROUP_STATE, ("groupId", "topicId", "partition"), "delete"
+)
+TRANSACTION_LOG = CoordinatorLog(
+    "__transaction_state", "transaction", TRANSACTION_STATE, ("transactionalId",), "compact"
+)
+COORDINATOR_LOGS = {log.topic: log for log in (GROUP_LOG, SHARE_LOG, TRANSACTION_LOG)}
+
+
+# Outcomes of decoding a record that cannot be used. The set of reasons is closed.
+
+
+REASONS = ("unknown_record_type", "unknown_value_version", "truncated", "empty_value", "null_key")
+
+
+@dataclass(frozen=True)
+class Undecodable:
+    """A record that cannot be used, and the fields of it that could be read (else None)."""
+
+    reason: str  # one of REASONS
+    detail: str  # one sentence that a person can act on
+    record_type: int | None = None
+    record_name: str | None = None
+    group_id: str | None = None
+    member_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    value_version: int | None = None
+    topic_id: str | None = None
+    transactional_id: str | None = None
+
+
+# Values of coordinator records: their version and layout, and why some cannot be read. The same for every log.
+#
+# Rules (as in CoordinatorRecordSerde, 4.3):
+#
+# - A null value is a tombstone, which the caller handles. A value of no bytes is not one: it is an error (T42).
+# - Versions that a type never had are unknown.
+# - A value is read in the released layout. If an early-access release used the same version for another layout, that
+#   one is used if it reads all bytes, without unknown tags, and the released one does not read all (T58).
+# - Bytes left over and unknown tags are not errors, but the record keeps its raw bytes.
+
+
+# Each early-access layout: its name, its fields, and values for the fields that it lacks.
+EarlyAccess = list[tuple[str, list[str], dict[str, Any]]]
+
+
+class BadValue(Exception):
+    """A value that cannot be used: one of outcome.REASONS, a sentence, and the version if that was readable."""
+
+    def __init__(self, reason: str, detail: str, version: int | None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.version = version
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One layout of one value version. `missing`: values for the released layout's fields that this one lacks."""
+
+    name: str
+    reader: MessageReader
+    missing: dict[str, Any]
+
+
+class ReadValue(NamedTuple):
+    """A value that was read. `layout`: "" released; "4.0" early access; "?4.0" released, but the bytes fit both."""
+
+    version: int
+    layout: str
+    fields: dict[str, Any]
+    notes: list[str]
+
+
+# A value's fields -> JSON. May change the fields, and notes what the text lacks.
+ToJson = Callable[[dict[str, Any], list[str]], bytes]
+
+
+class Content:
+    """A value whose bytes are sound. Its protocol blobs are parsed on first access."""
+
+    __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
+
+    def __init__(
+        self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None, json: str | None = None
+    ) -> None:
+        self._fields = fields
+        self._notes = notes
+        self._to_json = to_json
+        self._json = json
+        self._value = None if to_json or json else fields
+
+    @property
+    def value(self) -> dict[str, Any]:
+        if self._value is None:
+            self._value = orjson.loads(self.json())
+        return self._value
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the value has all the information of its bytes."""
+        if self._to_json:
+            self.json()
+        return not self._notes
+
+    def json(self) -> str:
+        if self._json is None:
+            to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
+            self._json = to_json.decode()
+        return self._json
+
+
+def value_layouts(record_type: RecordType, bytes_value: BytesValue = base64_text) -> dict[int, list[Layout]]:
+    """Value version -> layouts, the released one first. `bytes_value`: converts bytes of the released layout."""
+    found: dict[int, list[Layout]] = {}
+    released = record_type.layouts[0]
+    for message in record_type.layouts:
+        for version in message.versions:
+            reader = MessageReader(message, version, bytes_value=base64_text if message.layout else bytes_value)
+            found.setdefault(version, []).append(Layout(message.layout, reader, _missing(released, message)))
+    return found
+
+
+def read_value(name: str, layouts: Mapping[int, list[Layout]], value: bytes) -> ReadValue:
+    """The value of a record of the type `name`, its version and layout. Raises BadValue."""
+    if not value:
+        detail = f"{name} has a value of no bytes: neither a tombstone, which is null, nor a value"
+        raise BadValue("empty_value", detail, None)
+    if len(value) < 2:
+        raise BadValue("truncated", f"{name} has a value of 1 byte, too few for a version", None)
+    version = int.from_bytes(value[:2], "big", signed=True)
+    known = layouts.get(version)
+    if known is None:
+        versions = f"{min(layouts)} to {max(layouts)} are" if len(layouts) > 1 else f"{min(layouts)} is"
+        detail = f"{name}Value version {version} is unknown ({versions} known)"
+        raise BadValue("unknown_value_version", detail, version)
+    try:
+        return ReadValue(version, *_read_layouts(known, value))
+    except Truncated as error:
+        raise BadValue("truncated", str(error), version) from error
+
+
+def early_access(record_types: Mapping[int, RecordType]) -> dict[int, EarlyAccess]:
+    """The record types that had another layout in an early-access release (T58)."""
+    found: dict[int, EarlyAccess] = {}
+    for number, kind in record_types.items():
+        for layout in kind.layouts[1:]:
+            names = [field.name for field in layout.fields]
+            found.setdefault(number, []).append((layout.layout, names, _missing(kind.layouts[0], layout)))
+    return found
+
+
+def _missing(released: Definition, message: Definition) -> dict[str, Any]:
+    """The values for fields that another layout lacks: an empty array, else None (not known)."""
+    names = {f.name for f in message.fields}
+    return {f.name: [] if f.is_array else None for f in released.fields if f.name not in names}
+
+
+def _read_layouts(layouts: list[Layout], value: bytes) -> tuple[str, dict[str, Any], list[str]]:
+    """Layout name, fields and notes. Raises Truncated, with the released layout's error."""
+    released, *early = layouts
+    fits = [(layout, fields, notes) for layout in early for fields, notes in _read_wholly(layout, value)]
+    notes: list[str] = []
+    try:
+        fields, end = released.reader.read(value, 2, notes)
+    except Truncated:
+        if not fits:
+            raise
+        end = -1
+    if fits and end != len(value):
+        layout, fields, notes = fits[0]
+        return layout.name, {**fields, **layout.missing}, notes
+    if end != len(value):
+        notes.append("bytes left over")
+    return f"?{fits[0][0].name}" if fits else released.name, fields, notes
+
+
+def _read_wholly(layout: Layout, value: bytes) -> list[tuple[dict[str, Any], list[str]]]:
+    """Fields and notes if the layout reads the whole value without notes; otherwise an empty list.
+
+    A tag section can contain nearly anything as unknown tags, and no early-access release wrote any.
+    """
+    notes: list[str] = []
+    try:
+        fields, end = layout.reader.read(value, 2, notes)
+    except Truncated:
+        return []
+    return [(fields, notes)] if end == len(value) and not notes else []
+
 
 # The cached keys are dropped when they exceed either bound. Bytes are bounded, too, because names may be long.
 MOST_KEYS = 1 << 16
@@ -191,3 +475,151 @@ def _undecodable(key: RecordKey, bad: BadValue) -> Undecodable:
         topic_id=fields.get("topicId"),
         transactional_id=fields.get("transactionalId"),
     )
+
+
+# Records of types 2 to 23 of `__consumer_offsets`, from their bytes and from `group_records`.
+
+
+class JsonRecord(NamedTuple):
+    """A record of types 2 to 23 as it is in `group_records`."""
+
+    record_type: int
+    group_id: str
+    member_id: str | None
+    regular_expression: str | None
+    value_version: int | None
+    text: str | None
+
+    @property
+    def record_name(self) -> str:
+        return CONSUMER_OFFSETS[self.record_type].name
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        return None if self.text is None else value_from_json(self.text)
+
+
+def value_from_json(text: str) -> dict[str, Any]:
+    """The value from its value_json(), for any record type."""
+    value: dict[str, Any] = orjson.loads(text)
+    return value
+
+
+def layout_from_json(record_type: int, text: str) -> str:
+    """The early-access layout of the value from which value_json() made the text; "" for any other.
+
+    Fields that such a layout lacks come after its own, with fixed values.
+    """
+    value = orjson.loads(text) if record_type in EARLY_ACCESS else {}
+    for layout, names, missing in EARLY_ACCESS.get(record_type, ()):
+        if [*value] == [*names, *missing] and all(value[name] == absent for name, absent in missing.items()):
+            return layout
+    return ""
+
+
+class GroupRecordDecoder(CoordinatorRecordDecoder):
+    """Decodes the log's records one at a time, or a chunk's together; caches keys and protocol blobs."""
+
+    def __init__(self) -> None:
+        protocols = ProtocolTexts()
+        super().__init__(GROUP_LOG, {2: protocols.group_metadata_json, 5: protocols.member_metadata_json})
+
+    def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[CoordinatorRecord | Undecodable]:
+        """The same for records of a chunk. The JSON texts of plain GroupMetadata values are made together."""
+        texts: list[str | None] = [None] * len(rows)
+        big = np.flatnonzero(_is_group_metadata(records, rows) & (records.value_length[rows] > 0))
+        made = group_metadata_texts(
+            records.data, records.value_start[rows[big]], records.value_length[rows[big]]
+        ).to_pylist()
+        for at, text in zip(big.tolist(), made, strict=True):
+            texts[at] = text
+        return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
+
+    def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> CoordinatorRecord | Undecodable:
+        """One record. `text`: the JSON of its value if that is plain, and therefore exact; else None."""
+        key = records.key(row)
+        if text is None:
+            return self.decode(key, records.value(row))
+        known = self._key(key)
+        if isinstance(known, Undecodable):
+            return known
+        version = int(records.data[int(records.value_start[row]) + 1])
+        return record_of(known, version, "", Content({}, [], None, text))
+
+
+def _is_group_metadata(records: RecordColumns, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    starts = records.key_start[rows]
+    is_type_2: NDArray[np.bool_] = (records.data[starts] == 0) & (records.data[starts + 1] == 2)
+    return is_type_2 & (records.key_length[rows] >= 2)
+
+
+EARLY_ACCESS = early_access(CONSUMER_OFFSETS)
+
+
+# Keys and values of records of any coordinator's log, as Arrow columns: the result of the public `decode`.
+#
+# Keys and values are JSON with Kafka's own field names. Protocol blobs in values of groups are parsed.
+
+
+DECODED = pa.struct(
+    [
+        pa.field("record_type", pa.int16()),
+        pa.field("record_name", pa.string()),
+        pa.field("group_id", pa.string()),
+        pa.field("transactional_id", pa.string()),
+        pa.field("record_key", pa.string()),
+        pa.field("value_version", pa.int16()),
+        pa.field("record_value", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+Decoded = tuple[Any, ...]
+_NOTHING: Decoded = (None,) * DECODED.num_fields
+OTHER_TOPIC = "other_topic"
+
+
+def _undecoded(topic: str | None) -> Decoded:
+    if topic is None:
+        return _NOTHING
+    said = f"topic {topic} is not a coordinator's log" if topic else "the row has no topic"
+    detail = f"{said}; for a copy of a log give its name as the argument topic: decode(frame, '{GROUP_LOG.topic}')"
+    return (*_NOTHING[:-2], OTHER_TOPIC, detail)
+
+
+class RecordsDecoder:
+    """Decodes records of all logs one at a time; caches keys."""
+
+    def __init__(self) -> None:
+        decoders = (GroupRecordDecoder(), *map(CoordinatorRecordDecoder, (SHARE_LOG, TRANSACTION_LOG)))
+        self._of_log = {decoder.log.topic: decoder for decoder in decoders}
+
+    def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
+        """A row of DECODED for each record: with the reason OTHER_TOPIC if the topic is not a coordinator's log (`""`:
+        it is unknown), all nulls if it is null."""
+        records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
+        rows = [
+            self._row(self._of_log[topic], key, value) if topic in self._of_log else _undecoded(topic)
+            for topic, key, value in records
+        ]
+        columns = list(zip(*rows, strict=True)) or [() for _ in DECODED]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, DECODED, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=list(DECODED))
+
+    def _row(self, decoder: CoordinatorRecordDecoder, key: bytes | None, value: bytes | None) -> Decoded:
+        record = decoder.decode(key, value)
+        if isinstance(record, Undecodable):
+            whose = (record.record_type, record.record_name, record.group_id, record.transactional_id)
+            return (*whose, None, record.value_version, None, record.reason, record.detail)
+        fields = record.key
+        return (
+            record.record_type,
+            record.record_name,
+            fields.get("groupId", fields.get("group")),
+            fields.get("transactionalId"),
+            orjson.dumps(fields).decode(),
+            record.value_version,
+            record.value_json(),
+            None,
+            None,
+        )

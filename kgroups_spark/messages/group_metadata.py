@@ -8,12 +8,104 @@ Decoding ensures that the bytes are a sound value. The text is made on request, 
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from numpy.typing import NDArray
 
-from kgroups_spark.messages.embedded import PROTOCOLS, BlobTexts
-from kgroups_spark.messages.schema import base64_text
+from kgroups_spark.messages.schema import MOST_FIELDS, Field, MessageReader, Truncated, base64_text, definition
+from kgroups_spark.records.columns import binary_slices, list_offsets, ranks, unaligned
+
+# Protocol blobs in group records: messages between clients, opaque to the coordinator.
+#
+# A blob is an int16 version and a message that is never flexible. Readers take a version above their highest known one
+# as that one and ignore the rest. A negative version is an error (ConsumerProtocol.checkSubscriptionVersion 2.4+,
+# IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, the fields of later versions are after those
+# of version 0, the base. Members of one group mostly have the same base.
+
+
+# protocol type -> the definitions of a member's subscription (Connect: metadata) and assignment
+PROTOCOLS = {
+    "consumer": ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"),
+    "connect": ("ConnectProtocolMetadata", "ConnectProtocolAssignment"),
+}
+LEFT_OVER = "bytes left over"
+_CACHED_BYTES = 16 << 20
+
+
+@cache
+def _readers(name: str) -> list[tuple[MessageReader, MessageReader | None]]:
+    """By version, the readers of the base and of the fields after it (None: there are none). Compiled once a process:
+    that takes as long as reading a thousand blobs, and each range of a log has its own texts."""
+    message = definition(name)
+    base = [field for field in message.fields if 0 in field.versions]
+    added = message.fields[len(base) :]
+    return [
+        (MessageReader(message, version, base), MessageReader(message, version, added) if added else None)
+        for version in message.versions
+    ]
+
+
+class BlobTexts:
+    """Caches the JSON texts of one kind of blob by their bytes; starts again when it is too large."""
+
+    def __init__(self, name: str) -> None:
+        self._readers = _readers(name)
+        self._texts: dict[bytes, bytes] = {}
+        self._notes: dict[bytes, list[str]] = {}  # only for blobs that have notes
+        self._base = (b"?", b"")  # bytes and text of the last base, version included
+        self._size = 0
+
+    def text(self, blob: bytes, notes: list[str]) -> bytes:
+        """The blob as a JSON object {"version": ..., its fields}; b'' if a client could not read it. Adds to
+        `notes`."""
+        text = self._texts.get(blob)
+        if text is None:
+            self._size += len(blob) + 256
+            if self._size > _CACHED_BYTES:
+                self._forget()
+            text = self._read(blob)
+            self._texts[blob] = text
+        if self._notes and blob in self._notes:
+            notes.extend(self._notes[blob])
+        return text
+
+    def _forget(self) -> None:
+        self._texts.clear()
+        self._notes.clear()
+        self._size = 0
+
+    def _read(self, blob: bytes) -> bytes:
+        if len(blob) < 2 or blob[0] > 127:
+            return b""
+        notes: list[str] = []
+        version = blob[0] << 8 | blob[1]
+        base_reader, added_reader = self._readers[min(version, len(self._readers) - 1)]
+        try:
+            base, text = self._base
+            if not blob.startswith(base):
+                fields, end = base_reader.read(blob, 2, notes)
+                base, text = blob[:end], orjson.dumps({"version": version, **fields})
+                if not notes:
+                    self._base = base, text
+            end = len(base)
+            if added_reader:
+                added, end = added_reader.read(blob, end, notes)
+                text = text[:-1] + b"," + orjson.dumps(added)[1:]
+        except Truncated:
+            return b""
+        if end != len(blob):
+            notes.append(LEFT_OVER)
+        if notes:
+            self._notes[blob] = notes
+        return text
 
 
 class ProtocolTexts:
@@ -51,3 +143,455 @@ class ProtocolTexts:
             if key == field:
                 key, value = f"{field}Raw", base64_text(blob)
             fields[key] = value
+
+
+# Many values of one layout read together: the i-th elements of all arrays are found in lock-step, then read as
+# columns.
+#
+# Building Python objects for hundreds of members costs more than everything else about a log. Here each row has a
+# position, and all of them move over one field at a time.
+#
+# Only plain rows are read: text of printable ASCII without quotes and backslashes, which JSON does not escape, lengths
+# that are possible, -1 for null. Equal plain bytes give equal results, and different ones give different results.
+
+
+Positions = NDArray[np.int64]
+# Bytes of fixed width, then a length (its unpacker and its width), then that many items of a width.
+Step = tuple[int, Callable[..., tuple[int]], int, int]
+WIDTH = {"int16": 2, "int32": 4, "int64": 8}
+SPARE = 32  # bytes readable after any position
+_LENGTHS = {2: struct.Struct(">h").unpack_from, 4: struct.Struct(">i").unpack_from}
+_FEW = 8  # up to so many rows are faster one by one
+
+
+class LockStep:
+    """Rows of one layout: the position and the end of each, and whether it is plain so far.
+
+    Values read from a row that is not plain are meaningless; its position stays within the buffer.
+    """
+
+    def __init__(self, data: NDArray[np.uint8], position: Positions, end: Positions) -> None:
+        self.data = data
+        self.position = position
+        self.end = end
+        self.is_plain = np.ones(len(position), np.bool_)
+
+    def integer(self, kind: str) -> NDArray:
+        width = WIDTH[kind]
+        value = unaligned(self.data, f">i{width}")[self.position]
+        self.advance(width)
+        return value.astype(np.int64)
+
+    def length(self, kind: str, is_nullable: bool) -> Positions:
+        """The lengths at the position. An impossible one becomes 0, and its row is not plain. -1 (null) only if
+        nullable."""
+        length = self.integer(kind)
+        is_wrong = (length > self.end - self.position) | (length < (-1 if is_nullable else 0))
+        self.is_plain &= ~is_wrong
+        return np.where(is_wrong, 0, length)
+
+    def advance(self, width: int | Positions) -> None:
+        self.position = self.position + width
+        is_beyond = self.position > self.end
+        if is_beyond.any():
+            self.is_plain &= ~is_beyond
+            self.position = np.minimum(self.position, self.data.size - SPARE)
+
+    def text(self, length: Positions) -> pa.Array:
+        """The texts of these lengths at the position, without quotes. Moves the position after them."""
+        raw = binary_slices(self.data, self.position, length)
+        self.advance(length)
+        offsets = np.frombuffer(raw.buffers()[1], np.int32)[: len(raw) + 1] if len(raw) else np.zeros(1, np.int32)
+        is_odd = _odd_bytes(np.frombuffer(raw.buffers()[2] or b"", np.uint8)[: offsets[-1]])
+        if is_odd.any():
+            odd_rows = np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1
+            self.is_plain[odd_rows] = False
+            raw = pc.if_else(pa.array(self.is_plain), raw, b"")
+        return raw.cast(pa.string())
+
+    def walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
+        """The position of each element, and its row. Moves the position after the last element."""
+        first = np.cumsum(count) - count
+        limit = self.data.size - SPARE
+        at = np.full(int(count.sum()), limit, np.int64)
+        steps, active, i = _steps(field, version), np.flatnonzero(count > 0), 0
+        position = self.position.copy()
+        while active.size > _FEW:
+            here = position[active]
+            at[first[active] + i] = here
+            position[active] = np.minimum(_skip(self.data, steps, here, limit), limit)
+            i += 1
+            active = active[(count[active] > i) & (position[active] < self.end[active])]
+        for row in active.tolist():
+            elements = range(int(first[row]) + i, int(first[row] + count[row]))
+            position[row] = self._walk_one(steps, elements, at, int(position[row]), int(self.end[row]))
+        self.position = position
+        self.advance(0)
+        return at, np.repeat(np.arange(len(count)), count)
+
+    def _walk_one(self, steps: list[Step], elements: range, at: Positions, position: int, end: int) -> int:
+        """The same for one row's `elements`, which begin at `position`."""
+        data, limit, found = self.data.data, self.data.size - SPARE, []
+        for _ in elements:
+            if position >= end:
+                break
+            found.append(position)
+            for skipped, unpack, width, scale in steps:
+                position = min(position + skipped, limit)
+                (length,) = unpack(data, position)
+                position += width + max(length, 0) * scale
+            position = min(position, limit)
+        at[elements.start : elements.start + len(found)] = found
+        return position
+
+
+def _skip(data: NDArray[np.uint8], steps: list[Step], position: Positions, limit: int) -> Positions:
+    """The positions after one element each. An impossible length counts as 0: the reading will find it."""
+    for skipped, _, width, scale in steps:
+        position = np.minimum(position + skipped, limit)
+        length = unaligned(data, f">i{width}")[position].astype(np.int64)
+        position = position + width + np.maximum(length, 0) * scale
+    return position
+
+
+def _steps(field: Field, version: int) -> list[Step]:
+    """The steps over one element."""
+    steps, fixed = [], 0
+    for part in field.fields or (field,):
+        if part.fields and part is not field:
+            raise ValueError(f"{part.name}: structs in structs do not occur in these messages")
+        if version not in part.versions:
+            continue
+        is_array = part.is_array and part is not field
+        if part.element in WIDTH and not is_array:
+            fixed += WIDTH[part.element]
+            continue
+        width = 2 if part.element == "string" else 4
+        steps.append((fixed, _LENGTHS[width], width, WIDTH[part.element] if is_array else 1))
+        fixed = 0
+    if fixed:
+        raise ValueError(f"{field.name}: ends with a field of fixed width, which does not occur in these messages")
+    return steps
+
+
+def consecutive(start: Positions, count: Positions, width: int) -> tuple[Positions, Positions]:
+    """Positions of `count` items of one width from each start, and the row of each."""
+    row = np.repeat(np.arange(len(count)), count)
+    number = np.arange(len(row)) - (np.cumsum(count) - count)[row]
+    return start[row] + width * number, row
+
+
+def _odd_bytes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """For each byte, whether JSON would escape it or it is not ASCII."""
+    odd: NDArray[np.bool_] = (data - np.uint8(0x20) > 0x5E) | (data == 0x22) | (data == 0x5C)
+    return odd
+
+
+# GroupMetadata values of consumer groups as JSON texts, many together: columns instead of objects.
+#
+# One snapshot of a group may hold hundreds of members, each with a blob of topics and one of partitions. Building
+# Python objects for them costs more than everything else about the log. Here the i-th elements of all arrays are found
+# in lock-step. Then all elements of one kind are read as one column and joined by Arrow, according to the definitions.
+#
+# Only plain values are read: at most MOST_FIELDS bytes, versions 0 to 3, protocol type `consumer`, printable ASCII text
+# without quotes and backslashes, blobs that are read to their last byte, no bytes left over. The others are null in the
+# result, for the record-by-record readers, which give the same texts for plain values.
+
+
+PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
+PLAIN_VERSIONS = range(4)
+_BLOBS = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
+
+
+def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> pa.Array:
+    """The JSON text of each GroupMetadataValue data[start : start + length]; null: not a plain one.
+
+    32 bytes after any start must be readable.
+    """
+    message = definition("GroupMetadataValue")
+    version = _plain_versions(data, starts, lengths)
+    chosen, texts = [], []
+    for one in np.unique(version[version >= 0]).tolist():
+        rows = np.flatnonzero(version == one)
+        read = _Rows(data, starts[rows] + 2, starts[rows] + lengths[rows])
+        text = read.struct(message.fields, one)
+        is_plain = read.is_plain & (read.position == read.end)
+        chosen.append(rows[is_plain])
+        texts.append(text if is_plain.all() else text.filter(pa.array(is_plain)))
+    return _scattered(len(starts), chosen, texts)
+
+
+def _plain_versions(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> NDArray[np.int64]:
+    """The version of each value that begins like a plain one; -1 for all others."""
+    head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
+    is_sized = (lengths >= 2 + len(PLAIN_START)) & (lengths <= MOST_FIELDS)
+    begins = is_sized & (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 0] == 0)
+    return np.where(begins & (head[:, 1] < len(PLAIN_VERSIONS)), head[:, 1].astype(np.int64), -1)
+
+
+def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.Array:
+    """The texts at their rows (each list ascending); null in all other rows."""
+    if not rows:
+        return pa.nulls(count, pa.string())
+    if len(rows[-1]) == count:  # all rows: no copy is needed
+        return texts[-1]
+    place = np.full(count, -1, np.int64)
+    all_rows = np.concatenate(rows)
+    place[all_rows] = np.arange(len(all_rows))
+    return pa.concat_arrays(texts).take(pa.array(place, mask=place < 0))
+
+
+class _Rows(LockStep):
+    """Rows whose fields are read as JSON texts."""
+
+    def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> pa.Array:
+        """The JSON object of the fields. Moves the position after them."""
+        pieces: list[str | pa.Array] = [first]
+        for field in fields:
+            if field.name in _BLOBS:
+                pieces += [self._blob(field), ","]
+                continue
+            pieces.append(f'"{field.name}":')
+            if version in field.versions:
+                pieces += self._value(field, version)
+            else:
+                pieces.append(orjson.dumps(field.default).decode())
+            pieces.append(",")
+        return _joined([*pieces[:-1], "}"], len(self.position))
+
+    def _value(self, field: Field, version: int) -> list[str | pa.Array]:
+        is_nullable = version in field.nullable
+        if field.is_array:
+            return ["[", self._array(field, version), "]"]
+        if field.element in WIDTH:
+            return [_number_texts(self.integer(field.element))]
+        length = self.length("int16" if field.element == "string" else "int32", is_nullable)
+        if field.element == "string":
+            text = self.text(np.maximum(length, 0))
+            if not is_nullable:
+                return ['"', text, '"']
+            text = pc.binary_join_element_wise('"', text, '"', "")
+        else:
+            text = self._base64(length)
+        return [pc.if_else(pa.array(length < 0), "null", text) if (length < 0).any() else text]
+
+    def _base64(self, length: Positions) -> pa.Array:
+        """The bytes of that length at the position, as base64 in quotes. Few values have any."""
+        raw = binary_slices(self.data, self.position, np.maximum(length, 0))
+        self.advance(np.maximum(length, 0))
+        encoded = raw.dictionary_encode()
+        texts = pa.array([f'"{base64_text(one)}"' for one in encoded.dictionary.to_pylist()], pa.string())
+        return texts.take(encoded.indices)
+
+    def _array(self, field: Field, version: int) -> pa.Array:
+        """The elements, joined by commas. Moves the position after them."""
+        count = self.length("int32", is_nullable=False)
+        if field.element in WIDTH:
+            at, row = consecutive(self.position, count, WIDTH[field.element])
+            self.advance(count * WIDTH[field.element])
+            at = np.minimum(at, self.data.size - SPARE)
+            return _lists(_number_texts(unaligned(self.data, f">i{WIDTH[field.element]}")[at].astype(np.int64)), count)
+        at, row = self.walk(field, version, count)
+        elements = _Rows(self.data, at, self.end[row])
+        if field.fields:
+            texts = elements.struct(field.fields, version)
+        else:
+            texts = _joined(['"', elements.text(elements.length("int16", False)), '"'], len(at))
+        self.is_plain[row[~elements.is_plain]] = False
+        return _lists(texts, count)
+
+    def _blob(self, field: Field) -> pa.Array:
+        """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
+        length = self.length("int32", is_nullable=False)
+        start, end = self.position, self.position + length
+        self.advance(length)
+        message = definition(_BLOBS[field.name])
+        version = np.where(length >= 2, unaligned(self.data, ">i2")[start].astype(np.int64), -1)
+        is_empty = length == 0
+        self.is_plain &= is_empty | ((version >= 0) & (version < len(message.versions)))
+        chosen = [np.flatnonzero(is_empty)]
+        texts = [pa.array([f'"{field.name}Raw":""']).take(pa.array(np.zeros(len(chosen[0]), np.int64)))]
+        for one in np.unique(version[self.is_plain & ~is_empty]).tolist():
+            rows = np.flatnonzero((version == one) & self.is_plain & ~is_empty)
+            blob = _Rows(self.data, start[rows] + 2, end[rows])
+            text = blob.struct(message.fields, one, f'"{field.name}":{{"version":{one},')
+            self.is_plain[rows[~blob.is_plain | (blob.position != blob.end)]] = False
+            chosen.append(rows)
+            texts.append(text)
+        return _scattered(len(length), chosen, texts).fill_null("")
+
+
+def _number_texts(values: NDArray[np.int64]) -> pa.Array:
+    """Numbers as text. They repeat, and printing one costs ten times as much as looking it up."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.cast(pa.string()).take(encoded.indices)
+
+
+def _lists(texts: pa.Array, count: Positions) -> pa.Array:
+    """Consecutive texts joined by commas, `count[i]` of them in row i."""
+    return pc.binary_join(pa.ListArray.from_arrays(list_offsets(count), texts), ",")
+
+
+def _joined(pieces: list[str | pa.Array], count: int) -> pa.Array:
+    """The pieces, one after the other in each row. Neighbouring constants become one."""
+    merged: list[str | pa.Array] = []
+    for piece in pieces:
+        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    if not count:
+        return pa.array([], pa.string())
+    return pc.binary_join_element_wise(*merged, "")
+
+
+# GroupMetadata values of consumer groups as columns, from their JSON texts: one row per value, one per member.
+#
+# The texts are those of group_metadata.py, in `group_records.value`. A blob without bytes means that no topics are
+# known and no partitions are assigned. Values with a blob that no client could read are left to readers of single
+# values, because the columns have no place for its bytes.
+
+
+# The beginning of the texts.
+CONSUMER_GROUP = '{"protocolType":"consumer",'
+
+_TOPICS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
+_SUBSCRIPTION = pa.struct([("topics", pa.list_(pa.string())), ("rackId", pa.string()), ("userData", pa.string())])
+_MEMBER = pa.struct(
+    [
+        ("memberId", pa.string()),
+        ("groupInstanceId", pa.string()),
+        ("clientId", pa.string()),
+        ("clientHost", pa.string()),
+        ("rebalanceTimeout", pa.int32()),
+        ("sessionTimeout", pa.int32()),
+        ("subscription", _SUBSCRIPTION),
+        ("subscriptionRaw", pa.string()),
+        ("assignment", pa.struct([("assignedPartitions", _TOPICS)])),
+        ("assignmentRaw", pa.string()),
+    ]
+)
+_VALUE = pa.schema(
+    [
+        ("generation", pa.int32()),
+        ("protocol", pa.string()),
+        ("leader", pa.string()),
+        ("currentStateTimestamp", pa.int64()),
+        ("members", pa.list_(_MEMBER)),
+    ]
+)
+
+ASSIGNED = pa.list_(
+    pa.struct(
+        [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32()), ("assignment_epoch", pa.int32())]
+    )
+)
+# The columns of members. Topics are sorted and unique; partitions are sorted by topic and number.
+MEMBER_COLUMNS = pa.schema(
+    [
+        ("member_id", pa.string()),
+        ("group_instance_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("rebalance_timeout_ms", pa.int32()),  # -1: the version lacks it
+        ("session_timeout_ms", pa.int32()),
+        ("value_version", pa.int16()),
+        ("rack_id", pa.string()),
+        ("subscribed_topics", pa.list_(pa.string())),
+        ("assigned_partitions", ASSIGNED),
+        ("user_data", pa.string()),  # base64
+    ]
+)
+
+
+class SnapshotColumns(NamedTuple):
+    """n values and their members: those of value i are the rows first_member[i] to first_member[i] + member_count[i].
+
+    `is_readable` bool[n]: every blob in the value is empty or readable. Members of other values are meaningless.
+    """
+
+    is_readable: NDArray[np.bool_]
+    generation: pa.Array
+    protocol: pa.Array
+    leader: pa.Array
+    current_state_timestamp: pa.Array
+    first_member: NDArray[np.int64]
+    member_count: NDArray[np.int64]
+    members: pa.RecordBatch
+
+
+def snapshot_columns(texts: pa.StringArray, value_versions: pa.Int16Array) -> SnapshotColumns:
+    """The values of these texts, all of consumer groups, and of the versions in which they were written."""
+    values = _read(texts)
+    generation, protocol, leader, since, members = (column.combine_chunks() for column in values.columns)
+    count = pc.list_value_length(members).to_numpy().astype(np.int64)
+    of = pa.array(np.repeat(np.arange(len(texts)), count))
+    found = dict(zip(_MEMBER.names, members.flatten().flatten(), strict=True))
+    is_readable = np.ones(len(texts), np.bool_)
+    is_readable[of.filter(pc.invert(_can_be_read(found))).to_numpy()] = False
+    batch = _members(found, value_versions.take(of))
+    return SnapshotColumns(is_readable, generation, protocol, leader, since, np.cumsum(count) - count, count, batch)
+
+
+def _read(texts: pa.StringArray) -> pa.Table:
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    lines = pc.binary_join(whole, "\n")[0].as_buffer()
+    return pa.json.read_json(
+        pa.BufferReader(lines),
+        # One block, because pyarrow rejects a value that spans more than two blocks.
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
+        parse_options=pa.json.ParseOptions(explicit_schema=_VALUE, unexpected_field_behavior="ignore"),
+    )
+
+
+def _can_be_read(found: dict[str, pa.Array]) -> pa.Array:
+    """For each member, whether both blobs are empty or readable."""
+    subscription, assignment = (
+        pc.or_(pc.is_valid(found[name]), pc.fill_null(pc.equal(found[f"{name}Raw"], ""), False))
+        for name in ("subscription", "assignment")
+    )
+    return pc.and_(subscription, assignment)
+
+
+def _members(found: dict[str, pa.Array], value_version: pa.Int16Array) -> pa.RecordBatch:
+    topics, rack_id, user_data = found["subscription"].flatten()
+    (assigned,) = found["assignment"].flatten()
+    names = ("memberId", "groupInstanceId", "clientId", "clientHost", "rebalanceTimeout", "sessionTimeout")
+    columns = [found[name] for name in names]
+    columns += [value_version, rack_id, _sorted_topics(topics), _assigned_partitions(assigned), user_data]
+    return pa.RecordBatch.from_arrays(columns, schema=MEMBER_COLUMNS)
+
+
+def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
+    """Each list sorted, without duplicates."""
+    row, topic = pc.list_parent_indices(topics).to_numpy(), topics.flatten()
+    rank = ranks(topic.dictionary_encode())
+    if (np.diff(rank) > 0)[row[1:] == row[:-1]].all():
+        return topics
+    order = np.lexsort((rank, row))
+    row, rank = row[order], rank[order]
+    is_first = np.ones(len(row), np.bool_)
+    is_first[1:] = (np.diff(row) > 0) | (np.diff(rank) > 0)
+    offsets = _offsets(row[is_first], len(topics))
+    return pa.ListArray.from_arrays(offsets, topic.take(pa.array(order[is_first])), mask=topics.is_null())
+
+
+def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
+    """The partitions of each list of topics, one by one, sorted."""
+    topics, partitions = assigned.flatten().flatten()
+    topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten()
+    row = pc.list_parent_indices(assigned).to_numpy()[topic]
+    place = (ranks(topics.dictionary_encode())[topic] << 32) + partition.to_numpy()
+    if not (np.diff(place) >= 0)[row[1:] == row[:-1]].all():
+        order = np.lexsort((place, row))
+        topic, partition = topic[order], partition.take(pa.array(order))
+    no_id, no_epoch = pa.nulls(len(topic), pa.string()), pa.nulls(len(topic), pa.int32())
+    elements = pa.StructArray.from_arrays(
+        [topics.take(pa.array(topic)), no_id, partition, no_epoch], fields=list(ASSIGNED.value_type)
+    )
+    return pa.ListArray.from_arrays(_offsets(row, len(assigned)), elements, type=ASSIGNED)
+
+
+def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
+    """The list offsets for `rows` lists, from the row of each element (`row`): rows + 1 numbers."""
+    return list_offsets(np.bincount(row, minlength=rows))

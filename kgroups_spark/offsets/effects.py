@@ -7,14 +7,186 @@ the committed offset; in Scala a tombstone in a transaction affects only that tr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.offsets.numbers import I64, Flags, Markers, Places, lasts_of, sorted_order, starts_of
-from kgroups_spark.offsets.pending import Pending, is_pending_value, pending_values
-from kgroups_spark.offsets.records import Commits
+from kgroups_spark.offsets.columns import (
+    COMMIT,
+    I64,
+    NEVER,
+    TEXT,
+    Commits,
+    Flags,
+    Markers,
+    Places,
+    codes,
+    column,
+    flags,
+    lasts_of,
+    latest_at,
+    next_marker,
+    sorted_order,
+    starts_of,
+)
+from kgroups_spark.tables import rows as arrays
+from kgroups_spark.tables.rows import by_name, no_rows
+
+# Values that wait for their producer's marker.
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """k values that were pending, by slot and log offset, with the end of their transaction and their outcome.
+
+    row          number of the record among the commits
+    end          log offset of the producer's next marker; NEVER: it has not come
+    is_commit    that marker is a COMMIT
+    dropped_at   log offset of the tombstone that removed the value before `end`; NEVER: none did
+    is_last      no later value of the same slot and transaction replaced it
+    is_first     no earlier value of the same slot and transaction was pending until `until`
+    """
+
+    row: I64
+    end: I64
+    is_commit: Flags
+    dropped_at: I64
+    is_last: Flags
+    is_first: Flags
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def until(self) -> I64:
+        """The log offset at which it stopped being pending; NEVER: it still is."""
+        return np.minimum(self.end, self.dropped_at)
+
+    @property
+    def survives(self) -> Flags:
+        """Whether it was still pending at its marker."""
+        found: Flags = (self.end < NEVER) & (self.dropped_at == NEVER) & self.is_last
+        return found
+
+    @property
+    def is_open(self) -> Flags:
+        """Whether it is pending at the end of the log."""
+        found: Flags = (self.end == NEVER) & (self.dropped_at == NEVER) & self.is_last
+        return found
+
+
+def is_pending_value(commits: Commits, release: Release) -> Flags:
+    """Which records are values that wait for a marker. Java checks the producer id (T28), Scala the batch's bit."""
+    waits = commits.producer_id >= 0 if release.transactional_by == "producer_id" else commits.is_transactional
+    found: Flags = waits & commits.is_readable & ~commits.is_tombstone
+    return found
+
+
+def pending_values(commits: Commits, by_record: I64, markers: Markers, release: Release) -> Pending:
+    """The values that were pending, and how that ended. `by_record`: the commits by slot and log offset.
+
+    One slot, producer 7, release 4.3:    @10 value  @11 value  @12 COMMIT  @13 value  @14 tombstone  @15 value
+
+        row of @   end   dropped_at  is_last  is_first
+        10         12    NEVER       False    True      a later value of the transaction took its place
+        11         12    NEVER       True     False     it takes effect at 12
+        13         NEVER 14          False    True      dropped: the tombstone removes pending values, too (T21)
+        15         NEVER NEVER       True     True      still open
+    """
+    row = by_record[is_pending_value(commits, release)[by_record]]
+    if not release.unknown_marker_ends_transaction:
+        markers = markers.ends()
+    marker = next_marker(commits.producer_id[row], commits.log_offset[row], markers)
+    if len(markers):
+        end = np.where(marker >= 0, markers.log_offset[marker], NEVER)
+        is_commit = (marker >= 0) & (markers.outcome[marker] == COMMIT)
+    else:
+        end, is_commit = np.full(len(row), NEVER), np.zeros(len(row), np.bool_)
+    dropped_at = _dropped_at(commits, row, end, release)
+    is_last, is_first = _ends_of_runs(commits, row, marker, len(markers), dropped_at)
+    return Pending(row, end, is_commit, dropped_at, is_last, is_first)
+
+
+def pending_at(pending: Pending, commits: Commits, slot: I64, log_offset: I64) -> Flags:
+    """Whether any producer had a pending value of the slot just before the log offset."""
+    if not len(pending) or not len(slot):
+        return np.zeros(len(slot), np.bool_)
+    is_asked = np.zeros(len(commits.slots), np.bool_)
+    is_asked[slot] = True
+    some = pending.is_first & is_asked[commits.slot[pending.row]]
+    own, begin, until = commits.slot[pending.row[some]], commits.log_offset[pending.row[some]], pending.until[some]
+    places = Places.over(len(commits.slots), begin, until, log_offset)
+    begun = np.searchsorted(np.sort(places.keys(own, begin)), places.keys(slot, log_offset))
+    ended = np.searchsorted(np.sort(places.keys(own, until)), places.keys(slot, log_offset))
+    return np.asarray(begun > ended)
+
+
+def last_transactions(pending: Pending, commits: Commits) -> tuple[I64, I64, I64, Flags]:
+    """(group, producer) of the pending values, the end of the producer's last transaction, and whether 3.8 to 4.0.0 no
+    longer have the producer noted for the group then (KAFKA-19164).
+
+    A value notes its producer for its group. The producer's marker removes the note, but only if a value of that group
+    is still pending. If a tombstone has removed the last one, the note stays, until a later transaction ends with a
+    pending value.
+
+        g: @10 value of 7, @11 tombstone, @12 COMMIT of 7                            ->  (g, 7, 12, False)
+        g: the same, @13 value of 7, @14 COMMIT of 7                                 ->  (g, 7, 14, True)
+    """
+    group, producer = commits.slots.group[commits.slot[pending.row]], commits.producer_id[pending.row]
+    order = np.lexsort((pending.end, producer, group))
+    transaction = np.cumsum(starts_of(group[order], producer[order], pending.end[order])) - 1
+    is_found = np.bincount(transaction, weights=pending.survives[order]) > 0
+    # The last transaction of each pair decides.
+    is_last = lasts_of(group[order], producer[order])
+    last = order[is_last]
+    return group[last], producer[last], pending.end[last], is_found[transaction[is_last]]
+
+
+def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
+    """For each pending value the log offset of the first tombstone that removes it; NEVER: its marker comes first."""
+    none = np.full(len(row), NEVER)
+    drops = release.tombstone_removes_pending
+    if drops == "none" or not len(row):
+        return none
+    is_own = drops == "of_its_transaction"
+    takes = commits.is_tombstone & commits.is_transactional if is_own else commits.is_tombstone
+    tombstone = np.flatnonzero(takes)
+    if not len(tombstone):
+        return none
+    both = np.concatenate([tombstone, row])
+    owner, owners = commits.slot[both], len(commits.slots)
+    if is_own:
+        _, producer = np.unique(commits.producer_id[both], return_inverse=True)
+        _, owner = np.unique(owner * (int(producer.max()) + 1) + producer, return_inverse=True)
+        owners = int(owner.max()) + 1
+    places = Places.over(owners, commits.log_offset[both])
+    keys = places.keys(owner, commits.log_offset[both])
+    by_key = np.argsort(keys[: len(tombstone)])
+    at = np.searchsorted(keys[: len(tombstone)][by_key], keys[len(tombstone) :])
+    first = by_key[np.minimum(at, len(by_key) - 1)]
+    is_known = (at < len(by_key)) & (owner[first] == owner[len(tombstone) :])
+    found = np.where(is_known, commits.log_offset[tombstone[first]], NEVER)
+    return np.where(found < end, found, NEVER)
+
+
+def _ends_of_runs(commits: Commits, row: I64, marker: I64, markers: int, dropped_at: I64) -> tuple[Flags, Flags]:
+    """`is_last` and `is_first` of values by slot and log offset. `marker`: index of the marker that ended it, or -1."""
+    # A transaction is its marker, or its producer if it is open.
+    transaction = marker.copy()
+    is_open = marker < 0
+    producers, number = np.unique(commits.producer_id[row[is_open]], return_inverse=True)
+    transaction[is_open] = markers + number
+    order = sorted_order(commits.slot[row] * (markers + len(producers)) + transaction)
+    slot, transaction, dropped_at = commits.slot[row][order], transaction[order], dropped_at[order]
+    is_last, is_first = np.empty(len(row), np.bool_), np.empty(len(row), np.bool_)
+    is_last[order] = lasts_of(slot, transaction)
+    is_first[order] = starts_of(slot, transaction, dropped_at)
+    return is_last, is_first
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,3 +297,255 @@ def _chain(slot: I64, is_tombstone: Flags, takes_effect: Flags) -> tuple[I64, Fl
     held = holds[lasts_of(slot)]
     is_final[held[held >= 0]] = True
     return before, is_final
+
+
+# Moves of committed offsets: backwards, to another topic id, or forward while the group had no members.
+#
+# The fold already has each slot's previous offset. Nearly all commits move forward. Such a move is an event only if the
+# group has members at other times but had none then: `climbs` needs the quiet times of these groups.
+
+
+# An effect with its place in the log and the slot's offset from there on.
+PLACED = pa.schema(
+    [
+        ("slot", pa.int64()),  # number of the slot among those of all ranges
+        ("log_offset", pa.int64()),
+        ("log_timestamp", pa.int64()),  # of the record or the marker, ms; null: none
+        ("commit_timestamp", pa.int64()),  # ms; null: none
+        ("group_id", TEXT),
+        ("topic", TEXT),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("topic_id", TEXT),
+        ("by_marker", pa.bool_()),
+    ]
+)
+# Columns of group_events that depend on offsets alone. `cause` null: it depends on the group's members at that time.
+MOVES = pa.schema(
+    [
+        *(PLACED.field(name) for name in ("slot", "log_offset", "log_timestamp")),
+        ("event_timestamp", pa.int64()),  # ms; null: none
+        *(PLACED.field(name) for name in ("group_id", "topic", "partition")),
+        ("event", pa.string()),
+        ("offset_before", pa.int64()),
+        ("offset_after", pa.int64()),
+        ("value_before", pa.string()),
+        ("value_after", pa.string()),
+        ("cause", pa.string()),
+        ("by_marker", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Effects that moved an offset, by slot and place, and the effect before each of them."""
+
+    at: I64
+    before: I64
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+@dataclass(frozen=True, eq=False)
+class Quiet:
+    """Times without members of groups that have members at other times: from after the record at `since`, which emptied
+    the group, to the next record about it (NEVER: none yet). Rows by group (number in Slots) and `since`."""
+
+    group: I64
+    since: I64
+    until: I64
+
+
+def moves(folded: Fold, records: pa.Table) -> Moves:
+    """Moves backwards, and moves to another topic id. `records`: the folded records (OFFSET_RECORDS).
+
+    Offsets of a slot as they took effect: 5, 9, 7, 7, 8 (of another topic id than 7)  ->  at the first 7 and at 8
+    """
+    effects = folded.effects
+    at = np.flatnonzero(effects.takes_effect & (effects.before >= 0))
+    before = effects.before[at]
+    offsets = column(records, "committed_offset")[effects.row]
+    found = (offsets[at] < offsets[before]) & (offsets[before] >= 0) | _is_other_topic(folded, records, at)
+    return Moves(at[found], before[found])
+
+
+def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
+    """Moves forward in quiet times, outside of transactions and with the same topic id, as an admin reset makes
+    them."""
+    effects, slots = folded.effects, folded.commits.slots
+    if not len(quiet.group) or not len(effects):
+        return Moves(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    has_quiet = np.zeros(len(slots.groups), np.bool_)
+    has_quiet[quiet.group] = True
+    group = slots.group[folded.commits.slot[effects.row]]
+    at = np.flatnonzero(has_quiet[group] & effects.takes_effect & ~effects.by_marker & (effects.before >= 0))
+    offsets = column(records, "committed_offset")
+    was = offsets[effects.row[effects.before[at]]]
+    at = at[(offsets[effects.row[at]] > was) & (was >= 0)]
+    at = at[_is_within(quiet, group[at], effects.place[at])]
+    at = at[~_is_other_topic(folded, records, at)]
+    return Moves(at, effects.before[at])
+
+
+def births(effects: Effects) -> I64:
+    """Effects that gave a slot a committed offset where it had none."""
+    return np.flatnonzero(effects.takes_effect & (effects.before < 0))
+
+
+def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, first_slot: int) -> pa.Table:
+    """Effects as rows of PLACED. `first_slot`: number of the fold's first slot among those of all ranges."""
+    if not len(at):
+        return no_rows(PLACED)
+    effects = folded.effects
+    rows = records.take(pa.array(effects.row[at]))
+    place, by_marker = effects.place[at], effects.by_marker[at]
+    log_timestamp = column(rows, "log_timestamp", none=-1).copy()
+    log_timestamp[by_marker] = markers.log_timestamp[np.searchsorted(markers.log_offset, place[by_marker])]
+    columns = {
+        "slot": folded.commits.slot[effects.row[at]] + first_slot,
+        "log_offset": place,
+        "log_timestamp": pa.array(log_timestamp, mask=log_timestamp == -1),
+        "by_marker": by_marker,
+    }
+    return pa.table(by_name(rows) | columns, PLACED)
+
+
+def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.Array, *, restarts: bool) -> pa.Table:
+    """Events (MOVES) of effects, given the slot's previous offset; `restarts`: the offset before its removal.
+
+    8 of topic id B after 9 of A  ->  topic_recreated from A to B, offset_rewound from 9 to 8 (cause topic_recreated)
+    """
+    if not len(placed):
+        return no_rows(MOVES)
+    was, now = offset_before.to_numpy(), column(placed, "committed_offset")
+    ids = topic_id_before.cast(pa.string()), placed.column("topic_id").combine_chunks().cast(pa.string())
+    recreated = arrays.flags(pc.not_equal(*ids))
+    event = np.where(now < was, "offset_rewound", "offset_skipped")
+    if restarts:
+        event = np.full(len(now), "offset_restarted")
+    # Clients take a negative offset for none, so nothing is rewound to it, or skipped from it.
+    event = np.where(now < 0, "offset_unset", event)
+    found = np.flatnonzero((was >= 0) & (restarts | (now < was) | ((now > was) & ~recreated)))
+    again = np.flatnonzero(recreated)
+    texts = tuple(each.take(pa.array(again)) for each in ids)
+    return pa.concat_tables(
+        [
+            _renamed(placed.take(pa.array(again)), *texts),
+            _moved(placed.take(pa.array(found)), was[found], event[found], recreated[found]),
+        ]
+    )
+
+
+def in_order(events: pa.Table) -> pa.Table:
+    """Rows of MOVES in the order of their numbers: by log offset, then slot. A value's topic_recreated comes before its
+    other event; a marker's events of one slot come by name."""
+    if not len(events):
+        return events
+    is_renamed = pc.equal(events.column("event"), "topic_recreated").to_numpy()
+    rank = is_renamed == flags(events, "by_marker")
+    order = np.lexsort((rank, column(events, "slot"), column(events, "log_offset")))
+    return events.take(pa.array(order))
+
+
+def _renamed(placed: pa.Table, before: pa.Array, after: pa.Array) -> pa.Table:
+    rows = len(placed)
+    fields = {
+        "event_timestamp": placed.column("log_timestamp"),
+        "event": pa.repeat("topic_recreated", rows),
+        "value_before": before,
+        "value_after": after,
+    }
+    return _events(placed, fields)
+
+
+def _moved(placed: pa.Table, was: I64, event: np.ndarray, recreated: Flags) -> pa.Table:
+    by_marker = placed.column("by_marker")
+    cause = np.where(recreated, "topic_recreated", np.where(flags(placed, "by_marker"), "transaction", "no_members"))
+    is_open = ~recreated & ~flags(placed, "by_marker") & (event != "offset_skipped")
+    fields = {
+        "event_timestamp": pc.if_else(by_marker, placed.column("log_timestamp"), placed.column("commit_timestamp")),
+        "event": pa.array(event.tolist(), pa.string()),
+        "offset_before": pa.array(was),
+        "offset_after": placed.column("committed_offset"),
+        "cause": pa.array(cause.tolist(), pa.string(), mask=is_open),
+    }
+    return _events(placed, fields)
+
+
+def _events(placed: pa.Table, fields: dict[str, pa.Array]) -> pa.Table:
+    nothing = {field.name: pa.nulls(len(placed), field.type) for field in MOVES}
+    return pa.table(nothing | by_name(placed) | fields, MOVES)
+
+
+def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:
+    """Whether an effect has another topic id than the value that it replaces; false if one of the two has none."""
+    if records.column("topic_id").null_count == len(records):
+        return np.zeros(len(at), np.bool_)
+    topic_id = codes(records, "topic_id")
+    now, was = topic_id[folded.effects.row[at]], topic_id[folded.effects.row[folded.effects.before[at]]]
+    return np.asarray((now != was) & (now >= 0) & (was >= 0))
+
+
+def _is_within(quiet: Quiet, group: I64, place: I64) -> Flags:
+    """Whether the place is in a quiet time of the group."""
+    at = latest_at(quiet.group, quiet.since, group, place)
+    return np.asarray((at >= 0) & (place < quiet.until[at]))
+
+
+# Offsets that are committed both in transactions and outside of them, for the finding mixed_commits.
+
+
+# One commit outside of a transaction may be an admin reset.
+PLAIN_COMMITS = 2
+
+
+class Mixed(NamedTuple):
+    """The first partition of a group that was committed in both ways, with the number of commits of each kind.
+
+    partitions  number of such partitions of the group
+    log_offset  the last commit of this partition
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    transactional_commits: int
+    plain_commits: int
+    partitions: int
+    log_offset: int
+
+
+def mixed_commits(commits: Commits, saved_rows: int) -> Iterator[Mixed]:
+    """Groups with a partition that was committed in a transaction, and without one at least PLAIN_COMMITS times. The
+    first `saved_rows` records do not count, and neither do tombstones.
+
+        (g, t, 0) by producer 7 @1, without @3, without @4   ->  Mixed("g", "t", 0, 1, 2, 1, 4)
+    """
+    row = saved_rows + np.flatnonzero(~commits.is_tombstone[saved_rows:])
+    is_transactional = commits.is_transactional[row]
+    if not is_transactional.any():
+        return
+    slots, slot = commits.slots, commits.slot[row]
+    transactional = np.bincount(slot[is_transactional], minlength=len(slots))
+    plain = np.bincount(slot, minlength=len(slots)) - transactional
+    found = np.flatnonzero((transactional > 0) & (plain >= PLAIN_COMMITS))
+    # Slots are numbered by group, topic and partition.
+    at = np.flatnonzero(starts_of(slots.group[found]))
+    first, sizes = found[at], np.diff(np.append(at, len(found)))
+    is_first = np.zeros(len(slots), np.bool_)
+    is_first[first] = True
+    of_first = is_first[slot]
+    newest = np.zeros(len(slots), np.int64)
+    np.maximum.at(newest, slot[of_first], commits.log_offset[row[of_first]])
+    for number, partitions in zip(first.tolist(), sizes.tolist(), strict=True):
+        yield Mixed(
+            slots.groups[int(slots.group[number])].as_py(),
+            slots.topics[int(slots.topic[number])].as_py(),
+            int(slots.partition[number]),
+            int(transactional[number]),
+            int(plain[number]),
+            partitions,
+            int(newest[number]),
+        )

@@ -8,14 +8,29 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
-from kgroups_spark.coordinator.group_events import REMEMBERED
-from kgroups_spark.offsets.effects import Fold
-from kgroups_spark.offsets.numbers import I64, Flags
-from kgroups_spark.offsets.pending import pending_at
+from kgroups_spark.coordinator.events import REMEMBERED
+from kgroups_spark.offsets.columns import (
+    I64,
+    NEVER,
+    Commits,
+    Flags,
+    Markers,
+    Places,
+    column,
+    flags,
+    lasts_of,
+    latest_at,
+    sorted_order,
+    starts_of,
+)
+from kgroups_spark.offsets.effects import MOVES, Fold, births, move_events, pending_at, placed_rows
+from kgroups_spark.offsets.state import REMOVED_OFFSETS
+from kgroups_spark.tables.rows import by_name, is_given, no_rows, with_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +134,237 @@ def _left(owner: I64, place: I64, steps: I64, asked: I64, at: I64) -> I64:
     upto[rank[~is_row] - len(own)] = np.cumsum(is_row)[~is_row]
     found: I64 = counts[upto] - counts[starts[of]]
     return found
+
+
+# Removed offsets of a whole shard: reported tombstones, first commits after removals, removals to remember.
+
+
+# A tombstone that may remove a committed offset: the removed offset, and the facts that its cause depends on.
+TOMBSTONES = pa.schema(
+    [
+        ("slot", pa.int64()),  # number of the slot among those of all ranges
+        *REMOVED_OFFSETS,  # committed_offset and topic_id: of the removed offset
+        ("log_timestamp", pa.int64()),  # ms; null: none
+        ("offset_delta", pa.int32()),  # after the base offset of its batch; null: not known
+        ("commit_timestamp", pa.int64()),  # of the removed offset, ms; null: none
+        ("expire_timestamp", pa.int64()),
+        ("value_version", pa.int16()),
+        ("removed_log_offset", pa.int64()),  # the record whose value it removed; null: the log does not have it
+        ("is_pending", pa.bool_()),  # an open transaction held an offset of the slot
+        ("is_group_left", pa.bool_()),  # the group has other committed offsets left
+        ("is_topic_left", pa.bool_()),  # a group of the offsets partition has an offset of the topic left
+        ("is_reported", pa.bool_()),  # it is an event: not remembered as removed, nor only ever pending
+    ]
+)
+_OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_timestamp", "value_version")
+
+
+@dataclass(eq=False)
+class ShardRemovals:
+    """Collects the removals of the ranges."""
+
+    _tombstones: list[pa.Table] = field(default_factory=list)
+    _saved: list[pa.Table] = field(default_factory=list)
+    _born_later: list[pa.Table] = field(default_factory=list)
+    # The place of each birth, and the numbers of its group and topic.
+    _born: list[dict[str, I64]] = field(default_factory=list)
+    _groups: dict[str, int] = field(default_factory=dict)
+    _topics: dict[str, int] = field(default_factory=dict)
+
+    def add(
+        self, folded: Fold, records: pa.Table, markers: Markers, saved: pa.Table, saved_slot: I64, first_slot: int
+    ) -> None:
+        """Adds a range of slots. `saved`: their removed offsets in the saved state; `saved_slot`: the slot of each."""
+        commits, effects = folded.commits, folded.effects
+        self._saved.append(saved.append_column("slot", pa.array(saved_slot + first_slot)))
+        self._tombstones.append(_tombstone_rows(folded, records, first_slot))
+        born = births(effects)
+        slot = commits.slot[effects.row[born]]
+        numbers = {
+            "place": effects.place[born],
+            "group_id": _numbers(self._groups, commits.slots.groups)[commits.slots.group[slot]],
+            "topic": _numbers(self._topics, commits.slots.topics)[commits.slots.topic[slot]],
+        }
+        self._born.append(numbers)
+        gone = np.concatenate([saved_slot, commits.slot[commits.is_tombstone]])
+        self._born_later.append(placed_rows(folded, records, born[np.isin(slot, gone)], markers, first_slot))
+
+    def result(self) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """TOMBSTONES in log order, events of restarts (MOVES), and what is remembered at the end (REMOVED_OFFSETS)."""
+        saved = pa.concat_tables(self._saved)
+        if not len(saved) and not any(map(len, self._tombstones)):
+            return no_rows(TOMBSTONES), no_rows(MOVES), no_rows(REMOVED_OFFSETS)
+        saved = saved.sort_by("log_offset")
+        tombstones = pa.concat_tables(self._tombstones).sort_by("log_offset")
+        born = pa.concat_tables(self._born_later)
+        known = np.concatenate([np.ones(len(saved), np.bool_), tombstones.column("removed_log_offset").is_valid()])
+        slot, place = (
+            np.concatenate([column(saved, name), column(tombstones, name)]) for name in ("slot", "log_offset")
+        )
+        found = remember(slot, place, known, column(born, "slot"), column(born, "log_offset"))
+        of_both = pa.concat_tables([each.select(REMOVED_OFFSETS.names) for each in (saved, tombstones)])
+        of_both = of_both.unify_dictionaries().combine_chunks()
+        reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones, "is_pending"))
+        tombstones = with_columns(
+            tombstones,
+            is_reported=pa.array(reported),
+            is_group_left=pa.array(self._is_any_left("group_id", self._groups, tombstones)),
+            is_topic_left=pa.array(self._is_any_left("topic", self._topics, tombstones)),
+        )
+        at_the_end = of_both.take(pa.array(found.at_the_end))
+        return tombstones, _restart_events(born, of_both, found.restarts), at_the_end
+
+    def _is_any_left(self, name: str, known: dict[str, int], tombstones: pa.Table) -> np.ndarray:
+        texts = tombstones.column(name).unify_dictionaries().combine_chunks()
+        owner, place = _numbers(known, texts.dictionary)[texts.indices.to_numpy()], column(tombstones, "log_offset")
+        removes = is_given(tombstones["removed_log_offset"])
+        born, born_at = (np.concatenate([each[column] for each in self._born]) for column in (name, "place"))
+        return is_any_left((born, born_at), (owner[removes], place[removes]), owner, place)
+
+
+def _numbers(known: dict[str, int], names: pa.Array) -> I64:
+    """The number of each name; new names get the next ones."""
+    return np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
+
+
+def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Table:
+    """The tombstones of a range as rows of TOMBSTONES; columns that depend on other ranges are filled in later."""
+    effects, found = folded.effects, removals(folded)
+    if not len(found):
+        return no_rows(TOMBSTONES)
+    rows = records.take(pa.array(effects.row[found.at]))
+    removed = pa.array(effects.row[found.removed], mask=found.removed < 0)
+    values = records.select([*_OF_REMOVED, "log_offset"]).take(removed)
+    columns = {
+        "slot": pa.array(folded.commits.slot[effects.row[found.at]] + first_slot),
+        **{name: values.column(name) for name in _OF_REMOVED},
+        "removed_log_offset": values.column("log_offset"),
+        "is_pending": pa.array(found.is_pending),
+        **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
+    }
+    return pa.table(by_name(rows) | columns, TOMBSTONES)
+
+
+def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:
+    """Events of the first commits after removals with a known removed offset."""
+    after = np.flatnonzero(restarts >= 0)
+    was = gone.take(pa.array(restarts[after]))
+    known = is_given(was["committed_offset"])
+    was, placed = was.filter(pa.array(known)), born.take(pa.array(after[known]))
+    before = was.column("committed_offset").combine_chunks(), was.column("topic_id").combine_chunks()
+    return move_events(placed, *before, restarts=True)
+
+
+# Since when groups have offsets: the only facts on offsets that the replay of groups needs.
+#
+# Java (`first_values`): a value creates a simple group if there is none, and only a tombstone of the group removes it.
+# Scala (`holdings`): a group without metadata exists exactly as long as it has offsets, including pending ones.
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """Whether a group has committed and pending offsets, from the log offset `since` to the group's next row.
+
+    Rows are sorted by group (number in Slots) and `since`; each changes one of the two flags. Before its first row a
+    group has no offsets.
+    """
+
+    group: I64
+    since: I64
+    has_committed: Flags
+    has_pending: Flags
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def at(self, group: I64, log_offset: I64) -> tuple[Flags, Flags]:
+        """Whether groups have committed, and pending, offsets after the record at a log offset."""
+        if not len(self):
+            return np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
+        found = latest_at(self.group, self.since, group, log_offset)
+        return (found >= 0) & self.has_committed[found], (found >= 0) & self.has_pending[found]
+
+
+def holdings(folded: Fold) -> Holdings:
+    """When each group of a fold has offsets.
+
+    g: @10 value of producer 7, @12 COMMIT, @15 tombstone  ->  since [10, 12, 15]
+                                    has_committed [False, True, False], has_pending [True, False, False]
+    """
+    commits, effects, pending = folded.commits, folded.effects, folded.pending
+    born = births(effects)
+    gone = np.flatnonzero(commits.is_tombstone[effects.row] & (effects.before >= 0))
+    begun = np.flatnonzero(pending.is_first)
+    ended = begun[pending.until[begun] < NEVER]
+    row = [effects.row[born], effects.row[gone], pending.row[begun], pending.row[ended]]
+    place = [effects.place[born], effects.place[gone], commits.log_offset[pending.row[begun]], pending.until[ended]]
+    sizes = [len(each) for each in row]
+    group = commits.slots.group[commits.slot[np.concatenate(row)]]
+    at = np.concatenate(place)
+    return _changes(
+        group, at, np.repeat([1, -1, 0, 0], sizes), np.repeat([0, 0, 1, -1], sizes), len(commits.slots.groups)
+    )
+
+
+def merged(found: Holdings, starts: Flags, groups: int) -> Holdings:
+    """The holdings of groups whose slots were in several folds. `starts`: marks the first row of each group of a fold.
+
+    g in one fold: has_committed from 10 to 15, in the next one: from 12 on  ->  since [10], has_committed [True]
+    """
+    committed, pending = (
+        has.astype(np.int64) - (np.concatenate([[False], has[:-1]]) & ~starts)
+        for has in (found.has_committed, found.has_pending)
+    )
+    return _changes(found.group, found.since, committed, pending, groups)
+
+
+def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
+    """Records that are a group's first value in the log, or the first after one of its `ends` (group, log offset). The
+    first `saved_rows` records do not count: the saved state has their groups.
+
+    Ends are the tombstones of types 2 to 23, which may have removed the group. A value that the release does not read
+    creates no group.
+    """
+    commits = folded.commits
+    row = saved_rows + np.flatnonzero((commits.is_readable & ~commits.is_tombstone)[saved_rows:])
+    if not len(row):
+        return row
+    group, log_offset = commits.slots.group[commits.slot[row]], commits.log_offset[row]
+    places = Places.over(len(commits.slots.groups), log_offset, ends[1])
+    keys = np.sort(places.keys(*ends))
+    # The number of ends before the value, in its own and all earlier groups, plus the group's number: one number for
+    # each stretch.
+    stretch = (np.searchsorted(keys, places.keys(group, log_offset)) if len(keys) else 0) + group
+    first = np.full(int(stretch.max()) + 1, NEVER)
+    np.minimum.at(first, stretch, log_offset)
+    is_first = log_offset == first[stretch]
+    found: I64 = row[is_first]
+    return found
+
+
+def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:
+    """Records after which a group has its first offset, or no longer has any, except the first `saved_rows`."""
+    has_any = found.has_committed | found.has_pending
+    had_any = np.concatenate([[False], has_any[:-1]]) & ~starts_of(found.group)
+    places = found.since[has_any != had_any]
+    turning: I64 = saved_rows + np.flatnonzero(np.isin(commits.log_offset[saved_rows:], places))
+    return turning
+
+
+def _changes(group: I64, place: I64, committed: I64, pending: I64, groups: int) -> Holdings:
+    order = sorted_order(Places.over(groups, place).keys(group, place))
+    group, place = group[order], place[order]
+    counts = [np.cumsum(steps[order]) for steps in (committed, pending)]
+    is_start = starts_of(group)
+    first = np.flatnonzero(is_start)
+    of = np.cumsum(is_start) - 1
+    has = []
+    for count in counts:
+        before = np.concatenate([[0], count])[first]
+        has.append(count > before[of] if len(count) else np.zeros(0, np.bool_))
+    last = lasts_of(group, place)
+    group, place, has_committed, has_pending = group[last], place[last], has[0][last], has[1][last]
+    changes = starts_of(group, has_committed, has_pending)
+    # A group's first row without offsets changes nothing.
+    changes &= ~(starts_of(group) & ~has_committed & ~has_pending)
+    return Holdings(group[changes], place[changes], has_committed[changes], has_pending[changes])

@@ -15,34 +15,56 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.offsets.effects import Fold, fold
-from kgroups_spark.offsets.holding import Holdings, first_values, holdings, merged, turning_records
-from kgroups_spark.offsets.mixed import Mixed, mixed_commits
-from kgroups_spark.offsets.moves import MOVES, Moves, Quiet, climbs, in_order, move_events, moves, placed_rows
-from kgroups_spark.offsets.numbers import I64, Flags, Markers, starts_of
-from kgroups_spark.offsets.pending import last_transactions
-from kgroups_spark.offsets.ranges import EVERY_SLOT, SLOT, SlotRange
-from kgroups_spark.offsets.records import (
+from kgroups_spark.offsets.columns import (
+    ABORT,
+    COMMIT,
+    EVERY_SLOT,
+    I64,
+    NEITHER,
     OFFSET_RECORDS,
+    SLOT,
     TEXT,
+    Flags,
+    Markers,
+    SlotRange,
     column,
     flags,
     history_records,
+    milliseconds,
     number_slots,
     numbered,
     numbers_of,
+    starts_of,
 )
-from kgroups_spark.offsets.shard_removals import ShardRemovals
-from kgroups_spark.offsets.state import NOTED_PRODUCERS, OffsetState, open_of_rows, open_rows
-from kgroups_spark.offsets.transactions import (
+from kgroups_spark.offsets.effects import (
+    MOVES,
+    Fold,
+    Mixed,
+    Moves,
+    Quiet,
+    climbs,
+    fold,
+    in_order,
+    last_transactions,
+    mixed_commits,
+    move_events,
+    moves,
+    placed_rows,
+)
+from kgroups_spark.offsets.removals import Holdings, ShardRemovals, first_values, holdings, merged, turning_records
+from kgroups_spark.offsets.state import (
+    NOTED_PRODUCERS,
+    OffsetState,
     TransactionalRecords,
     Transactions,
     combined,
+    open_of_rows,
+    open_rows,
     open_since_then,
     transactions_of,
 )
-from kgroups_spark.tables.arrays import is_given
-from kgroups_spark.tables.rows import in_one_chunk, no_rows, with_columns
+from kgroups_spark.tables.rows import flags as array_flags
+from kgroups_spark.tables.rows import in_one_chunk, is_given, no_rows, numbers, with_columns
 
 ALL_SLOTS = (EVERY_SLOT,)
 # Records after which the replay of groups must know whether a group has offsets.
@@ -309,3 +331,55 @@ def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:
     group_id = pa.DictionaryArray.from_arrays(pa.array(found.group, pa.int32()), groups)
     columns = [group_id, found.since, found.has_committed, found.has_pending]
     return pa.table([pa.array(each) for each in columns], schema=HOLDINGS)
+
+
+# The input of the replay of offsets from the history tables: rows of one offsets partition after its saved state.
+
+
+def markers_of(transaction_markers: pa.Table) -> Markers:
+    """Rows of `transaction_markers`, which are sorted by log offset, as Markers."""
+    outcome = transaction_markers.column("outcome").cast(pa.string())
+    is_named = [array_flags(pc.equal(outcome, name)) for name in ("committed", "aborted")]
+    return Markers(
+        column(transaction_markers, "log_offset"),
+        _times(transaction_markers),
+        column(transaction_markers, "producer_id", none=-1),
+        np.select(is_named, [COMMIT, ABORT], default=NEITHER),
+    )
+
+
+def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
+    """Transactional rows of `group_records` and `quarantine`.
+
+    Rows of quarantine without is_transactional are whole batches: those with a producer count as transactional, because
+    only transactions have one.
+    """
+    names = ["log_offset", "log_timestamp", "producer_id"]
+    reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")
+    is_record = pc.and_(pc.not_equal(reason, "corrupt_batch"), pc.greater(quarantine.column("record_count"), 0))
+    is_transactional = pc.coalesce(quarantine.column("is_transactional"), producer_id.is_valid())
+    is_record = pc.and_(is_record, is_transactional)
+    rows = pa.concat_tables(
+        [
+            group_records.filter(group_records.column("is_transactional")).select(names),
+            quarantine.filter(is_record).select(names),
+        ]
+    )
+    return TransactionalRecords(
+        column(rows, "log_offset"),
+        _times(rows),
+        column(rows, "producer_id", none=-1),
+        np.full(len(rows), -1),
+        np.zeros(len(rows), np.bool_),
+        pa.nulls(len(rows), TEXT),
+    )
+
+
+def group_ends(group_records: pa.Table) -> list[tuple[str, int]]:
+    """(group id, log offset) of tombstones among rows of `group_records`."""
+    rows = group_records.filter(group_records.column("value_version").is_null())
+    return list(zip(rows.column("group_id").to_pylist(), rows.column("log_offset").to_pylist(), strict=True))
+
+
+def _times(rows: pa.Table) -> I64:
+    return numbers(milliseconds(rows.column("log_timestamp")), none=-1)

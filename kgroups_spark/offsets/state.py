@@ -2,16 +2,179 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.offsets.numbers import NEVER
-from kgroups_spark.offsets.records import OFFSET_RECORDS, TEXT, column
-from kgroups_spark.offsets.transactions import Transactions
+from kgroups_spark.offsets.columns import (
+    I64,
+    NEVER,
+    OFFSET_RECORDS,
+    TEXT,
+    Flags,
+    Markers,
+    column,
+    next_marker,
+    sorted_order,
+    starts_of,
+)
+from kgroups_spark.records.columns import ranks
 from kgroups_spark.tables.rows import no_rows
+
+# Open and ended transactions of an offsets partition, as in the log, whatever the coordinator's state.
+#
+# A transaction begins with a producer's first transactional record after its last marker and ends with its next marker,
+# of any epoch (T25). Producer ids without the transactional bit open none (T28). Transactions cross groups: each fold
+# returns its part of them, and `combined` adds the parts up.
+
+
+_NUMBERS = ("producer_id", "end", "start_offset", "open_since", "producer_epoch", "epoch_at", "offset_count")
+
+
+@dataclass(frozen=True, eq=False)
+class Transactions:
+    """k transactions, or parts of them, and the groups whose offsets were in them.
+
+    producer_id, end     the key; `end` is the log offset of its marker, NEVER: it is open
+    start_offset         its first record
+    open_since           log time of that record in epoch ms, -1: it has none
+    producer_epoch       of its first offset commit, which is at `epoch_at`; -1: unknown (history keeps none for group
+                         records)
+    offset_count         number of its values
+    transaction, group_id    distinct pairs: index of the transaction, and the group
+    """
+
+    producer_id: I64
+    end: I64
+    start_offset: I64
+    open_since: I64
+    producer_epoch: I64
+    epoch_at: I64
+    offset_count: I64
+    transaction: I64
+    group_id: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.producer_id)
+
+    def groups(self) -> pa.Array:
+        """The groups of each transaction, sorted by name (a list array)."""
+        codes = self.group_id.dictionary_encode()
+        order = np.lexsort((ranks(codes), self.transaction))
+        ends = np.searchsorted(self.transaction[order], np.arange(len(self) + 1))
+        names = codes.take(pa.array(order)).cast(pa.string())
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), names)
+
+    def only(self, which: Flags) -> Transactions:
+        number = np.cumsum(which) - 1
+        pairs = np.flatnonzero(which[self.transaction])
+        numbers = {name: getattr(self, name)[which] for name in _NUMBERS}
+        names = self.group_id.take(pa.array(pairs))
+        return Transactions(**numbers, transaction=number[self.transaction[pairs]], group_id=names)
+
+
+@dataclass(frozen=True, eq=False)
+class TransactionalRecords:
+    """Records with the transactional bit, of any type, in any order. Times in ms, -1 for none; `producer_epoch` -1: not
+    known. `is_value`: the record commits an offset of the group (tombstones and other types do not)."""
+
+    log_offset: I64
+    log_timestamp: I64
+    producer_id: I64
+    producer_epoch: I64
+    is_value: Flags
+    group_id: pa.Array
+
+
+def transactions_of(records: TransactionalRecords, markers: Markers) -> Transactions:
+    """The transactions that the records belong to.
+
+    @10 value of g by 7, @11 value of h by 7, @12 COMMIT of 7, @13 tombstone of g in a transaction of 7
+        ->  producer_id [7, 7], end [12, NEVER], start_offset [10, 13], offset_count [2, 0], groups [[g, h], []]
+    """
+    values = np.flatnonzero(records.is_value)
+    each = Transactions(
+        records.producer_id,
+        ends_of(records.producer_id, records.log_offset, markers),
+        records.log_offset,
+        records.log_timestamp,
+        records.producer_epoch,
+        np.where(records.producer_epoch == -1, NEVER, records.log_offset),
+        records.is_value.astype(np.int64),
+        values,
+        records.group_id.take(pa.array(values)),
+    )
+    return combined([each])
+
+
+def open_since_then(saved: Transactions, markers: Markers) -> Transactions:
+    """Transactions that were open in the saved state, with the markers that have ended them since."""
+    return replace(saved, end=ends_of(saved.producer_id, saved.start_offset, markers))
+
+
+def combined(parts: list[Transactions]) -> Transactions:
+    """The parts added up: one row a transaction. Open ones come first, by producer, then the others by marker."""
+    producer_id, end, start, since, epoch, epoch_at, count = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS
+    )
+    if not len(producer_id):
+        nothing = producer_id
+        return Transactions(nothing, end, start, since, epoch, epoch_at, count, nothing, pa.array([], pa.string()))
+    # A marker ends one transaction, and a producer has at most one open transaction.
+    key = np.where(end < NEVER, end, producer_id - np.iinfo(np.int64).max)
+    order = sorted_order(key)
+    is_start = starts_of(key[order])
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_start) - 1
+    first = _least_of_each(order, is_start, start)
+    # Its epoch is that of its first offset commit, which may be after other records.
+    by_epoch = _least_of_each(order, is_start, epoch_at)
+    base = np.cumsum([0, *(len(part) for part in parts)])[:-1]
+    pairs = np.concatenate([part.transaction + at for part, at in zip(parts, base, strict=True)])
+    names = [part.group_id.dictionary_encode() for part in parts]
+    group_id = pa.chunked_array(names, TEXT).unify_dictionaries().combine_chunks()
+    transaction, some = _different(number[pairs], group_id)
+    return Transactions(
+        producer_id[first],
+        end[first],
+        start[first],
+        since[first],
+        epoch[by_epoch],
+        epoch_at[by_epoch],
+        np.add.reduceat(count[order], np.flatnonzero(is_start)),
+        transaction,
+        group_id.take(pa.array(some)),
+    )
+
+
+def _least_of_each(order: I64, is_start: Flags, values: I64) -> I64:
+    """The row with the least value in each run of rows in order."""
+    starts = np.flatnonzero(is_start)
+    least = np.minimum.reduceat(values[order], starts)
+    is_least = values[order] == np.repeat(least, np.diff(np.append(starts, len(order))))
+    found = np.flatnonzero(is_least)
+    run = np.cumsum(is_start)[found]
+    return order[found[starts_of(run)]]
+
+
+def _different(transaction: I64, group_id: pa.DictionaryArray) -> tuple[I64, I64]:
+    """The distinct pairs: their transactions, and their indexes."""
+    key = transaction * max(len(group_id.dictionary), 1) + group_id.indices.to_numpy()
+    one = np.unique(key, return_index=True)[1]
+    return transaction[one], one
+
+
+def ends_of(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
+    """For each transactional record the log offset of the marker that ended its transaction; NEVER: it is open.
+
+    Markers that are neither COMMIT nor ABORT end no transaction.
+    """
+    ends = markers.ends()
+    marker = next_marker(producer_id, log_offset, ends)
+    return np.where(marker >= 0, ends.log_offset[marker], NEVER) if len(ends) else np.full(len(marker), NEVER)
+
 
 # Removed offsets that are remembered until their next commit, the oldest first.
 REMOVED_OFFSETS = pa.schema(

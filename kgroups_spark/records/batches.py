@@ -2,16 +2,341 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from crc32c import crc32c
 from numpy.typing import NDArray
 
 from kgroups_spark.records.codecs import Undecompressable, decompress
-from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns
-from kgroups_spark.records.framing import SMALLEST_RECORD, frame_records
-from kgroups_spark.records.headers import HEADER_BYTES, PADDING
+from kgroups_spark.records.columns import (
+    CODEC_MASK,
+    INT_BYTES,
+    LOG_APPEND_TIME,
+    LONG_BYTES,
+    BatchColumns,
+    RecordColumns,
+    read_varint,
+    read_varints,
+    unaligned,
+)
+
+# Records of uncompressed magic-2 batches, all batches at once.
+#
+#     record:  length varint | attributes i8 | timestampDelta varlong | offsetDelta varint
+#              | keyLength varint (-1 null) | key | valueLength varint (-1 null) | value
+#              | headerCount varint | headers { keyLength varint | key | valueLength varint (-1 null) | value }
+#
+# Kafka: DefaultRecord.java 4.3.1. All varints are zigzag. `length` counts the bytes after itself, at least 6.
+# A record can only be found from the one before it. The batches therefore go in lock-step: the first record of every
+# batch, then the second of every batch that has one, and so on. Each step is a few NumPy operations over all batches.
+
+
+SMALLEST_RECORD = 7  # bytes, length included
+FEW_BATCHES = 12  # below this a plain loop over the rest of a batch is faster than lock-step
+
+
+@dataclass(frozen=True, eq=False)
+class Framed:
+    """n records. `is_bad` has one element for each batch; records of a bad batch are meaningless."""
+
+    batch: NDArray[np.int32]
+    offset_delta: NDArray[np.int64]
+    timestamp_delta: NDArray[np.int64]
+    key_start: NDArray[np.int64]
+    key_length: NDArray[np.int64]
+    value_start: NDArray[np.int64]
+    value_length: NDArray[np.int64]
+    is_bad: NDArray[np.bool_]
+
+
+def frame_records(
+    data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
+) -> Framed:
+    """The records between first[i] and end[i], counts[i] of them, for every batch i.
+
+    `data` needs 32 readable bytes after the last end. A batch is bad unless exactly `counts` records fill it exactly.
+    The caller must check that every count is believable (0 <= 7 * count <= bytes), because that bounds the memory.
+    """
+    start, stop, is_bad = find_records(data, first, end, counts)
+    batch = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    timestamp_delta, pos, endless_a = read_varints(data, start + 1, LONG_BYTES)
+    offset_delta, pos, endless_b = read_varints(data, pos, INT_BYTES)
+    key_length, key_start, endless_c = read_varints(data, pos, INT_BYTES)
+    pos = np.minimum(key_start + np.maximum(key_length, 0), stop)
+    value_length, value_start, endless_d = read_varints(data, pos, INT_BYTES)
+    pos = np.minimum(value_start + np.maximum(value_length, 0), stop)
+    # Without headers, as in all records of a coordinator, one zero byte is left. The others are read one by one.
+    unusual = [np.flatnonzero((pos + 1 != stop) | (data[pos] != 0)), endless_a, endless_b, endless_c, endless_d]
+    view = data.data
+    for row in np.unique(np.concatenate(unusual)).tolist():
+        if not is_whole_record(view, int(start[row]), int(stop[row])):
+            is_bad[batch[row]] = True
+    return Framed(
+        batch,
+        offset_delta,
+        timestamp_delta,
+        key_start,
+        np.maximum(key_length, -1, out=key_length),
+        value_start,
+        np.maximum(value_length, -1, out=value_length),
+        is_bad,
+    )
+
+
+def find_records(
+    data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Where each record starts (after its length) and stops, in log order, and which batches are not filled
+    exactly."""
+    total = int(counts.sum())
+    start, stop = np.empty(total, np.int64), np.empty(total, np.int64)
+    by_count = np.argsort(-counts, kind="stable")
+    count = counts[by_count]
+    pos, limit = first[by_count].copy(), end[by_count]
+    slot = (np.cumsum(counts) - counts)[by_count]
+    longest = int(count[0]) if len(count) else 0
+    running = np.searchsorted(-count, -np.arange(longest), side="left")  # batches that have an i-th record
+    is_bad = np.zeros(len(counts), np.bool_)
+    step = 0
+    while step < longest and running[step] >= FEW_BATCHES:
+        k = int(running[step])
+        length, body, endless = read_varints(data, pos[:k], INT_BYTES)
+        after = body + length
+        wrong = (after > limit[:k]) | (length < 0)
+        wrong[endless] = True
+        if wrong.any():  # such a batch stays at its end, where every next read is wrong, too
+            is_bad[by_count[:k][wrong]] = True
+            body, after = np.where(wrong, limit[:k], body), np.where(wrong, limit[:k], after)
+        at = slot[:k] + step
+        start[at], stop[at] = body, after
+        pos[:k] = after
+        step += 1
+    view = data.data
+    for lane in range(int(running[step]) if step < longest else 0):
+        rows = slice(int(slot[lane]) + step, int(slot[lane]) + int(count[lane]))
+        pos[lane], is_whole = _find_rest(view, int(pos[lane]), int(limit[lane]), start[rows], stop[rows])
+        is_bad[by_count[lane]] |= not is_whole
+    is_bad[by_count[pos != limit]] = True
+    return start, stop, is_bad
+
+
+def _find_rest(
+    data: memoryview, pos: int, limit: int, start: NDArray[np.int64], stop: NDArray[np.int64]
+) -> tuple[int, bool]:
+    """Fills start and stop of one batch's remaining records. Returns the position after them and whether all were
+    there."""
+    starts, stops = [], []
+    try:
+        for _ in range(len(start)):
+            byte = data[pos]
+            if byte < 0x80 and not byte & 1:
+                body, length = pos + 1, byte >> 1
+            else:
+                length, body = read_varint(data, pos, limit)
+            pos = body + length
+            if length < 0 or pos > limit:
+                raise ValueError(f"a record of {length} bytes at byte {body}, {limit - body} are left")
+            starts.append(body)
+            stops.append(pos)
+    except ValueError:
+        start[:] = stop[:] = limit
+        return limit, False
+    start[:], stop[:] = starts, stops
+    return pos, True
+
+
+def is_whole_record(data: memoryview, start: int, stop: int) -> bool:
+    """Whether the bytes after a record's length are exactly one record with its headers."""
+    try:
+        pos = read_varint(data, start + 1, stop, LONG_BYTES)[1]
+        pos = read_varint(data, pos, stop)[1]
+        pos = skip_bytes(data, pos, stop)
+        pos = skip_bytes(data, pos, stop)
+        headers, pos = read_varint(data, pos, stop)
+        if not 0 <= headers <= stop - pos:
+            return False
+        for _ in range(headers):
+            pos = skip_bytes(data, pos, stop, may_be_null=False)
+            pos = skip_bytes(data, pos, stop)
+    except ValueError:
+        return False
+    return pos == stop
+
+
+def skip_bytes(data: memoryview, pos: int, stop: int, *, may_be_null: bool = True) -> int:
+    length, pos = read_varint(data, pos, stop)
+    if pos + length > stop or (length < 0 and not may_be_null):
+        raise ValueError(f"{length} bytes at byte {pos}, {stop - pos} are left")
+    return pos + max(length, 0)
+
+
+# Batches in a buffer: their positions, headers and checksums.
+#
+#     every magic:  baseOffset i64 | batchLength i32, the bytes after it | ... | magic i8 at byte 16
+#     magic 2:      0 baseOffset i64 | 8 batchLength i32 | 12 partitionLeaderEpoch i32 | 16 magic i8 | 17 crc u32
+#                   | 21 attributes i16 | 23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43
+#                   producerId i64
+#                   | 51 producerEpoch i16 | 53 baseSequence i32 | 57 recordCount i32 | 61 records
+#     magic 0, 1:   0 offset i64 | 8 size i32 | 12 crc u32 | 16 magic i8 | 17 attributes i8 | 18 timestamp i64 (magic
+#     1) | key | value
+#
+# Kafka: DefaultRecordBatch.java, LegacyRecord.java 4.3.1. The crc of magic 2 is CRC-32C from the attributes to the end
+# (offset, length, leader epoch and magic are not covered); of magic 0 and 1 CRC-32 from the magic to the end.
+
+
+PADDING = 64  # bytes after the data of a buffer, so that wide reads need no bounds
+LENGTH_END = 12  # bytes up to batchLength; a batch has 12 + batchLength bytes
+SMALLEST_LENGTH = 14  # an empty message of magic 0
+MAGIC_END = 17
+MARK_BYTES = 21  # up to the CRC
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+HEADER_BYTES = HEADER.itemsize  # 61
+LEGACY_HEADER = np.dtype(
+    {
+        "names": ["offset", "length", "crc", "magic", "attributes", "timestamp"],
+        "formats": [">i8", ">i4", ">u4", "i1", "i1", ">i8"],
+        "offsets": [0, 8, 12, 16, 17, 18],
+        "itemsize": HEADER_BYTES,
+    }
+)
+# A longer length is damage: brokers take batches of about 1 MiB unless they are configured for more. The bound limits
+# the memory.
+LARGEST_BATCH = 64 << 20
+
+_read_length = struct.Struct(">i").unpack_from
+
+
+def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.int64], bool]:
+    """Edges of the whole batches from `start`: m + 1 positions, the last one after the last batch.
+
+    Also whether the bytes there can still become a batch with more data: false if their length is impossible.
+    """
+    edges: list[int] = []
+    add, pos, may_go_on = edges.append, start, True
+    while pos + LENGTH_END <= filled:
+        length = _read_length(buffer, pos + 8)[0]
+        if not SMALLEST_LENGTH <= length <= LARGEST_BATCH:
+            may_go_on = False
+            break
+        after = pos + LENGTH_END + length
+        if after > filled:
+            break
+        add(pos)
+        pos = after
+    add(pos)
+    return np.array(edges, np.int64), may_go_on
+
+
+def gather(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """One packed struct of the given type per position: a single gather is many times cheaper than one per field."""
+    return unaligned(data, f"V{dtype.itemsize}")[at].view(dtype)
+
+
+def read_headers(
+    data: NDArray[np.uint8], edges: NDArray[np.int64], position: int
+) -> tuple[BatchColumns, NDArray[np.int64]]:
+    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's position in the
+    file.
+
+    The header of a compressed message of magic 0 or 1 has neither its first offset nor its count. Base offset and count
+    are those of its last message then.
+    """
+    starts = edges[:-1]
+    header = gather(data, starts, HEADER)
+    base_offset = header["base_offset"].astype(np.int64)
+    batches = BatchColumns(
+        base_offset=base_offset,
+        last_offset=base_offset + header["last_offset_delta"],
+        leader_epoch=header["leader_epoch"].astype(np.int32),
+        magic=header["magic"].copy(),
+        crc=header["crc"].astype(np.int64),
+        attributes=header["attributes"].astype(np.int16),
+        max_timestamp=header["max_timestamp"].astype(np.int64),
+        producer_id=header["producer_id"].astype(np.int64),
+        producer_epoch=header["producer_epoch"].astype(np.int16),
+        record_count=header["record_count"].astype(np.int32),
+        position=starts + position,
+        size=np.diff(edges),
+    )
+    base_timestamp = header["base_timestamp"].astype(np.int64)
+    legacy = np.flatnonzero(batches.magic < 2)
+    if legacy.size:
+        _fill_in_legacy(batches, legacy, header[legacy].view(LEGACY_HEADER))
+    return batches, base_timestamp
+
+
+class BatchMark(NamedTuple):
+    """The facts that distinguish a batch from another at the same position."""
+
+    base_offset: int  # magic 0 and 1: the last message's offset
+    leader_epoch: int  # -1: none
+    crc: int
+
+    @classmethod
+    def of(cls, batches: BatchColumns, row: int) -> BatchMark:
+        return cls(int(batches.base_offset[row]), int(batches.leader_epoch[row]), int(batches.crc[row]))
+
+    @classmethod
+    def read(cls, header: bytes) -> BatchMark | None:
+        """The mark of the batch that begins with these bytes; None: they are too few."""
+        if len(header) < MARK_BYTES:
+            return None
+        base_offset, _, leader_epoch, magic, crc = struct.unpack_from(">qiibI", header)
+        if magic >= 2:
+            return cls(base_offset, leader_epoch, crc)
+        return cls(base_offset, -1, struct.unpack_from(">I", header, LENGTH_END)[0])
+
+
+def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDArray[np.void]) -> None:
+    batches.last_offset[rows] = header["offset"]
+    batches.leader_epoch[rows] = -1
+    batches.crc[rows] = header["crc"]
+    batches.attributes[rows] = header["attributes"]
+    batches.max_timestamp[rows] = np.where(header["magic"] == 1, header["timestamp"], -1)
+    batches.producer_id[rows] = batches.producer_epoch[rows] = -1
+    batches.record_count[rows] = 1
+
+
+def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
+    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) the end is after
+    `filled`."""
+    if pos + MAGIC_END > filled:
+        return None
+    length = _read_length(buffer, pos + 8)[0]
+    after: int = pos + LENGTH_END + length
+    return after if SMALLEST_LENGTH <= length <= LARGEST_BATCH and (after <= filled or not whole) else None
+
+
+def claimed_checksum(buffer: memoryview, pos: int) -> int:
+    """The checksum in the header at `pos`; -2, which no batch has, if its magic is unknown."""
+    magic = buffer[pos + 16]
+    if magic > 2:
+        return -2
+    return int.from_bytes(buffer[pos + 17 : pos + 21] if magic == 2 else buffer[pos + 12 : pos + 16])
+
 
 # Bytes of records decompressed together. A chunk of compressed batches that becomes larger is returned in pieces.
 OPENED_BYTES = 32 << 20
@@ -174,3 +499,160 @@ def _with_odd_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batch
 
 def _odd_offsets(batches: BatchColumns, i: int) -> str:
     return f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
+
+
+# Checksums of batches in a file that is read forward, at a cost that stays linear, however large claimed lengths are.
+#
+# Sound batches are summed once, each by itself. In a damaged file, thousands of headers may claim the same megabytes.
+# Beyond a few times the bytes that the file gave so far, sums therefore come from checkpoints: sums of the file's bytes
+# up to every 1024th. The sum of bytes a .. b follows from those up to a and up to b, because a CRC is linear (zlib's
+# crc32_combine):
+#
+#     sum(a .. b) = sum(0 .. b) xor shifted(sum(0 .. a), b - a)
+#
+# Here `shifted` appends zero bytes: a 32 x 32 matrix of bits for each power of two of them. The sum then costs at most
+# 2 KiB of summing and 27 table look-ups.
+
+
+STEP = 1 << 10  # bytes between two checkpoints
+DIRECT = 4  # times the bytes seen so far that may be summed directly
+CRC_FROM = 21  # of a batch of magic 2: its attributes
+
+
+class Bytes(Protocol):
+    """The bytes that are summed: a window (window.py), or a buffer that does not change."""
+
+    position: int
+    held: int
+    view: memoryview
+
+    @property
+    def lead(self) -> int: ...
+
+    def bytes_at(self, place: int, end: int) -> memoryview: ...
+
+
+class Buffer:
+    """Bytes that do not change."""
+
+    position = lead = 0
+
+    def __init__(self, view: memoryview) -> None:
+        self.view, self.held = view, len(view)
+
+    def bytes_at(self, place: int, end: int) -> memoryview:
+        return self.view[place:end]
+
+
+Shift = tuple[list[int], list[int], list[int], list[int]]
+
+
+class Checksums:
+    """Sums of byte ranges of the window, by the magic that a batch claims. `summed`: bytes summed so far."""
+
+    def __init__(self, window: Bytes) -> None:
+        self._window = window
+        self.summed = 0
+        self._prefixes = {2: _Prefixes(window, crc32c), 0: _Prefixes(window, zlib.crc32)}
+
+    def of(self, start: int, end: int) -> int:
+        """The checksum of the bytes start .. end of the window as a batch; -1, which no batch claims, if the magic is
+        unknown or the header is cut."""
+        magic = self._window.view[start + 16]
+        if magic > 2 or (magic == 2 and end - start < HEADER_BYTES):
+            return -1
+        first, prefixes = (start + CRC_FROM, self._prefixes[2]) if magic == 2 else (start + 16, self._prefixes[0])
+        if end - first <= STEP or self.summed + end - first <= DIRECT * self._seen:
+            self.summed += end - first
+            return prefixes.direct(first, end)
+        before = prefixes.summed
+        found = prefixes.between(first, end)
+        self.summed += prefixes.summed - before
+        return found
+
+    def match(self, edges: NDArray[np.int64], batches: BatchColumns) -> NDArray[np.bool_]:
+        """For each batch between the edges, whether it has a known magic, room for its header and the checksum that it
+        claims."""
+        edge, size = edges.tolist(), int(edges[-1] - edges[0])
+        is_usual = (batches.magic == 2).all() and (batches.size >= HEADER_BYTES).all()
+        if is_usual and self.summed + size <= DIRECT * self._seen:
+            self.summed += size
+            view = self._window.view
+            found = [crc32c(view[a + CRC_FROM : b]) for a, b in pairwise(edge)]
+        else:
+            found = [self.of(a, b) for a, b in pairwise(edge)]
+        return np.equal(np.array(found, np.int64), batches.crc)
+
+    @property
+    def _seen(self) -> int:
+        return self._window.position + self._window.held
+
+
+class _Prefixes:
+    """Sums of the file's bytes from the first position that was requested, up to every STEPth byte."""
+
+    def __init__(self, window: Bytes, crc: Callable[..., int]) -> None:
+        self._window, self._crc = window, crc
+        self._base = 0
+        self._sums = [0]
+        self.summed = 0
+
+    def direct(self, start: int, end: int) -> int:
+        return self._crc(self._window.view[start:end])
+
+    def between(self, start: int, end: int) -> int:
+        """The sum of the bytes start .. end of the window."""
+        at, to = self._window.position + start, self._window.position + end
+        there = self._window.position - self._window.lead
+        checkpoints = (self._base + STEP * ((at - self._base) // STEP), self._base + STEP * (len(self._sums) - 1))
+        if at < self._base or min(checkpoints) < there:
+            self._base, self._sums = at, [0]
+        return self._upto(to) ^ shifted(self._upto(at), to - at, self._crc is crc32c)
+
+    def _upto(self, place: int) -> int:
+        number = (place - self._base) // STEP
+        while len(self._sums) <= number:
+            last = self._base + STEP * (len(self._sums) - 1)
+            self._sums.append(self._go_on(self._sums[-1], last, last + STEP))
+        return self._go_on(self._sums[number], self._base + STEP * number, place)
+
+    def _go_on(self, found: int, at: int, to: int) -> int:
+        self.summed += to - at
+        return self._crc(self._window.bytes_at(at, to), found)
+
+
+def shifted(found: int, zeros: int, is_crc32c: bool) -> int:
+    """The sum `found` after so many zero bytes: its share in the sum of its bytes and as many bytes after them."""
+    power = 0
+    while zeros:
+        if zeros & 1:
+            a, b, c, d = _shift(power, is_crc32c)
+            found = a[found & 255] ^ b[found >> 8 & 255] ^ c[found >> 16 & 255] ^ d[found >> 24]
+        zeros >>= 1
+        power += 1
+    return found
+
+
+@cache
+def _shift(power: int, is_crc32c: bool) -> Shift:
+    """The matrix of 2 ** power zero bytes, as a table for each byte of a sum."""
+    if power:
+        half = _shift(power - 1, is_crc32c)
+        columns = [_apply(half, _apply(half, 1 << bit)) for bit in range(32)]
+    else:
+        crc = crc32c if is_crc32c else zlib.crc32
+        # The sum continues from `found` over one zero byte; the share of that byte itself is removed again.
+        columns = [crc(b"\0", 1 << bit) ^ crc(b"\0", 0) for bit in range(32)]
+    numbers = np.arange(256)
+    tables = []
+    for byte in range(4):
+        table = np.zeros(256, np.int64)
+        for bit in range(8):
+            table ^= np.where(numbers >> bit & 1, columns[8 * byte + bit], 0)
+        tables.append(table.tolist())
+    return tables[0], tables[1], tables[2], tables[3]
+
+
+def _apply(shift: Shift, found: int) -> int:
+    a, b, c, d = shift
+    return a[found & 255] ^ b[found >> 8 & 255] ^ c[found >> 16 & 255] ^ d[found >> 24]

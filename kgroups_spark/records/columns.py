@@ -5,9 +5,12 @@ Arrays of one object are in log order and have one element for each batch (m) or
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, fields
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 # Kafka: RecordBatch.java 4.3.1, the bits of a batch's attributes.
@@ -149,3 +152,122 @@ class CorruptBatch:
 
 def _slice(data: NDArray[np.uint8], start: int, length: int) -> bytes | None:
     return None if length < 0 else data[start : start + length].tobytes()
+
+
+# Arrow arrays built and sorted without a Python loop: slices of one buffer, ranks of texts, list offsets.
+
+
+_INLINE = 12  # a binary view of up to 12 bytes holds them itself
+
+
+def binary_slices(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.BinaryArray:
+    """data[start : start + length] of each row, copied; null if the length is below 0. At most 2 GiB in all. 12 bytes
+    after any start must be readable.
+
+    The layout is Arrow's variable-size binary view: int32 length, first 4 bytes, int32 buffer, int32 position in it.
+    """
+    is_null = lengths < 0
+    views = np.zeros((len(starts), 4), np.int32)
+    views[:, 0] = np.maximum(lengths, 0)
+    views[:, 1] = unaligned(data, "<i4")[starts]
+    views[:, 3] = starts
+    short = np.flatnonzero(lengths <= _INLINE)
+    if short.size:
+        inline = unaligned(data, f"V{_INLINE}")[starts[short]].view(np.uint8).reshape(-1, _INLINE)
+        inline[np.arange(_INLINE) >= lengths[short, None]] = 0
+        views[short, 1:] = inline.view("<i4")
+    validity = pa.py_buffer(np.packbits(~is_null, bitorder="little")) if is_null.any() else None
+    array = pa.Array.from_buffers(pa.binary_view(), len(starts), [validity, pa.py_buffer(views), pa.py_buffer(data)])
+    return array.cast(pa.binary())
+
+
+def unaligned(data: NDArray[np.uint8], dtype: str) -> NDArray:
+    """A view whose element i is the `dtype` that starts at byte i. Indexing it gathers: about 15 ns, up to 26 bytes."""
+    width = np.dtype(dtype).itemsize
+    return np.ndarray((data.size - width + 1,), dtype=dtype, buffer=data, strides=(1,))
+
+
+def ranks(texts: pa.DictionaryArray) -> NDArray[np.int64]:
+    """For each text, its index in the sorted list of all different texts, by bytes. The dictionary must have no
+    duplicates. ["b", "a", "b"] -> [1, 0, 1]."""
+    places = np.empty(len(texts.dictionary), np.int64)
+    places[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(places))
+    of_texts: NDArray[np.int64] = places[texts.indices.to_numpy()]
+    return of_texts
+
+
+def list_offsets(lengths: NDArray[np.integer]) -> pa.Int32Array:
+    """Where lists of these lengths begin in their elements, and where the last one ends: [2, 0, 1] -> [0, 2, 2, 3]."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.array(offsets)
+
+
+# Control records. The key is version i16, type i16; the value of a transaction's marker is version i16, coordinator
+# epoch i32 (Kafka: ControlRecordType.java, EndTransactionMarker.java 4.3.1).
+
+
+ABORT, COMMIT = 0, 1
+_NAMES = {ABORT: "ABORT", COMMIT: "COMMIT"}
+
+
+def control_type(key: bytes | None) -> int | None:
+    """The type; None: the key is too short to have one."""
+    return None if key is None or len(key) < 4 else int(struct.unpack_from(">h", key, 2)[0])
+
+
+def control_type_name(number: int) -> str:
+    """ABORT, COMMIT, or another type's number as text."""
+    return _NAMES.get(number, str(number))
+
+
+def coordinator_epoch(value: bytes | None) -> int | None:
+    """The epoch of the transaction coordinator that wrote the marker; None: the value is too short to have one."""
+    return None if value is None or len(value) < 6 else int(struct.unpack_from(">i", value, 2)[0])
+
+
+# Zigzag varints at many places of one buffer at once.
+#
+# Kafka: ByteUtils.readVarint and readVarlong 4.3.1: seven bits a byte, lowest first, at most 5 and 10 bytes.
+
+
+INT_BYTES = 5
+LONG_BYTES = 10
+
+
+def read_varints(
+    data: NDArray[np.uint8], pos: NDArray[np.int64], max_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers at `pos`, the positions after them, and the rows whose number does not end within max_bytes.
+
+    Reads up to max_bytes from each position, which the buffer must hold.
+    """
+    byte = data[pos]
+    number = (byte & 0x7F).astype(np.uint64)
+    after = pos + 1
+    rows = np.flatnonzero(byte & 0x80)
+    shift = 7
+    while rows.size and shift < 7 * max_bytes:
+        byte = data[after[rows]]
+        number[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[rows] += 1
+        rows = rows[byte & 0x80 != 0]
+        shift += 7
+    return unzigzag(number), after, rows
+
+
+def unzigzag(number: NDArray[np.uint64]) -> NDArray[np.int64]:
+    signed = (number >> np.uint64(1)).view(np.int64)
+    return signed ^ -(number & np.uint64(1)).view(np.int64)
+
+
+def read_varint(data: memoryview, pos: int, end: int, max_bytes: int = INT_BYTES) -> tuple[int, int]:
+    """The number and the position after it. Raises ValueError if it does not end before `end` or within max_bytes."""
+    number = shift = 0
+    for at in range(pos, min(end, pos + max_bytes)):
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at + 1
+        shift += 7
+    raise ValueError(f"varint at byte {pos} does not end")

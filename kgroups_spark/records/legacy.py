@@ -17,11 +17,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.records.batches import MOST_RECORDS, OPENED_BYTES, BadBatches, check_offsets, too_many
+from kgroups_spark.records.batches import (
+    LEGACY_HEADER,
+    MOST_RECORDS,
+    OPENED_BYTES,
+    PADDING,
+    BadBatches,
+    check_offsets,
+    gather,
+    too_many,
+    walk,
+)
 from kgroups_spark.records.codecs import Undecompressable, decompress
-from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns
-from kgroups_spark.records.headers import LEGACY_HEADER, PADDING, gather, walk
-from kgroups_spark.records.slices import unaligned
+from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns, unaligned
 
 KEY_AT = (18, 26)  # position of the key's length, by magic
 

@@ -6,26 +6,230 @@ count, and the task that replays a shard reads the files and drops the other row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import NamedTuple
+from functools import partial, reduce
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 from numpy.typing import NDArray
 
+from kgroups_spark.lake.parts import DICTIONARIES, dataset_of
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.offsets.ranges import SlotRange
-from kgroups_spark.replay.checkpoint_rows import ENTRIES
-from kgroups_spark.replay.corrected_history import CorrectedAt, corrections_of
-from kgroups_spark.replay.history_parts import PartReader
-from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.stored_tables import StoredTable
-from kgroups_spark.tables.internal import KEEP, REREAD
+from kgroups_spark.offsets.columns import EVERY_SLOT, FIRST, HISTORY_COLUMNS, SlotRange, from_border, ranges_of
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS
+from kgroups_spark.replay.corrections import CorrectedAt, corrections_of
+from kgroups_spark.replay.groups import ShardHistory
+from kgroups_spark.replay.state import ENTRIES
+from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.rows import no_rows
-from kgroups_spark.tables.schemas import CHECKPOINTS
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+
+# Tables of a lake as tasks read them: the files of a version, from which each shard takes its own rows.
+
+
+# The number of records whose rows a task reads together: of neighbouring shards, or of some slots of a large one. Some
+# 200 bytes each. Each lot opens all files again: of a lake that has those of every night, of a night only its own.
+OF_HISTORY, OF_NIGHT = 1_000_000, 1 << 17
+# A task has one core. Several files are requested at a time, because storage may answer late.
+_SCAN = {"use_threads": False, "fragment_readahead": 4, "batch_readahead": 1}
+
+
+def shard_column(table: str) -> str:
+    """The column with the shard of a table's rows: the partition of their log."""
+    return "state_partition" if "state_partition" in arrow_schema(table).names else "offsets_partition"
+
+
+def shards_in_file(table: str, stats: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The least and the greatest shard in a file of a table, by its statistics in Delta's log; None: not known."""
+    lowest, highest = (stats.get(which, {}).get(shard_column(table)) for which in ("minValues", "maxValues"))
+    return None if lowest is None or highest is None else (lowest, highest)
+
+
+def has_shard(shards: tuple[int, int] | None, number: int) -> bool:
+    """Whether there may be rows of a shard between the least and the greatest one; None: not known."""
+    return shards is None or shards[0] <= number <= shards[1]
+
+
+class StoredFile(NamedTuple):
+    """A file of a table; `shards` as shards_in_file returns them."""
+
+    path: str
+    shards: tuple[int, int] | None
+
+    def may_have(self, numbers: Collection[int]) -> bool:
+        """Whether the file may have rows of any of these shards."""
+        return any(has_shard(self.shards, number) for number in numbers)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A version of a table. `label` distinguishes versions of one table."""
+
+    label: str
+    name: str
+    uri: str
+    columns: tuple[str, ...]
+    files: tuple[StoredFile, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(map(arrow_schema(self.name).field, self.columns))
+
+    @property
+    def shard(self) -> str:
+        return shard_column(self.name)
+
+    def uris(self, numbers: Collection[int]) -> Iterator[str]:
+        """The files that may have rows of these shards."""
+        return (f"{self.uri}/{unquote(file.path)}" for file in self.files if file.may_have(numbers))
+
+    def of_shards(self, numbers: Collection[int]) -> pa.Table:
+        paths = [file.path for file in self.files if file.may_have(numbers)]
+        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
+        return dataset.to_table(list(self.columns), filter=pc.field(self.shard).isin(sorted(numbers)), **_SCAN)
+
+    def of_slots(self, number: int, slots: SlotRange, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these slots of a shard in its files; `columns` None: all columns."""
+        wanted = pc.field(self.shard) == number
+        if slots.low is not None:
+            wanted &= from_border(slots.low)
+        if slots.high is not None:
+            wanted &= ~from_border(slots.high)
+        paths = [file.path for file in self.files if file.may_have([number])]
+        # Arrow compares no condition with the statistics of dictionary columns: plain columns choose the row groups.
+        plain = dataset_of(self.name, self.uri, paths)
+        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
+        if paths:
+            chosen = ((file.path, file.subset(wanted, plain.schema).row_groups) for file in plain.get_fragments())
+            make = partial(dataset.format.make_fragment, filesystem=dataset.filesystem)
+            fragments = [make(path, row_groups=[group.id for group in groups]) for path, groups in chosen if groups]
+            dataset = pa.dataset.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+        return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
+
+
+@dataclass(frozen=True)
+class TaskShards:
+    """The shards of each task, in lots that are read together, and the number of records in each.
+
+    A lake of many nights has as many files, each with rows of most shards. Opening them for every shard would cost more
+    than everything else.
+    """
+
+    shards: tuple[tuple[int, ...], ...]
+    records: Mapping[int, int]
+    at_once: int = OF_HISTORY
+
+    def lot_of(self, offsets_partition: int) -> tuple[int, ...]:
+        """The shards that are read together with this one, this one included, ascending."""
+        of_task = next(of_task for of_task in self.shards if offsets_partition in of_task)
+        lot: list[int] = []
+        records = 0
+        for number in of_task:
+            if lot and records + self.records[number] > self.at_once:
+                if offsets_partition in lot:
+                    break
+                lot, records = [], 0
+            lot.append(number)
+            records += self.records[number]
+        return tuple(lot)
+
+    def is_large(self, offsets_partition: int) -> bool:
+        """Whether the shard may have too many commits to be read together."""
+        return self.records[offsets_partition] > self.at_once
+
+
+# Reads the rows of shards from the files of tables; each task has one reader.
+
+
+_COLUMNS: dict[str, list[str] | None] = {
+    "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
+    "transaction_markers": None,
+    "group_records": None,
+    "quarantine": None,
+    "group_traffic": None,
+    # The entries of saved states, with their audit and partition.
+    CHECKPOINTS: ["audit_id", "offsets_partition", "reason", *ENTRIES.names],
+    "offset_expiry": None,
+    **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
+}
+# The number of commits that are folded together. A worker's memory grows by about 400 bytes with each.
+COMMITS_AT_ONCE = 200_000
+
+
+class PartReader:
+    """Reads tables for the shards of a task: those of a lot together, or a large shard by ranges of slots."""
+
+    def __init__(self, tasks: TaskShards) -> None:
+        self.tasks = tasks
+        # By table: what was read last, and its rows by shard.
+        self._last: dict[str, tuple[object, dict[int, pa.Table]]] = {}
+        # The ranges of slots of large shards that are read at once.
+        self._large: dict[int, list[SlotRange]] = {}
+
+    def rows(self, table: StoredTable, number: int, slots: SlotRange | None = None) -> pa.Table:
+        """Rows of a shard; `slots` None: of all slots."""
+        if slots is None or number not in self._large:
+            lot = self.tasks.lot_of(number)
+            found = self._read(table, lot, lambda: by_shard(table.of_shards(lot), table.shard))
+        else:
+            large = next(each for each in self._large[number] if each.has(slots.low or FIRST))
+            found = self._read(table, (number, large), lambda: {number: table.of_slots(number, large)})
+        rows = found.get(number, encoded(no_rows(table.schema), table.name))
+        return rows if slots is None else slots.of(rows)
+
+    def _read(self, table: StoredTable, what: object, read: Callable[[], dict[int, pa.Table]]) -> dict[int, pa.Table]:
+        if table.label not in self._last or self._last[table.label][0] != what:
+            self._last.pop(table.label, None)  # frees the memory before the next lot is read
+            self._last[table.label] = (what, read())
+        return self._last[table.label][1]
+
+    def ranges(self, commits: StoredTable, number: int) -> list[SlotRange]:
+        """Ranges of slots with about COMMITS_AT_ONCE commits each."""
+        if self.tasks.is_large(number):
+
+            def read(slots: SlotRange, columns: Sequence[str]) -> Iterator[pa.Table]:
+                yield commits.of_slots(number, slots, columns)
+
+            self._large[number] = ranges_of(read, self.tasks.at_once)
+        return [
+            small for large in self._large.get(number, [EVERY_SLOT]) for small in self._small(commits, number, large)
+        ]
+
+    def _small(self, commits: StoredTable, number: int, large: SlotRange) -> list[SlotRange]:
+        rows = self.rows(commits, number, large)
+        if len(rows) <= COMMITS_AT_ONCE:
+            return [large]
+        small = ranges_of(lambda slots, _: [slots.of(rows)], COMMITS_AT_ONCE)
+        return [large.both(each) for each in small]
+
+
+def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:
+    """The rows by the value of the column `shard`."""
+    in_order = rows.take(pc.sort_indices(rows.column(shard)))
+    numbers = in_order.column(shard).to_numpy()
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if len(numbers) else []
+    ends = [*starts[1:], len(numbers)]
+    return {int(numbers[start]): in_order.slice(start, end - start) for start, end in zip(starts, ends, strict=False)}
+
+
+def part_schema(table: str) -> pa.Schema:
+    """The columns of a table that are read from its parts."""
+    columns = _COLUMNS[table]
+    return arrow_schema(table) if columns is None else pa.schema(map(arrow_schema(table).field, columns))
+
+
+def encoded(rows: pa.Table, table: str) -> pa.Table:
+    """The rows with dictionary columns where rows from files have them."""
+    for name in set(DICTIONARIES.get(table, ())).intersection(rows.column_names):
+        at, texts = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
+        rows = rows.set_column(at, rows.field(at).with_type(texts.type), texts)
+    return rows
+
 
 OF_GROUPS = ("offset_commits", "group_records")
 

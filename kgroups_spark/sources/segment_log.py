@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from kgroups_spark.errors import NotReadable
-from kgroups_spark.records.bounds import NO_EPOCH, UNCONFIRMED_EPOCH, Bounds, confirmed_epoch
-from kgroups_spark.records.columns import BatchColumns
-from kgroups_spark.records.headers import BatchMark
-from kgroups_spark.sources.leader_epochs import epoch_by_checkpoint
-from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
-from kgroups_spark.sources.segment_file import SegmentFile, scan_segment
-from kgroups_spark.sources.segments import PartitionCopy, list_partition, settled
+from kgroups_spark.records.batches import MARK_BYTES, BatchMark
+from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
+from kgroups_spark.records.damage import NO_EPOCH, UNCONFIRMED_EPOCH, Bounds, confirmed_epoch
+from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, RAW_BYTES, read_segment
+from kgroups_spark.sources.files import folder_of, open_file
+from kgroups_spark.sources.partition_log import (
+    Answer,
+    CheckedFile,
+    PartitionLog,
+    SegmentChanged,
+    SegmentFile,
+    SegmentPiece,
+    UnreadableSegment,
+    open_segment,
+    scan_segment,
+)
+from kgroups_spark.sources.segments import PartitionCopy, epoch_by_checkpoint, keeps_changing, list_partition, settled
+from kgroups_spark.words import named_partitions
 
 NO_SEGMENTS = "no segment file (*.log)"
 
@@ -212,3 +226,267 @@ class SegmentLog(PartitionLog):
         if confirmed_epoch(epoch, self.epoch_by_checkpoint(offset), None) is not None:
             return batches
         return replace(batches, leader_epoch=np.append(batches.leader_epoch[:-1], np.int32(UNCONFIRMED_EPOCH)))
+
+
+# A partition's records from its segment files, while a broker's cleaner works on them.
+#
+# A plan names files and positions in them. Before and while they are read, the cleaner may replace a segment by a
+# smaller one of the same name, merge several into one, rename and delete. An opened file on a local disk stays
+# readable. After any other change the partition is planned again: it is listed, and read on from the first offset not
+# yet returned, up to the end of its log at that listing.
+#
+# That end is needed because the cleaner drops a record for a newer one of the same key, which may be after the planned
+# end. It never cleans the active segment, and never drops a record for one that is not in the log yet. So the records
+# read from earlier files, together with those listed now, include every record of the log at this listing, and the
+# result is a state that existed.
+
+
+# The most plans of a piece without a record read from it.
+MOST_PLANS = 20
+
+Damage = tuple[str, int]  # name of a segment file, and a position in it
+
+
+@dataclass(frozen=True)
+class Span:
+    """Offsets `start_offset` .. `end_offset` - 1 of a partition (None: to the log's end), in the files of `pieces`.
+
+    `end_moves`: the end is the committed offset (None: unknown) at the last listing. `ends_log`: the last piece is the
+    log's last, which may have a half-written end. `known_corrupt`: damage to leave out.
+    """
+
+    topic: str
+    partition: int
+    pieces: Sequence[SegmentPiece]
+    start_offset: int = 0
+    end_offset: int | None = None
+    ends_log: bool = True
+    known_corrupt: Collection[Damage] = ()
+    end_moves: bool = False
+
+
+class SegmentReading:
+    """Reads one span, once, forward. After the last item:
+
+    next_offset   one more than the last offset of the sound batches read
+    size_bytes    bytes read
+    listed_to     the log's end when its files were listed again (None: they never were, or the end moves)
+    is_cut_short  whether a batch was found at or above the end
+    damage        the corrupt batches that were returned
+    unconfirmed   position of the log's last batch, and why it was held back; None: it was not
+    held_back     that batch as a piece that can be read, if it was held back
+    half_written  path, position and kind of the log's tail, if it is not a whole batch
+    """
+
+    def __init__(self, span: Span, opener: Callable[[str], Any] = open_file, *, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.next_offset = span.start_offset
+        self.size_bytes = 0
+        self.listed_to: int | None = None
+        self.damage: list[Damage] = []
+        self.unconfirmed: str | None = None
+        self.held_back: SegmentPiece | None = None
+        self.half_written: tuple[str, int, str] | None = None
+        self._span = span
+        self._opener = opener
+        self._chunk_bytes = chunk_bytes
+        self._wanted = span.start_offset
+        self._end_offset = span.end_offset
+        self.is_cut_short = False
+        self._pieces = list(span.pieces)
+
+    def items(self) -> Iterator[tuple[str, RecordColumns | CorruptBatch]]:
+        """Records and corrupt batches with the path of their file, in log order. Raises UnreadableSegment,
+        KeepsChanging, and FolderNotFound if the whole partition is gone."""
+        plans = 0
+        while self._pieces:
+            piece = self._pieces.pop(0)
+            try:
+                yield from self._read(piece)
+            except SegmentChanged:
+                plans = 0 if self.next_offset > self._wanted else plans + 1
+                if plans > MOST_PLANS:
+                    raise keeps_changing(folder_of(piece.path)) from None
+                self._plan_again(folder_of(piece.path))
+            except OSError as err:
+                raise UnreadableSegment(f"{piece.path} cannot be read: {err}") from err
+
+    def _plan_again(self, folder: str) -> None:
+        span, self._wanted = self._span, self.next_offset
+        copy = list_partition(folder, span.topic, span.partition, None)
+        copy, pieces = settled(copy, lambda copy: SegmentLog(copy).new_pieces(self._wanted, self._known))
+        if span.end_moves:
+            self._end_offset = copy.committed_to
+        end = self._end_offset
+        self._pieces = [piece for piece in pieces if end is None or _base_offset(piece) < end]
+        if not span.end_moves:
+            copy, listed_to = settled(copy, lambda copy: SegmentLog(copy).end_offset)
+            self.listed_to = listed_to if copy.committed_to is None else min(listed_to, copy.committed_to)
+
+    @property
+    def _known(self) -> set[Damage]:
+        return {*self._span.known_corrupt, *self.damage}
+
+    def _read(self, piece: SegmentPiece) -> Iterator[tuple[str, RecordColumns | CorruptBatch]]:
+        with open_piece(piece, self._opener) as file:
+            reader = read_segment(
+                file,
+                position=piece.position,
+                end=piece.end,
+                from_offset=self._wanted,
+                end_offset=self._end_offset,
+                bounds=self._bounds(piece),
+                chunk_bytes=self._chunk_bytes,
+            )
+            for item in reader:
+                if isinstance(item, RecordColumns):
+                    if len(item.batches):
+                        self.next_offset = max(self.next_offset, int(item.batches.last_offset[-1]) + 1)
+                    yield piece.path, item
+                elif self._is_new(item, piece):
+                    yield piece.path, item
+            self.size_bytes += reader.position - piece.position
+            if reader.stopped == "end offset":
+                self._pieces, self.is_cut_short = [], True
+                return
+            is_tail = self._span.ends_log and not self._pieces
+            if reader.why_unconfirmed is not None:
+                self.unconfirmed = f"{piece.path}, byte {reader.position}: {reader.why_unconfirmed}"
+                bounds = replace(self._bounds(piece), ends_log=False)
+                self.held_back = replace(piece, position=reader.position, mark=None, bounds=bounds)
+            if is_tail and reader.stopped in ("partial batch", "zeros"):
+                self.half_written = piece.path, reader.position, reader.stopped
+            if reader.position < piece.end and not is_tail:
+                cut_off = _cut_off(file, reader.position, piece.end)
+                if self._is_new(cut_off, piece):
+                    yield piece.path, cut_off
+
+    def _bounds(self, piece: SegmentPiece) -> Bounds:
+        return piece.bounds or (piece.file.bounds if piece.file is not None else ANYWHERE)
+
+    def _is_new(self, batch: CorruptBatch, piece: SegmentPiece) -> bool:
+        place = (piece.path.rsplit("/", 1)[-1], batch.position)
+        is_new = place not in self._known
+        if is_new:
+            self.damage.append(place)
+        return is_new
+
+
+def _base_offset(piece: SegmentPiece) -> int:
+    return piece.file.base_offset if piece.file is not None else 0
+
+
+@contextmanager
+def open_piece(piece: SegmentPiece, opener: Callable[[str], Any] = open_file) -> Iterator[CheckedFile]:
+    """The piece's file, opened and checked for the batch at the piece's start. Raises SegmentChanged, OSError."""
+    segment = piece.file or SegmentFile(piece.path, 0, piece.end)
+    with open_segment(segment, opener) as file:
+        if piece.mark is not None:
+            file.seek(piece.position)
+            if BatchMark.read(file.read(MARK_BYTES)) != piece.mark:
+                raise SegmentChanged(f"{piece.path} has another batch at byte {piece.position} than it had")
+        yield file
+
+
+def _cut_off(file: CheckedFile, position: int, end: int) -> CorruptBatch:
+    """Damage at the end of a segment that is not the log's last: only the log's tail may be half-written."""
+    file.seek(position)
+    size = end - position
+    detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch"
+    return CorruptBatch(position, size, None, None, 1, detail, file.read(min(size, RAW_BYTES)))
+
+
+# Which of several copies of a partition is read.
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One copy per partition, by partition; `notes` has sentences about the copies left out: one for all equal ones."""
+
+    copies: list[PartitionCopy]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A copy, the newest confirmed leader epoch at its end (-1: none), and its last batch (empty: it has none)."""
+
+    log: SegmentLog
+    epoch: int
+    end: int
+    last: BatchColumns
+
+    @property
+    def is_readable(self) -> bool:
+        return self.log.copy.unreadable is None and bool(self.log.copy.segments)
+
+    def equals(self, other: _Looked) -> bool:
+        mine, others = (each.last.crc.tolist() for each in (self, other))
+        return self.is_readable and other.is_readable and self.end == other.end and mine == others
+
+    def contains(self, other: _Looked) -> bool:
+        """Whether the copy has the last batch of the other one (same offset, same CRC), and so all before it."""
+        if self.end < other.end or not len(other.last) or self.equals(other):
+            return self.end >= other.end
+        offset, crc = int(other.last.base_offset[0]), int(other.last.crc[0])
+        with suppress(NotReadable):
+            there = self.log.asked(lambda log: log.headers_at(offset))
+            return bool(((there.base_offset == offset) & (there.crc == crc)).any())
+        return False
+
+    def __str__(self) -> str:
+        copy = self.log.copy
+        if not self.is_readable:
+            return f"{copy.folder} ({copy.unreadable or NO_SEGMENTS})"
+        return f"{copy.folder} (leader epoch {self.epoch}, ends before offset {self.end})"
+
+
+def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
+    """Among several copies of a partition the one that contains the others. If none does, the one with the newest
+    confirmed leader epoch at its end, then the furthest end, then the first given.
+
+    A follower can lag, and can have a tail that was never committed: the copy with the higher epoch is right (KIP-101).
+    A copy that cannot be read is only chosen if no other one can.
+    """
+    by_partition: dict[tuple[str, int], list[PartitionCopy]] = defaultdict(list)
+    for copy in copies:
+        by_partition[copy.topic, copy.partition].append(copy)
+    chosen: list[PartitionCopy] = []
+    notes: list[str] = []
+    equal: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for (topic, partition), candidates in sorted(by_partition.items()):
+        if len(candidates) == 1:
+            chosen += candidates
+            continue
+        looked_at = [_look(copy) for copy in candidates]
+        best, *rest = [each for each in looked_at if each.is_readable] or looked_at[:1]
+        for each in rest:
+            if not best.contains(each) and (each.contains(best) or (each.epoch, each.end) > (best.epoch, best.end)):
+                best = each
+        chosen.append(best.log.copy)
+        for each in looked_at:
+            if each is not best and each.equals(best):
+                equal[topic, folder_of(best.log.copy.folder), folder_of(each.log.copy.folder)].append(partition)
+        if others := [str(each) for each in looked_at if each is not best and not each.equals(best)]:
+            notes.append(f"{topic}-{partition} is read from {best}; not from {', '.join(others)}")
+    notes += [
+        f"{topic}: {named_partitions(numbers)} in {folder} and in {other} end with the same batch: read from {folder}"
+        for (topic, folder, other), numbers in equal.items()
+    ]
+    return Choice(chosen, notes)
+
+
+def _look(copy: PartitionCopy) -> _Looked:
+    """The end of a copy; without one if it cannot be read."""
+    nothing = BatchColumns.empty()
+    if copy.unreadable is not None or not copy.segments:
+        return _Looked(SegmentLog(copy), -1, 0, nothing)
+    try:
+        return settled(copy, _end)[1]
+    except NotReadable as error:
+        return _Looked(SegmentLog(replace(copy, segments=(), unreadable=str(error))), -1, 0, nothing)
+
+
+def _end(copy: PartitionCopy) -> _Looked:
+    log = SegmentLog(copy)
+    last = log.last_batch
+    return _Looked(log, log.newest_epoch, int(last.last_offset[0]) + 1 if len(last) else 0, last)

@@ -28,21 +28,180 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from kgroups_spark.counts import first_of
-from kgroups_spark.errors import NotReadable, UsageError
-from kgroups_spark.sources.foreign_files import foreign_form
-from kgroups_spark.sources.high_watermarks import committed_offsets
-from kgroups_spark.sources.segment_file import (
+from kgroups_spark.errors import KgroupsError, NotReadable, UsageError
+from kgroups_spark.sources.files import (
+    Entry,
+    FolderNotFound,
+    UnreadableFolder,
+    folder_of,
+    is_local,
+    list_folder,
+    name_of,
+    open_file,
+    parse_properties,
+    path_in,
+    read_text,
+    read_text_if_there,
+)
+from kgroups_spark.sources.partition_log import (
     LARGEST_OFFSET,
     SegmentChanged,
     SegmentFile,
     UnreadableSegment,
     scan_segment,
 )
-from kgroups_spark.storage.files import Entry, FolderNotFound, folder_of, is_local, list_folder, name_of, read_text
-from kgroups_spark.storage.properties import parse_properties
+from kgroups_spark.words import first_of
+
+# Files and folders that are given in place of segments, and what to do instead.
+
+
+class Form(NamedTuple):
+    """`name`: what it is; `begins`: the first bytes of such a file; `instead`: what to do."""
+
+    name: str
+    begins: re.Pattern[bytes]
+    instead: str
+
+
+_THE_LOG = (
+    "give the broker's log directory or a copy of it, or read the live cluster (kgroups audit --bootstrap-server)"
+)
+# The magic numbers of gzip, zstd, bzip2, xz, zip and 7z; tar has its own at byte 257.
+_PACKED = rb"\x1f\x8b|\x28\xb5\x2f\xfd|BZh|\xfd7zXZ|PK\x03\x04|7z\xbc\xaf|[^\0][\s\S]{256}ustar"
+FORMS = (
+    Form(
+        "an archive or a compressed file",
+        re.compile(_PACKED),
+        "unpack it, and give the segment, or the folder with __consumer_offsets-<partition> folders in it",
+    ),
+    Form(
+        "the output of kafka-console-consumer with a formatter, which lacks offsets of records, log times and markers",
+        re.compile(rb'\s*\{"key":\s*(?:null|\{"(?:type|version)":)|\[[^\]\n]*\]::'),
+        _THE_LOG,
+    ),
+    Form(
+        "text that kafka-dump-log printed",
+        re.compile(rb"Dumping /|(?:Log s|S)tarting offset: \d|baseOffset: \d|\| offset: \d"),
+        "give the segment from which it was made",
+    ),
+    Form(
+        "the output of kcat -J, which has keys and values as text in place of their bytes",
+        re.compile(rb'\s*\{"topic":\s*"[^"]*",\s*"partition":\s*\d+,\s*"offset":'),
+        _THE_LOG,
+    ),
+)
+_REDPANDA = (
+    "files of Redpanda, whose log has a form of its own, which nothing here reads: its own tool shows its groups (rpk "
+    "group describe)"
+)
+# `kafka/__consumer_offsets/3_20/0-1-v1.log`: partition and revision, then base offset and term.
+_OF_REDPANDA = re.compile(r"\d+_\d+|\d+-\d+-v1\.log")
+_LOOKED_AT = 512  # bytes
+
+
+def foreign_form(path: str) -> str:
+    """A clause that names the form and what to do instead: `; it is ...`. Empty if the file or folder has none of these
+    forms, or cannot be read."""
+    with suppress(KgroupsError, OSError, ValueError, NotImplementedError):
+        if _is_redpandas(path):
+            return f"; these are {_REDPANDA}"
+        with open_file(path) as file:
+            head = bytes(file.read(_LOOKED_AT))
+        return next((f"; it is {form.name}: {form.instead}" for form in FORMS if form.begins.match(head)), "")
+    return ""
+
+
+def _is_redpandas(path: str) -> bool:
+    """Whether it is one of its segments, a folder of them, or up to three folders above."""
+    if _OF_REDPANDA.fullmatch(name_of(path)):
+        return True
+    for inside in ("", "__consumer_offsets", "kafka/__consumer_offsets"):
+        with suppress(KgroupsError):
+            entries = list_folder(path_in(path, inside) if inside else path)
+            if any(_OF_REDPANDA.fullmatch(entry.name) for entry in entries):
+                return True
+    return False
+
+
+# The committed offsets of the replicas in a broker's log directory: records above them may be lost if a leader fails.
+#
+#     replication-offset-checkpoint       high watermark of each replica in the directory, written every 5 seconds
+#                                         (replica.high.watermark.checkpoint.interval.ms)
+#     cleaner-offset-checkpoint           the offset to which the cleaner has cleaned each log; it cleans only committed
+#                                         records
+#
+# Both are text: a version (0), the number of entries, then a line `topic partition offset` for each. Kafka:
+# CheckpointFile.java 4.3.1, OffsetCheckpointFile.java; the broker takes a directory with a malformed one out of
+# service.
+
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_TO = "cleaner-offset-checkpoint"
+
+Place = tuple[str, int]  # topic and partition
+
+
+class BadCheckpoint(UsageError):
+    """A malformed checkpoint file."""
+
+
+def committed_offsets(log_dir: str) -> dict[Place, int] | None:
+    """By topic and partition the offset below which all records are committed, from a log directory's checkpoint files;
+    None: there is no checkpoint of high watermarks, it is empty (as after a power failure), or it has more entries than
+    it says or two of one partition (two files in one). Raises BadCheckpoint, UnreadableFolder.
+
+    The high watermark is up to five seconds old, so the cleaned range may reach further. The cleaner dropped records
+    there because of newer ones, so these must be read, too.
+    """
+    path = path_in(log_dir, HIGH_WATERMARKS)
+    text = read_text_if_there(path)
+    found = None if text is None else parse_checkpoint(text, path)
+    if found is None:
+        return None
+    path = path_in(log_dir, CLEANED_TO)
+    cleaned = read_text_if_there(path)
+    for place, offset in (parse_checkpoint(cleaned or "", path) or {}).items():
+        if place in found:
+            found[place] = max(found[place], offset)
+    return found
+
+
+def parse_checkpoint(text: str, path: str) -> dict[Place, int] | None:
+    """The entries of a checkpoint file; None: it is empty, or has too many. `path` is for messages. Raises
+    BadCheckpoint."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    if lines[0].strip() != "0":
+        raise _bad(path, f"line 1 is {lines[0][:40]!r}, version 0 is known")
+    if len(lines) < 2 or not is_number(lines[1].strip()):
+        raise _bad(path, f"line 2 is {lines[1][:40]!r}, not a number of entries" if len(lines) > 1 else "it ends early")
+    entries: dict[Place, int] = {}
+    for number, line in enumerate(lines[2:], start=3):
+        words = line.split()
+        if len(words) != 3 or not is_number(words[1]) or not is_number(words[2]):
+            raise _bad(path, f"line {number} is {line[:80]!r}, not a topic, a partition and an offset")
+        entries[words[0], int(words[1])] = int(words[2])
+    if len(lines) - 2 > int(lines[1]) or len(entries) < len(lines) - 2:
+        return None
+    if len(entries) != int(lines[1]):
+        raise _bad(path, f"it has {len(entries)} entries, and says {int(lines[1])}")
+    return entries
+
+
+def is_number(word: str) -> bool:
+    """Whether the word of a checkpoint file is a number of at most 19 digits, as a long has."""
+    return word.isascii() and word.isdigit() and len(word) < 20
+
+
+def _bad(path: str, why: str) -> BadCheckpoint:
+    return BadCheckpoint(
+        f"{path} is damaged: {why}. It says which records are committed: copy it again. Without the file everything "
+        "is read, also what may vanish when a leader fails"
+    )
+
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
@@ -308,3 +467,32 @@ def _contents(entries: Sequence[Entry]) -> str:
     if not names:
         return "is empty"
     return f"has {first_of(names, 5)}"
+
+
+# Leader epochs of a partition, from the file that its broker keeps in the folder of the segments.
+#
+#     <folder>/<topic>-<partition>/leader-epoch-checkpoint
+#
+# A text: a version (0), the number of entries, then a line `epoch start_offset` for each leader (Kafka:
+# LeaderEpochCheckpointFile.java 4.3.1). It can only confirm a batch's epoch, because a broker may write it later than
+# the batch.
+
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+
+
+def epoch_by_checkpoint(folder: str, offset: int) -> int | None:
+    """The leader epoch of that offset, from the folder's file. None: the file does not have the offset, is damaged,
+    cannot be read, or does not exist. An audit asks after it has read the log, so a bad file must not end it."""
+    with suppress(UnreadableFolder):
+        return epoch_in(read_text_if_there(path_in(folder, LEADER_EPOCHS)) or "", offset)
+    return None
+
+
+def epoch_in(text: str, offset: int) -> int | None:
+    """The leader epoch of that offset; None: the file does not have it, or is damaged."""
+    lines = [line.split() for line in text.splitlines()]
+    if lines[:1] != [["0"]] or not all(is_number(word) for line in lines for word in line):
+        return None
+    entries = [(int(start), int(epoch)) for epoch, start in (line for line in lines[2:] if len(line) == 2)]
+    return max((each for each in entries if each[0] <= offset), default=(0, None))[1]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.tables.columns import TIMESTAMP
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import LAST_MS
+from kgroups_spark.words import LAST_MS
 
 # Spark can show a TIMESTAMP of the years 1 to 9999.
 FIRST_MS = -62_135_596_800_000
@@ -141,3 +141,27 @@ def in_one_chunk(rows: pa.Table) -> pa.Table:
         columns.append(pa.chunked_array([one_array(rows.column(0).unify_dictionaries())]))
         rows = rows.remove_column(0)
     return pa.table(columns, names)
+
+
+# Arrow columns as NumPy arrays, which have no nulls.
+
+
+def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> NDArray[np.int64]:
+    """A column of integers as int64, with `none` for null."""
+    column = column.cast(pa.int64())
+    if column.null_count:
+        column = pc.fill_null(column, none)
+    found: NDArray[np.int64] = column.to_numpy()
+    return found
+
+
+def flags(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """A boolean column; null is false."""
+    found: NDArray[np.bool_] = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def is_given(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Whether a value is not null."""
+    found: NDArray[np.bool_] = column.is_valid().to_numpy()
+    return found

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.decoding import ranges
-from kgroups_spark.history import stored
-from kgroups_spark.lake.carrier import CarryingRunner
+from kgroups_spark.lake.hadoop_storage import CarryingRunner
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
+from kgroups_spark.replay import ranges
+from kgroups_spark.replay import shard_states as stored
 from tests.nights.lakes import contents, copy_until, in_segments
 from tests.recorded_logs import CORPORA
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.decoding.partition_count import fitting_partition_counts, partition_count
+from kgroups_spark.replay.counts import fitting_partition_counts, partition_count
 from tests.chosen import some_of
 from tests.logs.corpora import ALL, ANSWERS, audited, decoded
 from tests.nights import broker_answers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.plan.cut_back import AnotherLog
+from kgroups_spark.audit.same_log import AnotherLog
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import Files, clean
 from tests.logs.cut_corpora import cut_log

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.replaced import ReplacedRange
+from kgroups_spark.sql.by_duckdb import DuckDbLake
+from kgroups_spark.sql.by_spark import register_views
+from kgroups_spark.sql.views import with_what_they_need
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
-from kgroups_spark.views.duckdb_views import DuckDbLake
-from kgroups_spark.views.needed import with_what_they_need
-from kgroups_spark.views.spark_views import register_views
 from tests.chosen import Chosen
 from tests.logs.cut_corpora import cut_log
 from tests.logs.cut_logs import CutLog, random_night

@@ -11,17 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit import decide_again as decide_again_module
-from kgroups_spark.audit.decide_again import decide_again
-from kgroups_spark.audit.saved_state import SavedState
-from kgroups_spark.audit.settings import AuditSettings
-from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
+from kgroups_spark.audit import night as decide_again_module
+from kgroups_spark.audit.log_source import AuditSettings
+from kgroups_spark.audit.night import decide_again
+from kgroups_spark.audit.plan import AuditPlan
+from kgroups_spark.audit.work import AuditWork, SavedState
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.plan.audit_plan import AuditPlan
-from kgroups_spark.tables.internal import NIGHT, REREAD
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS
+from kgroups_spark.tables.definitions import NIGHT, REREAD
 from tests.chosen import one_of
 from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R

@@ -14,7 +14,7 @@ import pytest
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow, Task
 from kgroups_spark.tables.rows import FIRST_MS
-from kgroups_spark.times import LAST_MS
+from kgroups_spark.words import LAST_MS
 from tests.chosen import Chosen, one_of
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
 from tests.coordinator.oracle_answers import differences

@@ -11,13 +11,12 @@ import pytest
 from kgroups_spark.audit import run
 from kgroups_spark.audit.log_source import open_source
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.result import Shortfall
-from kgroups_spark.audit.state_logs import StateLogsResult
-from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.decoding.partition_reading import MOST_ROUNDS
-from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.audit.result import Shortfall, StateLogsResult
+from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.state_logs.partition import StateShardRead
+from kgroups_spark.replay.range_decoder import MOST_ROUNDS
+from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.replay.state_logs import StateShardRead
 from tests.chosen import one_of
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers

@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.audit.work import AuditWork, Moment
 from kgroups_spark.cluster import live_log
-from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable
-from kgroups_spark.decoding.log_times import LogTimes
-from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.replay.log_times import LogTimes
+from kgroups_spark.replay.ranges import RangeProgress
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.findings.logs import DAY, HOUR, MINUTE
 from tests.nights.nights_here import CLOCK_MS

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.replay import replay_shard
+from kgroups_spark.replay import shard as replay_shard
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import Files, GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night

@@ -11,17 +11,17 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.coordinator.releases import Topics
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
-from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.history.stored import Stored, task_shards
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay.corrected_history import corrections_of
-from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.replay.corrections import corrections_of
+from kgroups_spark.replay.shard import Night
+from kgroups_spark.replay.shard_states import Stored, task_shards
+from kgroups_spark.replay.stages import ShardTask
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.sources.segment_log import SegmentLog
-from kgroups_spark.tables.internal import NIGHT, REREAD
+from kgroups_spark.tables.definitions import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.replay_stage import ShardTask
 from tests.chosen import one_of
 from tests.nights.cleaned_nights import Nights, write_folder
 from tests.nights.forgetful_nights import REPORTED, assert_as_the_log_is, comparable, corrections, three_nights

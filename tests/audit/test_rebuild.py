@@ -14,19 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.shard_states import keep_states
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.reading.by_duckdb import duckdb_reader
+from kgroups_spark.replay.shard_states import keep_states
+from kgroups_spark.sql.by_duckdb import DuckDbLake, duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
-from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.chosen import some_of
 from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
@@ -225,7 +224,7 @@ def test_records_that_can_be_decoded_now_move_from_quarantine_to_history(session
     reasons = {(r["reason"], r["record_type"], r["value_version"]) for r in hidden if r["record_count"]}
     assert ("unknown_record_type", HIDDEN_TYPE, None) in reasons
     assert ("unknown_value_version", 1, HIDDEN_VERSION) in reasons
-    with mock.patch("kgroups_spark.audit.saved_state.RULES_VERSION", 0):
+    with mock.patch("kgroups_spark.audit.work.RULES_VERSION", 0):
         summary = audit(session, lake, logs[1])
     resolved = [row for row in rows(lake, "quarantine") if row["resolved_by"] is not None]
     assert {row["resolved_by"] for row in resolved} == {2}

@@ -11,16 +11,16 @@ from operator import itemgetter
 import pytest
 
 from kgroups_spark.audit.findings import LakeTables
+from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.decoding import ranges
 from kgroups_spark.errors import UsageError
-from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
-from kgroups_spark.findings.evidence import Condition
+from kgroups_spark.findings.finding import Condition
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.plan.audit_plan import AnotherLog
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.replay import ranges
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 from tests.nights.lakes import (
     HISTORY,
     assert_every_record_is_in_one_table,

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from kgroups_spark.audit.saved_state import SavedState
-from kgroups_spark.audit.settings import AuditSettings
-from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.decoding.range_decoder import RangeProgress
-from kgroups_spark.history.stored import RECORDS_OF_A_TASK
+from kgroups_spark.audit.log_source import AuditSettings
+from kgroups_spark.audit.plan import AuditPlan
+from kgroups_spark.audit.work import AuditWork, SavedState
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
-from kgroups_spark.plan.audit_plan import AuditPlan
+from kgroups_spark.replay.range_decoder import RangeProgress
+from kgroups_spark.replay.shard_states import RECORDS_OF_A_TASK
 from tests.logs.every_profile import logs_of_every_profile
 from tests.nights.nights_here import How, audit
 from tests.protocol.local_spark import Loop

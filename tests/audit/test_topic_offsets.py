@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit import topic_offsets as module
-from kgroups_spark.audit.topic_offsets import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
-from kgroups_spark.cluster.answers import TopicMetadata
+from kgroups_spark.audit import cluster_facts as module
+from kgroups_spark.audit.cluster_facts import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST
+from kgroups_spark.cluster.requests import TopicMetadata
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.nights.fake_brokers import FakeBrokers, topic
 

@@ -15,19 +15,17 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from kgroups_spark import attempts
-from kgroups_spark.audit.changes import current_tables
+from kgroups_spark import errors as attempts
 from kgroups_spark.audit.result import Shortfall, unsettled_note
-from kgroups_spark.decoding import partition_reading
+from kgroups_spark.audit.summary import current_tables
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
-from kgroups_spark.findings.evidence import Evidence
-from kgroups_spark.findings.finding import KINDS
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.findings.finding import KINDS, Evidence
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, tidy_logs
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.log_files import tidy_logs
-from kgroups_spark.messages.group_partition import offsets_partition
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.messages.coordinator_records import offsets_partition
+from kgroups_spark.replay import range_decoder as partition_reading
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record

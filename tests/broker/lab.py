@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Producer
 from py4j.protocol import Py4JJavaError
 
-from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.messages.coordinator_records import offsets_partition
 from tests.broker.answers import Asking, Json
 from tests.broker.brokers import SMALL, Brokers, until
 from tests.broker.java_clients import JavaClients, Slot

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark import cli
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
-from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cli import main as cli
+from kgroups_spark.cluster.client_properties import client_properties
 from tests.broker.small_log import of_the_log
 from tests.nights.lakes import rows
 

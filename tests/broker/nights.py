@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
-from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.client_properties import client_properties
 from tests.broker.answers import OFFSETS_TOPIC, Json, answers, end_offsets, while_the_log_stands_still
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients

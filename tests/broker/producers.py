@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.messages.coordinator_records import offsets_partition
 from tests.broker.brokers import SMALL, until
 from tests.broker.java_clients import JavaClients, Slot
 from tests.broker.lab import Lab

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Self
 
-from kgroups_spark.client.properties import CLIENT_ID
+from kgroups_spark.cluster.client_properties import CLIENT_ID
 from tests.broker.brokers import HOST, Broker, Brokers
 
 FETCH, LIST_OFFSETS = 1, 2  # ApiKeys

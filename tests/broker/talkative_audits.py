@@ -23,20 +23,18 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from pyspark.sql import SparkSession
 
-from kgroups_spark import cli
 from kgroups_spark.audit import night
-from kgroups_spark.client.properties import client_properties, read_properties_file
+from kgroups_spark.cli import main as cli
+from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import Fetcher
-from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
-from kgroups_spark.decoding.range_progress import ReadContext
-from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.runner import LINES, SparkRunner, numbers
-from kgroups_spark.session import spark_session
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.replay.stages import read_ranges, read_tasks
+from kgroups_spark.sources.files import open_file, with_storage
 from kgroups_spark.sources.partition_log import FetchPiece
-from kgroups_spark.storage.files import open_file
-from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tasks.read_stage import read_ranges, read_tasks
+from kgroups_spark.spark.data_sources import KafkaRawDataSource
+from kgroups_spark.spark.runner import LINES, SparkRunner, numbers
+from kgroups_spark.spark.session import spark_session
 from tests.small_lakes import FOR_SMALL_LAKES
 
 LOG4J = """

@@ -22,12 +22,11 @@ from confluent_kafka.admin import (
 )
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts
-from kgroups_spark.audit.topic_offsets import topic_offsets, topic_offsets_table
-from kgroups_spark.client.properties import client_properties
-from kgroups_spark.cluster.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
+from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets, topic_offsets_table
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.state_logs.replay import Settings
+from kgroups_spark.coordinator.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
+from kgroups_spark.replay.state_logs import Settings
 from tests.broker.brokers import Brokers, Security, classes, java, until
 from tests.broker.members import SILENT
 from tests.chosen import one_of

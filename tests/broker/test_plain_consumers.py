@@ -23,8 +23,8 @@ from kafka.structs import TopicPartition as KafkaPythonsPartition
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.cli import main
-from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cli.main import main
+from kgroups_spark.cluster.client_properties import client_properties
 from tests.broker.answers import OFFSETS_TOPIC, Asking, end_offsets
 from tests.broker.brokers import Brokers, until
 from tests.broker.jars import spark_kafka_jars

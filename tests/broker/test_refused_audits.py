@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from tests.broker.brokers import HOST, Brokers, Security, until
 from tests.broker.live_audits import AuditCommand, last_finished
@@ -49,7 +49,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("kgroups_spark.commands.audit.start_spark", start_spark)
+    monkeypatch.setattr("kgroups_spark.cli.audit.start_spark", start_spark)
 
 
 def allow(brokers: Brokers, user: str, operation: AclOperation) -> None:

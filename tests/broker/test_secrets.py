@@ -17,8 +17,8 @@ import trustme
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
-from kgroups_spark.storage.files import open_file
 from tests.broker.brokers import Brokers, Security
 from tests.broker.small_log import copy_of_log, fill
 from tests.broker.talkative_audits import NEW_PASSWORD

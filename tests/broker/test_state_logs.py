@@ -15,9 +15,9 @@ import pytest
 import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.cli import main
-from kgroups_spark.findings import transactions
-from kgroups_spark.share_coordinator.listed import share_lag
+from kgroups_spark.cli.main import main
+from kgroups_spark.coordinator.share_shard import share_lag
+from kgroups_spark.findings import finders as transactions
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import MemberReported, Reported, Step, play_the_stories
 from tests.broker.java_clients import JavaClients

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from kgroups_spark.audit.cluster_facts import cluster_facts
-from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from tests.broker.brokers import Brokers, until
 from tests.broker.live_audits import copy_audit, last_finished, live_audit

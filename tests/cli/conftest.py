@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands import describe, expiring, export_offsets, groups, history
-from kgroups_spark.views import duckdb_views
+from kgroups_spark.cli import describe, expiring, export_offsets, groups, history
+from kgroups_spark.cli.main import main
+from kgroups_spark.sql import by_duckdb as duckdb_views
 from tests.cli.group_questions import Said
 from tests.cli.story_reader import ArrowReader, story
 

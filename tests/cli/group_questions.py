@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from kgroups_spark.times import to_datetime
+from kgroups_spark.words import to_datetime
 from tests.cli.story_reader import ArrowReader
 from tests.lake.table_rows import rows_of as table_rows
 from tests.share_coordinator import histories as shares

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from kgroups_spark.reading.by_duckdb import _with_dollars as with_dollars
-from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
-from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.sql import known_history
+from kgroups_spark.sql.by_duckdb import _with_dollars as with_dollars
+from kgroups_spark.sql.reader import LakeReader, Rows, to_rows
+from kgroups_spark.sql.views import needed_for
+from kgroups_spark.tables.columns import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import to_datetime
-from kgroups_spark.views import known_history
-from kgroups_spark.views.needed import needed_for
+from kgroups_spark.words import to_datetime
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.story import story as of_the_story
 from tests.views.arrow_tables import InSpark, answer_of, in_duckdb
@@ -98,7 +98,7 @@ class SparkArrowReader(ArrowReader):
         return self._views.sql(query, args=dict(parameters or {})).toArrow()
 
     def translated(self, query: str) -> str:
-        from kgroups_spark.views.spark_sql import spark_sql
+        from kgroups_spark.sql.spark_sql import spark_sql
 
         return spark_sql(query)
 

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.reading import described as reading_described
-from kgroups_spark.reading.by_duckdb import DuckDbReader
+from kgroups_spark.cli.main import main
+from kgroups_spark.sql import reader as reading_described
+from kgroups_spark.sql.by_duckdb import DuckDbReader
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import AS_OF, ledger, waiting, write_lake
 from tests.lake.table_rows import rows_of

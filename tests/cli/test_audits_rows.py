@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from kgroups_spark.commands.audits import counts, one_row_an_audit, with_sums
-from kgroups_spark.lake.owner import Owner, now_held, process_start
+from kgroups_spark.cli.audits import counts, one_row_an_audit, with_sums
+from kgroups_spark.lake.last_finished import Owner, now_held, process_start
 
 
 def ledger_row(audit_id, status, **facts):

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgroups_spark.commands.describe import REMOVAL_CAUSES
-from kgroups_spark.commands.history import MOVE_CAUSES
+from kgroups_spark.cli.describe import REMOVAL_CAUSES
+from kgroups_spark.cli.history import MOVE_CAUSES
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.replay.group_times import facts_of
-from kgroups_spark.times import to_datetime
+from kgroups_spark.replay.groups import facts_of
+from kgroups_spark.words import to_datetime
 from tests.cli.story_reader import ArrowReader
 from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, TRANSACTIONAL, Log, classic_member, member_record
 from tests.findings.record_bytes import record

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.options import AuditOptions, silent
 from kgroups_spark.audit.run_rebuild import RebuildOptions
-from kgroups_spark.cli import NAMES, main, parse
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import NAMES, main, parse
+from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.interruption import Terminated
-from kgroups_spark.terminal.options import options_of
-from kgroups_spark.upkeep.options import MaintainOptions
+from kgroups_spark.spark.interruption import Terminated
 from kgroups_spark.version import __version__
 from tests.chosen import one_of
 
@@ -150,7 +150,7 @@ def run_python(*arguments, **environment):
 @pytest.fixture(autouse=True)
 def spark_is_not_set_up(monkeypatch):
     """No session and no catalog, even if an earlier test has started Spark."""
-    monkeypatch.setattr("kgroups_spark.reading.spark.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.session.may_have_catalog", lambda: False)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
 
@@ -176,7 +176,7 @@ def test_bad_usage_gives_one_message_and_exit_code_2(line, message, capsys):
 
 @pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
 def test_a_schema_is_refused_at_once_without_a_catalog(line, capsys, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.reading.open_lake.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.may_have_catalog", lambda: False)
     assert main([*line.split(), "--lake", "nothing"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -213,10 +213,10 @@ def test_help_teaches_by_examples_that_are_valid_commands(command, capsys):
 
 def test_a_command_loads_no_others(capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr("kgroups_spark.cli.import_module", lambda name: asked.append(name) or import_module(name))
+    monkeypatch.setattr("kgroups_spark.cli.main.import_module", lambda name: asked.append(name) or import_module(name))
     for line in ("groups --help", "help groups"):
         assert main(line.split()) == 0
-    assert asked == ["kgroups_spark.commands.groups"] * 2
+    assert asked == ["kgroups_spark.cli.groups"] * 2
     capsys.readouterr()
 
 
@@ -273,7 +273,7 @@ def test_errors_and_interruptions_print_a_message_and_no_stack(error, code, mess
     def fail(path, topic):
         raise error
 
-    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
+    monkeypatch.setattr("kgroups_spark.cli.dump.segments_at", fail)
     assert main(["dump", "x"]) == code
     assert capsys.readouterr() == ("", message)
 
@@ -282,7 +282,7 @@ def test_a_bug_in_kgroups_prints_a_stack(capsys, monkeypatch):
     def fail(path, topic):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
+    monkeypatch.setattr("kgroups_spark.cli.dump.segments_at", fail)
     assert main(["dump", "x"]) == 1
     err = capsys.readouterr().err
     assert "in fail" in err
@@ -293,7 +293,7 @@ def test_a_stack_prints_no_control_characters(capsys, monkeypatch):
     def fail(path, topic):
         raise ZeroDivisionError("orders\x1bc\u202e")
 
-    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
+    monkeypatch.setattr("kgroups_spark.cli.dump.segments_at", fail)
     assert main(["dump", "x"]) == 1
     err = capsys.readouterr().err
     assert "ZeroDivisionError: orders\\x1bc\\u202e" in err
@@ -308,7 +308,7 @@ def test_library_log_messages_are_escaped_and_py4j_stacks_are_not_shown(capsys, 
         return []
 
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", log)
+    monkeypatch.setattr("kgroups_spark.cli.dump.segments_at", log)
     assert main(["dump", "x"]) == 0
     assert capsys.readouterr().err == "orders\\x1bc\n"
     assert logging.getLogger().handlers == []
@@ -398,7 +398,7 @@ def test_reading_segments_loads_neither_spark_nor_pandas():
 
 def test_what_asks_for_pandas_still_has_it():
     code = (
-        "import pyarrow as pa; from kgroups_spark.entry import leave_pandas_out; leave_pandas_out();"
+        "import pyarrow as pa; from kgroups_spark.cli.entry import leave_pandas_out; leave_pandas_out();"
         "frame = pa.table({'a': [1, 2]}).to_pandas();"
         "print(frame['a'].sum(), pa.array(frame['a']).type, pa.Table.from_pandas(frame).num_rows)"
     )

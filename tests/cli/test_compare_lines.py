@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.commands.compare import screen_of
-from kgroups_spark.commands.compare_lines import difference_lines
-from kgroups_spark.compare.causes import OTHER_GROUP, with_causes
-from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
-from kgroups_spark.terminal.output import write_rows
-from kgroups_spark.terminal.style import Style
+from kgroups_spark.audit.comparison import OTHER_GROUP, WITHOUT_LOAD, Difference, with_causes
+from kgroups_spark.cli.compare import difference_lines, screen_of
+from kgroups_spark.cli.output import write_rows
+from kgroups_spark.cli.text import Style
 
 KIP_915 = "3.9 does not know the records of consumer groups and skips them (KIP-915)"
 LATER = "2026-11-23T05:34:14.142Z"

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands import compare
-from kgroups_spark.commands.compare import COLUMNS, count_lines, screen_of, summary_lines
-from kgroups_spark.compare.comparison import Comparison, Facts, Side
-from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
+from kgroups_spark.audit.comparison import WITHOUT_LOAD, Comparison, Difference, Facts, Side
+from kgroups_spark.cli import compare
+from kgroups_spark.cli.compare import COLUMNS, count_lines, screen_of, summary_lines
+from kgroups_spark.cli.main import main
 from kgroups_spark.errors import UsageError
 
 DAY = 86_400_000
@@ -115,7 +114,7 @@ def test_value_columns_are_headed_by_the_releases():
     ],
 )
 def test_wrong_usage_is_reported_before_spark_starts(words, message):
-    from kgroups_spark.cli import parse
+    from kgroups_spark.cli.main import parse
 
     with pytest.raises(UsageError, match=message):
         arguments = parse(words.split())

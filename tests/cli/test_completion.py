@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import NAMES, main
-from kgroups_spark.commands.completion import SHELLS
+from kgroups_spark.cli.completion import SHELLS
+from kgroups_spark.cli.main import NAMES, main
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.cli.written_lake import ledger, write_lake
 

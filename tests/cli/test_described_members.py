@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.commands.describe import rows_of
-from kgroups_spark.reading.described import GroupReader
-from kgroups_spark.times import to_datetime
+from kgroups_spark.cli.describe import rows_of
+from kgroups_spark.sql.reader import GroupReader
+from kgroups_spark.words import to_datetime
 from tests.cli.story_reader import STORY_END, ArrowReader
 from tests.logs.corpora import ALL, audited
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import main
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from tests import recorded_state_logs
 from tests.logs.planned_batches import KEY
 from tests.records.build import batch

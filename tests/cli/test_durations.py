@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.durations import UNITS_MS, exact_duration, format_duration, parse_duration
+from kgroups_spark.words import UNITS_MS, exact_duration, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.reading.by_duckdb import duckdb_reader
-from kgroups_spark.reading.by_spark import SparkReader
-from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.sql.by_duckdb import duckdb_reader
+from kgroups_spark.sql.by_spark import SparkReader
+from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import ledger, waiting, write_lake

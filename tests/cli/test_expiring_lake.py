@@ -10,12 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.durations import parse_duration
-from kgroups_spark.reading import reader as reading
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.output import plain_value
+from kgroups_spark.sql import reader as reading
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.terminal.output import plain_value
-from kgroups_spark.times import LAST_MS, to_datetime
+from kgroups_spark.words import LAST_MS, parse_duration, to_datetime
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import twin_cases

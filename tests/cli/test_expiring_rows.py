@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.expiring import GROUPS_SCREEN, OFFSETS_SCREEN, expires_in
-from kgroups_spark.tables.current import GROUPS, OFFSET_EXPIRY
+from kgroups_spark.cli.expiring import GROUPS_SCREEN, OFFSETS_SCREEN, expires_in
+from kgroups_spark.cli.main import main
+from kgroups_spark.tables.definitions import GROUPS, OFFSET_EXPIRY
 from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.lake.table_rows import rows_of
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.findings import COLUMNS, EPILOG
+from kgroups_spark.cli.findings import COLUMNS, EPILOG
+from kgroups_spark.cli.main import main
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.tables.schemas import TABLES
@@ -72,7 +72,7 @@ class Lake(ArrowReader):
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     def command(*words: str, of: Lake | None = None) -> tuple[int, str, str]:
         lake = of or Lake(FINDINGS, AUDITS)
-        monkeypatch.setattr("kgroups_spark.commands.findings.open_lake", lambda arguments: lake)
+        monkeypatch.setattr("kgroups_spark.cli.findings.open_lake", lambda arguments: lake)
         code = main(["findings", "--lake", "./lake", *words])
         printed = capsys.readouterr()
         return code, printed.out, printed.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.cli import main
+from kgroups_spark.cli.main import main
 from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
 
@@ -34,8 +34,8 @@ def test_before_an_audit_has_finished_nothing_is_printed(
 def test_reading_without_any_engine_suggests_the_smaller_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.reading.open_lake.has_pyspark", lambda: False)
-    monkeypatch.setattr("kgroups_spark.reading.by_duckdb.find_spec", lambda name: None)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.has_pyspark", lambda: False)
+    monkeypatch.setattr("kgroups_spark.sql.by_duckdb.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -46,7 +46,7 @@ def test_reading_without_any_engine_suggests_the_smaller_extra(
 def test_the_report_names_the_extra_that_it_needs(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.commands.report.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("kgroups_spark.cli.report.importlib.util.find_spec", lambda name: None)
     assert main(["report", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -57,7 +57,7 @@ def test_the_report_names_the_extra_that_it_needs(
 def test_spark_without_pandas_names_the_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("kgroups_spark.errors.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake, "--engine", "spark"]) == 1
     said = "kgroups: PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'\n"
     assert capsys.readouterr() == ("", said)

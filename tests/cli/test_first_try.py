@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark import cli
-from kgroups_spark.commands import audit
+from kgroups_spark.cli import audit
+from kgroups_spark.cli import main as cli
 
 
 @pytest.fixture

@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.commands import describe, export_offsets, history
-from kgroups_spark.coordinator.group_events import EVENTS
-from kgroups_spark.coordinator.removal_causes import CAUSES
+from kgroups_spark.cli import describe, export_offsets, history
+from kgroups_spark.coordinator import share_shard as share_events
+from kgroups_spark.coordinator import transaction_shard as transaction_events
+from kgroups_spark.coordinator.events import CAUSES, EVENTS
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.reading.reader import ROWS_AT_ONCE
-from kgroups_spark.share_coordinator import rows as share_events
-from kgroups_spark.times import parse_time, to_datetime
-from kgroups_spark.transaction_coordinator import rows as transaction_events
+from kgroups_spark.sql.reader import ROWS_AT_ONCE
+from kgroups_spark.words import parse_time, to_datetime
 from tests.chosen import one_of
 from tests.cli.group_questions import (
     PLACE,

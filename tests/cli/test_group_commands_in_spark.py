@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.times import to_datetime
+from kgroups_spark.words import to_datetime
 from tests.chosen import one_of
 from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
 from tests.cli.story_reader import ArrowReader, SparkArrowReader

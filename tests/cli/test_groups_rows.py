@@ -2,8 +2,8 @@ import uuid
 from argparse import Namespace
 from datetime import timedelta
 
-from kgroups_spark.commands.groups import COLUMNS, chosen_of
-from kgroups_spark.tables.current import GROUPS
+from kgroups_spark.cli.groups import COLUMNS, chosen_of
+from kgroups_spark.tables.definitions import GROUPS
 from tests.cli.group_questions import group as group_of
 from tests.cli.group_questions import reader_of, second
 

@@ -7,8 +7,8 @@ import shlex
 
 import pytest
 
-from kgroups_spark.cli import command_line
-from kgroups_spark.terminal.help_text import HelpFormatter
+from kgroups_spark.cli.main import command_line
+from kgroups_spark.cli.options import HelpFormatter
 
 TEXT = """\
 Prose that is written in lines as wide as the editor, and is filled where the screen

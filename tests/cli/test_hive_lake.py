@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 # One session for several commands: a start costs seconds. Spark is set up by the properties alone.
 COMMANDS = """
 import json, sys
-from kgroups_spark.cli import main
-from kgroups_spark.reading.spark import start_spark
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.session import start_spark
 spark = start_spark("test")
 for line in json.loads(sys.argv[1]):
     if line[0] == "sql":

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main, parse
-from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.escapes import shell_option, shell_word
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import main, parse
+from kgroups_spark.words import shell_option, shell_word
 from tests.chosen import some_of
 from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
@@ -102,7 +102,7 @@ def test_suggested_names_are_escaped(command: str, lake: str, capsys: pytest.Cap
 
 def test_dump_escapes_suggested_names(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"group_id": "orders\x1bc", "offset": 1}]
-    monkeypatch.setattr("kgroups_spark.commands.dump._lines", lambda _: iter(lines))
+    monkeypatch.setattr("kgroups_spark.cli.dump._lines", lambda _: iter(lines))
     assert main(["dump", str(SEGMENTS / "__consumer_offsets-0"), "--group", "ordersc"]) == 0
     assert capsys.readouterr() == ("", "no record of the group 'ordersc'; did you mean 'orders\\x1bc'?\n")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kgroups_spark.java import NoJava, major_version, require_java
+from kgroups_spark.spark.java import NoJava, major_version, require_java
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP_OF
-from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.lake.parts import ROWS_PER_GROUP_OF
+from kgroups_spark.sql.by_duckdb import DuckDbLake
+from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.chosen import some_of
 from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
 from tests.report.made_lakes import partition_read
@@ -147,7 +147,7 @@ def test_findings_of_an_old_audit_load_few_ledger_rows(loaded: list[tuple[int, s
 
 def test_a_row_in_the_middle_of_a_long_file_is_found_by_its_row_group(tmp_path: Path) -> None:
     """Row groups of the ledger have few rows: to read one row, no more than these are decoded."""
-    from kgroups_spark.lake.parts_writer import PartWriter
+    from kgroups_spark.lake.parts import PartWriter
 
     (tmp_path / "audits").mkdir()
     part = PartWriter("audits", str(tmp_path), 1).write(ledger(*(audit(number) for number in range(1, LONG + 1))))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cli import main, parse
-from kgroups_spark.durations import parse_duration
-from kgroups_spark.upkeep.maintain import MaintainSummary
-from kgroups_spark.upkeep.options import LEAST_VACUUM_MS
+from kgroups_spark.audit.keep import LEAST_VACUUM_MS
+from kgroups_spark.audit.maintain import MaintainSummary
+from kgroups_spark.cli.main import main, parse
+from kgroups_spark.words import parse_duration
 
 JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 

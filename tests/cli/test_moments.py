@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.moments import known_times
-from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.cli.form import known_times
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.sql import known_history
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.times import format_time, format_time_for_people
-from kgroups_spark.views import known_history
+from kgroups_spark.words import format_time, format_time_for_people
 from tests.chosen import Chosen, some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.lake.table_rows import rows_of as table_rows

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader
+from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
 from tests.cli.written_lake import add, ledger, write_lake

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.terminal.output import (
+from kgroups_spark.cli.output import (
     Column,
     csv_rows,
     json_line,

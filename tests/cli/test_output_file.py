@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.cli.output import new_file, require_place, write_file
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.terminal.output_file import new_file, require_place, write_file
 
 
 def test_a_page_replaces_an_older_one(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_symlink_planted_at_the_temporary_name_is_not_followed(
         (tmp_path / name).symlink_to(theirs)
     write_file(str(output), b"new")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
-    monkeypatch.setattr("kgroups_spark.terminal.output_file.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("kgroups_spark.cli.output.secrets.token_hex", lambda _: "00")
     with pytest.raises(KgroupsError, match="File exists"):
         write_file(str(output), b"newer")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
@@ -142,7 +142,7 @@ def test_a_link_stays_and_its_target_is_written(tmp_path: Path, older: bytes | N
 
 def test_a_link_among_the_devices_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As /dev/stdout, where stdout is a file."""
-    monkeypatch.setattr("kgroups_spark.terminal.output_file._DEVICES", tmp_path / "dev")
+    monkeypatch.setattr("kgroups_spark.cli.output._DEVICES", tmp_path / "dev")
     (tmp_path / "dev").mkdir()
     stdout, target = tmp_path / "dev" / "stdout", tmp_path / "page.html"
     target.write_bytes(b"older and longer")
@@ -156,7 +156,7 @@ def test_a_plain_file_among_the_devices_is_written_completely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those in /dev/shm."""
-    monkeypatch.setattr("kgroups_spark.terminal.output_file._DEVICES", tmp_path)
+    monkeypatch.setattr("kgroups_spark.cli.output._DEVICES", tmp_path)
     test_a_failed_write_keeps_the_older_page_and_leaves_nothing_else(tmp_path, monkeypatch)
 
 

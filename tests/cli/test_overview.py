@@ -3,10 +3,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kgroups_spark.commands.demo import program_name
-from kgroups_spark.commands.overview import Overview, overview_lines, why
-from kgroups_spark.terminal.output import show
-from kgroups_spark.terminal.style import OWN_MARKS, Style
+from kgroups_spark.cli.demo import Overview, overview_lines, program_name, why
+from kgroups_spark.cli.output import show
+from kgroups_spark.cli.text import OWN_MARKS, Style
 
 AS_OF = datetime(2026, 11, 16, 6, 41, 36, tzinfo=UTC)
 HOUR = timedelta(hours=1)

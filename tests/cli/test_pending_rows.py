@@ -1,9 +1,9 @@
 from datetime import UTC, datetime, timedelta
 
-from kgroups_spark.commands.pending import COLUMNS, PENDING, SCREEN, about_other_partitions
-from kgroups_spark.commands.pending import judged as judged_row
-from kgroups_spark.findings.listings import listings
-from kgroups_spark.reading.held_back import (
+from kgroups_spark.cli.pending import COLUMNS, PENDING, SCREEN, about_other_partitions
+from kgroups_spark.cli.pending import judged as judged_row
+from kgroups_spark.findings.finders import listings
+from kgroups_spark.sql.reader import (
     LogRead,
     abort_command,
     about_hanging,
@@ -11,8 +11,8 @@ from kgroups_spark.reading.held_back import (
     log_offsets_behind,
     waiting_groups,
 )
-from kgroups_spark.tables.current import OPEN_TRANSACTIONS, PENDING_OFFSETS
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.tables.definitions import OPEN_TRANSACTIONS, PENDING_OFFSETS
+from kgroups_spark.words import to_epoch_ms
 from tests.cli.story_reader import ArrowReader
 from tests.lake.table_rows import rows_of
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kgroups_spark.terminal.progress import Progress
+from kgroups_spark.cli.output import Progress
 
 
 class Terminal(io.StringIO):

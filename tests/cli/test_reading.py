@@ -16,16 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.cli import main
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.reading import by_duckdb as by_duckdb
-from kgroups_spark.reading.by_spark import SparkReader
-from kgroups_spark.reading.open_lake import open_lake
-from kgroups_spark.reading.reader import LakeReader, SqlError
-from kgroups_spark.tables.layout import LAKE_VERSION
-from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import FUNCTIONS, VIEWS, definition
-from kgroups_spark.views.duckdb_views import DuckDbLake
+from kgroups_spark.sql import by_duckdb
+from kgroups_spark.sql.by_duckdb import DuckDbLake
+from kgroups_spark.sql.by_spark import SparkReader
+from kgroups_spark.sql.reader import LakeReader, SqlError
+from kgroups_spark.sql.views import FUNCTIONS, VIEWS, definition
+from kgroups_spark.tables.schemas import LAKE_VERSION, TABLES
 from tests.chosen import Chosen, one_of
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
 from tests.views.recorded import tables_of
@@ -233,7 +232,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(location)
         return argparse.Namespace(missing_tables=[])
 
-    monkeypatch.setattr("kgroups_spark.reading.open_lake.open_by_spark", instead)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.open_by_spark", instead)
     return asked
 
 
@@ -339,7 +338,7 @@ def test_duckdb_refuses_everything_but_queries_and_opens_no_file(location: str, 
 def test_commands_answer_without_java_and_without_loading_spark(location: str, command: str) -> None:
     # As the process of a command ends: pyarrow's threads may abort one that waits for them.
     ends = "print(*sys.modules, flush=True); os._exit(code)"
-    code = f"import os, sys; from kgroups_spark.cli import main; code = main(sys.argv[1:]); {ends}"
+    code = f"import os, sys; from kgroups_spark.cli.main import main; code = main(sys.argv[1:]); {ends}"
     done = subprocess.run(
         [sys.executable, "-c", code, *command.split(), "--lake", location],
         capture_output=True,

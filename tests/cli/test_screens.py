@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import main
 from tests.cli.written_lake import write_lake
 from tests.nights.story import story
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.times import to_datetime
+from kgroups_spark.words import to_datetime
 from tests.cli.story_reader import ArrowReader
 from tests.findings.logs import START, Log
 from tests.nights.nights_here import audit

@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.terminal.sql_statements import statements
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.sql import statements
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.views.recorded import tables_of
@@ -52,7 +52,7 @@ def test_a_disk_that_takes_only_the_first_bytes_is_reported(lake: str, tmp_path:
     """Without a buffer, Python itself drops the other bytes."""
     limited = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); "
-        "from kgroups_spark.entry import entry_point; entry_point()"
+        "from kgroups_spark.cli.entry import entry_point; entry_point()"
     )
     with (tmp_path / "rows.csv").open("w") as rows:
         done = subprocess.run(
@@ -293,7 +293,7 @@ def test_without_a_finished_audit_there_are_no_rows(tmp_path: Path, capsys: Capt
 def test_the_prompt_on_a_terminal(leave: bytes, lake: str) -> None:
     """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it; exit does."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "kgroups_spark.cli", "sql", "--lake", lake]
+    command = [sys.executable, "-m", "kgroups_spark.cli.main", "sql", "--lake", lake]
     env = os.environ | {"TERM": "dumb", "INPUTRC": os.devnull, "COLUMNS": "200", "LINES": "50"}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, close_fds=True) as running:
         os.close(theirs)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import main
 from tests.pages import blocks
 
 

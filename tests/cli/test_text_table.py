@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.escapes import as_typed, cell_text, printable, typed_word
-from kgroups_spark.terminal.display import Pieces, display_width, list_items, words
-from kgroups_spark.terminal.text_table import NULL, TextTable
+from kgroups_spark.cli.text import NULL, Pieces, TextTable, display_width, list_items, words
+from kgroups_spark.words import as_typed, cell_text, printable, typed_word
 from tests.chosen import examples
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.times import format_time, format_time_for_people, parse_time, to_datetime, to_epoch_ms
+from kgroups_spark.words import format_time, format_time_for_people, parse_time, to_datetime, to_epoch_ms
 
 SIX_THIRTY = 1_794_810_600_000  # 2026-11-16T06:30:00Z
 

@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from kgroups_spark.cli.output import plain_value
 from kgroups_spark.lake.lake import table_properties
 from kgroups_spark.lake.last_finished import APP_ID, FINISHED
-from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.terminal.output import plain_value
+from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, arrow_schema
 
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from kgroups_spark.cluster.broker_release import (
+from kgroups_spark.coordinator.broker_release import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
     TXN_OFFSET_COMMIT,
@@ -15,8 +15,7 @@ from kgroups_spark.cluster.broker_release import (
     release_of,
     release_of_brokers,
 )
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.releases import NEWEST, RELEASES, release
+from kgroups_spark.coordinator.releases import NEWEST, RELEASES, expiry_rules, release
 
 # Answers of real brokers to ApiVersions: kafka-python has those of every release since 0.10, up to 3.9 with ZooKeeper.
 ANSWERED = {version: answer for version, answer in BROKER_API_VERSIONS.items() if version >= (0, 10)}

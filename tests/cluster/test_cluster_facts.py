@@ -8,11 +8,11 @@ import pytest
 
 from kgroups_spark.audit import cluster_facts
 from kgroups_spark.audit.cluster_facts import ClusterFacts
+from kgroups_spark.audit.log_source import settle
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.settings import settle
-from kgroups_spark.cluster import configs as cluster_configs
-from kgroups_spark.cluster.errors import Throttled
-from kgroups_spark.state_logs.replay import Settings
+from kgroups_spark.cluster import cluster as cluster_configs
+from kgroups_spark.cluster.requests import Throttled
+from kgroups_spark.replay.state_logs import Settings
 from tests.nights.fake_brokers import FakeBrokers, topic
 
 OFFSETS = "__consumer_offsets"

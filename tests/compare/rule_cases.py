@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroups_spark.coordinator.expiry_rules import OpenTransactionRule
-from kgroups_spark.coordinator.releases import CONSUMER, TYPES_43
+from kgroups_spark.coordinator.releases import CONSUMER, TYPES_43, OpenTransactionRule
 from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, text
 from tests.logs.log_files import Files
 from tests.records.build import KeyValue, batch

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
-from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
+from kgroups_spark.audit.comparison import OTHER_GROUP, OTHER_OFFSETS, WITHOUT_LOAD, Difference, with_causes
 
 RULE, EXPIRY_RULE = "a rule of the coordinator", "a rule of expiry"
 

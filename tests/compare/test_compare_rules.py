@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.compare.comparison import Comparison, Side, compare
-from kgroups_spark.compare.differences import GROUP, LOAD, Difference
-from kgroups_spark.compare.rules import EXPIRY_RULES, RULES
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.releases import OFFSET_AND_CLASSIC, Release, release
-from kgroups_spark.expiry.clean_up import CleanUp
+from kgroups_spark.audit.comparison import EXPIRY_RULES, GROUP, LOAD, RULES, Comparison, Difference, Side, compare
+from kgroups_spark.coordinator.releases import OFFSET_AND_CLASSIC, Release, expiry_rules, release
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.offsets.expiry import CleanUp
 from tests.chosen import Chosen, some_of
 from tests.compare.rule_cases import CASES, DAY_MS, NOW, OLD, Log, commit, consumer_group, files, snapshot
 from tests.logs.log_files import Files

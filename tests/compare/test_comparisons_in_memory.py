@@ -6,9 +6,7 @@ import struct
 
 import pytest
 
-from kgroups_spark.compare.comparison import Comparison, Side, compare
-from kgroups_spark.compare.differences import GROUP, GROUP_EXPIRY, OFFSET_EXPIRY
-from kgroups_spark.compare.rules import EXPIRY_RULES
+from kgroups_spark.audit.comparison import EXPIRY_RULES, GROUP, GROUP_EXPIRY, OFFSET_EXPIRY, Comparison, Side, compare
 from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
 from tests.logs.log_files import Files, read_zip, segments_of

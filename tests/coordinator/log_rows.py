@@ -7,8 +7,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.coordinator.replay_row import ReplayRow

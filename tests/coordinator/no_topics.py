@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.coordinator.releases import Topics
 
 
 class NoTopics(Topics):

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.releases import Release, ReplayFailure
 from tests.coordinator.replay_row import ReplayRow, replay
 from tests.twin.shard import Shard
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.releases import ReplayFailure, release
 from tests.coordinator.replay_row import ReplayRow, replay
 from tests.twin.offset_metadata import OffsetAndMetadata
 from tests.twin.shard import Shard

@@ -16,16 +16,12 @@ import pytest
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.classic_group import ClassicGroup
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.group_events import Rules
+from kgroups_spark.coordinator.events import Rules, topics_of
 from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots, SnapshotMembers, SnapshotRecord
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.removal_causes import topics_of
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.releases import ReplayFailure, expiry_rules, release
 from kgroups_spark.coordinator.versions import MemberVersions
-from kgroups_spark.messages.group_records import GroupRecordDecoder, JsonRecord
-from kgroups_spark.replay.events import event_batches
-from kgroups_spark.replay.member_columns import member_batches, member_version_batches
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, JsonRecord
+from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import Chosen, one_of

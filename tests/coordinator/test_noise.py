@@ -6,10 +6,8 @@ import random
 
 import pytest
 
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.coordinator.releases import ReplayFailure, release
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupRecordDecoder
 from tests.chosen import one_of
 from tests.coordinator.generated_logs import raw_records
 from tests.twin.shard import Shard

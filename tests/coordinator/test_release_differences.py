@@ -7,8 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.compare.differences import Difference, LoadFailures, differences, reason
-from kgroups_spark.compare.rules import EXPIRY_RULES, EXPIRY_WITHOUT_TRACE, RULES, WITHOUT_TRACE, tried_releases
+from kgroups_spark.audit.comparison import (
+    EXPIRY_RULES,
+    EXPIRY_WITHOUT_TRACE,
+    RULES,
+    WITHOUT_TRACE,
+    Difference,
+    LoadFailures,
+    differences,
+    reason,
+    tried_releases,
+)
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from tests.chosen import one_of
 from tests.coordinator.generated_logs import answers, logs
@@ -141,6 +150,6 @@ def test_every_rule_in_which_releases_differ_has_a_sentence():
 
 
 def test_every_expiry_rule_in_which_releases_differ_has_a_sentence():
-    from kgroups_spark.coordinator.expiry_rules import ExpiryRules
+    from kgroups_spark.coordinator.releases import ExpiryRules
 
     assert EXPIRY_RULES.keys() | EXPIRY_WITHOUT_TRACE == set(ExpiryRules.__dataclass_fields__)

@@ -16,11 +16,10 @@ from unittest import mock
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.reading.by_duckdb import DuckDbReader
-from kgroups_spark.reading.by_spark import SparkReader
-from kgroups_spark.reading.reader import LakeReader
+from kgroups_spark.sql.by_duckdb import DuckDbLake, DuckDbReader
+from kgroups_spark.sql.by_spark import SparkReader
+from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.nights.lakes import assert_every_record_is_in_one_table, contents_of, rows
 from tests.protocol.local_spark import LocalSpark
 
@@ -57,7 +56,7 @@ def at_each_commit(act: Callable[[CommitPoint, str], None]) -> Iterator[None]:
     with (
         mock.patch.object(Lake, "commit", watched),
         mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.lake.unfinished.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.lake.claim.in_parallel", one_by_one),
     ):
         yield
 

@@ -17,12 +17,12 @@ from unittest import mock
 
 from deltalake import DeltaTable
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.lake.last_finished import FINISHED, STATUSES
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
 from tests.crash.brokers_log import BrokersLog
 from tests.crash.commit_points import (
     AFTER,
@@ -165,7 +165,7 @@ class Disturbances:
             if tried.kind == "swap":
                 tried.swapped = log.swap()
                 return
-            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 audit(self.spark, lake, log.folder, take_over=True)
             left.update(_commits(lake))
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.session import spark_session
-from kgroups_spark.tasks import sinks
+from kgroups_spark.replay import sinks
+from kgroups_spark.spark.session import spark_session
 
 
 def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ def started_audit(
 
     None of its processes is left at the end of the block, whatever happens in it.
     """
-    command = [sys.executable, "-m", "kgroups_spark.cli", "audit", "--lake", str(lake), "--segments", str(log)]
+    command = [sys.executable, "-m", "kgroups_spark.cli.main", "audit", "--lake", str(lake), "--segments", str(log)]
     whole = {**os.environ, **(environment or {})}
     with lake.with_suffix(".said").open("w") as said:
         process = subprocess.Popen(

@@ -41,7 +41,7 @@ def _send(number: int, after_s: float) -> None:
 
 if __name__ == "__main__":
     signal_at(**json.loads(sys.argv.pop(1)))
-    from kgroups_spark.entry import entry_point
+    from kgroups_spark.cli.entry import entry_point
 
     sys.argv[0] = "kgroups"
     entry_point()

@@ -28,7 +28,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.session import spark_session
+from kgroups_spark.spark.session import spark_session
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.disturbances import RUNS, RUNS_WITHOUT_A_JVM, Disturbances
 from tests.crash.processes import PATIENCE_S, kill_all, kill_jvm, kill_workers, next_log_of, started_audit

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import Owner
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from kgroups_spark.lake.owner import Owner
-from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.schemas import TABLES
 from tests.crash.commit_points import (
     AFTER,
@@ -192,7 +191,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
     def take_over(point, when):
         if (point, when) == (("group_versions", "append", 0), BEFORE):
             with monkeypatch.context() as elsewhere:
-                elsewhere.setattr("kgroups_spark.lake.owner.this_host", lambda: "elsewhere")
+                elsewhere.setattr("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere")
                 opened = Lake.open(session, str(lake))
                 with Claim.take(opened, take_over=True) as claim:
                     clear_up(claim)

@@ -34,7 +34,7 @@ def test_an_audit_that_is_taken_over_while_its_tasks_run_says_so(tmp_path, at):
 
     def stalls(line: str) -> None:
         if line.startswith(at) and not taken_over:
-            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 taken_over.append(audit(spark, lake, log, take_over=True).audit.audit_id)
 
     with without_a_jvm(), pytest.raises(ClaimLost, match=r"audit 1 stops: audit 2 .* has claimed the lake"):

@@ -21,7 +21,7 @@ from typing import IO
 
 import pytest
 
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.crash.processes import without_progress
@@ -147,18 +147,18 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "tables are replaced": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.replace_parts", 0.02),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
     "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run_rebuild:rebuild", 0.2),
-    "what is old is looked for": (KEEP, "kgroups_spark.upkeep.maintain:known_times", 0.2),
-    "files are brought together": (KEEP, "kgroups_spark.upkeep.maintain:optimize", 0.2),
-    "files are deleted": (KEEP, "kgroups_spark.upkeep.maintain:vacuum", 0.2),
-    "releases are compared": (COMPARE, "kgroups_spark.commands.compare:_compare", 6),
+    "what is old is looked for": (KEEP, "kgroups_spark.audit.maintain:known_times", 0.2),
+    "files are brought together": (KEEP, "kgroups_spark.audit.maintain:optimize", 0.2),
+    "files are deleted": (KEEP, "kgroups_spark.audit.maintain:vacuum", 0.2),
+    "releases are compared": (COMPARE, "kgroups_spark.cli.compare:_compare", 6),
     "report by Spark": (
         ("report", "--lake", "{lake}", "--output", "{new}.html", "--engine", "spark"),
-        "kgroups_spark.reading.by_spark:SparkReader.arrow",
+        "kgroups_spark.sql.by_spark:SparkReader.arrow",
         1,
     ),
     "query by Spark": (
         ("sql", "--engine", "spark", "--lake", "{lake}", LONG_QUERY),
-        "kgroups_spark.reading.by_spark:SparkReader.arrow",
+        "kgroups_spark.sql.by_spark:SparkReader.arrow",
         4,
     ),
 }
@@ -204,7 +204,7 @@ def test_commands_without_spark_end_with_one_line(
 ) -> None:
     lake = str(recorded)
     page = ("report", "--lake", lake, "--output", str(tmp_path / "report.html"))
-    arrow = "kgroups_spark.reading.by_duckdb:DuckDbReader.arrow"
+    arrow = "kgroups_spark.sql.by_duckdb:DuckDbReader.arrow"
     moments: dict[str, tuple[tuple[str, ...], str, float]] = {
         "a broker that never answers": (
             ("audit", "--lake", str(tmp_path / "new"), "--bootstrap-server", silent_broker),

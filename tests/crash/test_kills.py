@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from kgroups_spark import cli
+from kgroups_spark.cli import main as cli
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import marks_of
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark import cli
+from kgroups_spark.cli import main as cli
 from kgroups_spark.lake.lake import Lake
 from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import next_log_of

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.decoding import range_decoder as decode_range
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.messages import coordinator_records, group_records
-from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.messages import coordinator_records
+from kgroups_spark.messages import coordinator_records as group_records
+from kgroups_spark.messages.offset_commits import OffsetKeys
+from kgroups_spark.replay import range_decoder as decode_range
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import Chosen, one_of
 from tests.logs.cleaner import GrowingLog

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange, cut
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.sources.segment_file import SegmentFile
-from kgroups_spark.storage.files import open_file
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext, cut
+from kgroups_spark.sources.files import open_file
+from kgroups_spark.sources.partition_log import SegmentFile, SegmentPiece
 from tests.logs.planned_batches import commits
 from tests.records.build import batch
 

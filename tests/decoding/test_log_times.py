@@ -10,19 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.decoding.log_times import (
-    CHECK_MS,
-    CLOCKS_DIFFER_MS,
-    LogTimes,
-    ahead_notes,
-    live_as_of,
-    newest_time,
-)
-from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.replay.log_times import CHECK_MS, CLOCKS_DIFFER_MS, LogTimes, ahead_notes, live_as_of, newest_time
+from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.replay.stages import progress_from_json, progress_to_json
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import one_of, some_of
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.logs.log_files import borders, files_of_nights

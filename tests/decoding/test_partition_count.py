@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.decoding.partition_count import (
+from kgroups_spark.replay.counts import (
     MOST_PARTITIONS,
     fits_none,
     fitting_partition_counts,

@@ -10,11 +10,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.decoding import commit_rows
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay import history_rows as commit_rows
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.sources.partition_log import SegmentPiece
 from tests.logs.forgetful_logs import key
 from tests.messages.vectors import ALL, KEY_OF_TYPE

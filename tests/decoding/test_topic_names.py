@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.decoding.topic_names import TopicNames
 from kgroups_spark.messages.schema import uuid_text
+from kgroups_spark.replay.counts import TopicNames
 
 # Ids by number, as 16 bytes; 0 is none.
 ID = [bytes(15) + bytes([number]) for number in range(4)]

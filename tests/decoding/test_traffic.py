@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgroups_spark.decoding.group_traffic import HOUR_MS, GroupTraffic
+from kgroups_spark.replay.counts import HOUR_MS, GroupTraffic
 
 HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 

@@ -5,7 +5,7 @@ import json
 
 import pyarrow as pa
 
-from kgroups_spark.expiry.clean_up import DECIDED_BY, DECISIONS, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.offsets.expiry import DECIDED_BY, DECISIONS, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.tables.schemas import arrow_schema
 
 AUDIT_ID = 7

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.releases import expiry_rules
 from tests.expiry import twin
 from tests.expiry.cases import CASES, NOW, R, ago, group, offset, simple
 from tests.expiry.frames import AUDIT_ID, clean_up

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kgroups_spark.coordinator.expiry_rules import OpenTransactionRule, expiry_rules
-from kgroups_spark.coordinator.releases import RELEASES
+from kgroups_spark.coordinator.releases import RELEASES, OpenTransactionRule, expiry_rules
 
 DAY_MS = 86_400_000
 

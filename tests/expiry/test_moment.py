@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.expiry.moment import NONE, first_known, later, times_in, timestamp, timestamps
+from kgroups_spark.offsets.expiry import NONE, first_known, later, times_in, timestamp, timestamps
 from kgroups_spark.tables.columns import TIMESTAMP
 from tests.expiry.cases import NOW
 

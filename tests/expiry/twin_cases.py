@@ -2,7 +2,7 @@
 
 import random
 
-from kgroups_spark.tables.current import GROUP_EXPIRY, OFFSET_EXPIRY
+from kgroups_spark.tables.definitions import GROUP_EXPIRY, OFFSET_EXPIRY
 from tests.expiry import twin
 from tests.expiry.cases import DAY, NOW, R
 from tests.expiry.frames import AUDIT_ID

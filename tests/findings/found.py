@@ -13,13 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.audit.findings import findings_table
-from kgroups_spark.decoding.log_times import newest_time
-from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, MixedOfShard, TimesOff, moment
 from kgroups_spark.findings.finders import look
-from kgroups_spark.findings.finding import Finding
-from kgroups_spark.tables.conditions import expression_of
+from kgroups_spark.findings.finding import Condition, Evidence, Finding, LargeRecord, MixedOfShard, TimesOff, moment
+from kgroups_spark.replay.log_times import newest_time
+from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 from tests.expiry import twin
 from tests.offsets.mixed_twin import COLUMNS, mixed_of
 from tests.twin.object_nights import ObjectTables

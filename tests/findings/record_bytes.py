@@ -6,8 +6,8 @@ import base64
 import struct
 from typing import Any
 
-from kgroups_spark.messages.definition import Definition, Field, definition
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
+from kgroups_spark.messages.schema import Definition, Field, definition
 from tests.records.build import KeyValue
 
 FIXED = {"int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "int64": ">q"}

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from kgroups_spark import attempts
+from kgroups_spark import errors as attempts
 from kgroups_spark.audit import findings
-from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.result import LedgerFacts
 from kgroups_spark.audit.run import _summary
 from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.audit.work import Moment
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.lake.ledger import AuditRow

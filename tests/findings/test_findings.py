@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.findings import findings_table
-from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import IN_PYTHON
-from kgroups_spark.findings.finding import KINDS, SQL
-from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.findings.finding import KINDS, SQL, TransactionState
+from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of, some_of
 from tests.expiry.versions import parsed

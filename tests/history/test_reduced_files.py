@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
+from kgroups_spark.audit import keep
+from kgroups_spark.audit.keep import KeptHistory
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
-from kgroups_spark.lake.parts_writer import PartWriter
+from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.internal import KEEP
+from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.times import to_epoch_ms
-from kgroups_spark.upkeep import keep
-from kgroups_spark.upkeep.keep import KeptHistory
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import one_of
 from tests.history.random_history import as_tables, in_order, random_tables
 from tests.lake.table_rows import MOMENT, rows_of

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable
 
 from kgroups_spark.coordinator.releases import NEWEST as NEWEST_CLAIMED
-from kgroups_spark.messages.definition import Definition, all_definitions
+from kgroups_spark.messages.schema import Definition, all_definitions
 from tests.kafka_watch.differences import Difference, definition_differences
 from tests.kafka_watch.published import published_definitions
 from tests.kafka_watch.release_jars import NEWEST, release_jars

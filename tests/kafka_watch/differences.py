@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kgroups_spark.messages.definition import Definition, Field
+from kgroups_spark.messages.schema import Definition, Field
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kgroups_spark.messages.definition import Definition, parse_definition
+from kgroups_spark.messages.schema import Definition, parse_definition
 from tests.kafka_watch.release_jars import CLIENTS, COORDINATORS, ReleaseJars
 
 FOLDER = "common/message/"

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroups_spark.session import ivy_folder
+from kgroups_spark.spark.session import ivy_folder
 from tests.maven import asked_for, download, downloaded_jars
 
 # The log that each coordinator's message files (common/message in its jar) describe.

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.releases import NEWEST
-from kgroups_spark.decoding.log_times import CHECK_MS
-from kgroups_spark.findings.records import MAX_MESSAGE_BYTES
-from kgroups_spark.messages.definition import Definition, Field, all_definitions, parse_definition
-from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS
-from kgroups_spark.transaction_coordinator.rules import MAX_TRANSACTION_TIMEOUT_MS
+from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
+from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
+from kgroups_spark.findings.finding import MAX_MESSAGE_BYTES
+from kgroups_spark.messages.schema import Definition, Field, all_definitions, parse_definition
+from kgroups_spark.replay.log_times import CHECK_MS
 from tests.kafka_watch.__main__ import main, report
 from tests.kafka_watch.differences import Difference, definition_differences
 from tests.kafka_watch.published import without_comments

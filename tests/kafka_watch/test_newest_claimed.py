@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgroups_spark.coordinator.releases import NEWEST
-from kgroups_spark.messages.definition import all_definitions
+from kgroups_spark.messages.schema import all_definitions
 from tests.kafka_watch import __main__ as kafka_watch
 from tests.kafka_watch.__main__ import NOT_DECODED, main
 from tests.kafka_watch.published import published_definitions

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.replay.sinks import parts_of
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.sinks import parts_of
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 

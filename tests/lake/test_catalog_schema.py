@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.claim import Claim, ClaimLost, remove_unfinished
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.lake.reach import make_writable
 from kgroups_spark.lake.store import AlreadyWritten
-from kgroups_spark.lake.unfinished import remove_unfinished
-from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
 

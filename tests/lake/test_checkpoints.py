@@ -11,13 +11,19 @@ import pytest
 from deltalake import DeltaTable
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.as_of_audit import (
+    KEPT_MS,
+    LakeAsOfAudit,
+    files_before,
+    old_versions,
+    remove_old_versions,
+    tidy_logs,
+)
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
-from kgroups_spark.lake.log_files import KEPT_MS, files_before, old_versions, remove_old_versions, tidy_logs
+from kgroups_spark.sql.by_duckdb import _go_back_to
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views.duckdb_views import _go_back_to
 from tests.chosen import one_of
 
 INTERVAL = 3

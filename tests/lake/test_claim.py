@@ -12,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import kgroups_spark
-from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import Owner, process_start, this_host
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
-from kgroups_spark.lake.owner import Owner, process_start, this_host
 from kgroups_spark.lake.store import AlreadyWritten
-from kgroups_spark.lake.unfinished import clear_up
 from tests.crash.processes import PATIENCE_S
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import PartWriter
+from kgroups_spark.lake.parts import PartWriter
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.views.recorded import tables_of
 

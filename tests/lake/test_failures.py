@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.failures import machine_failures_reported
+from kgroups_spark.lake.hadoop_storage import machine_failures_reported
 
 IN_A_TASK = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -57,12 +57,12 @@ def test_a_failure_of_a_tasks_machine_is_reported_in_one_line(error):
 
 
 def test_a_kgroups_error_of_a_task_is_reported_in_one_line():
-    gone = "kgroups_spark.cluster.errors.ClusterUnreachable: no broker has answered in 3 s: ValueError: x"
+    gone = "kgroups_spark.cluster.requests.ClusterUnreachable: no broker has answered in 3 s: ValueError: x"
     with pytest.raises(KgroupsError, match=r"^the audit failed: no broker has answered in 3 s: ValueError: x$"):
         failing(PythonException(IN_A_TASK.format(error=f"ValueError: y\n\nThe above was the direct cause:\n{gone}")))
 
 
-@pytest.mark.parametrize("error", ["KeyError: 'group_id'", "kgroups_spark.coordinator.replay_failure.ReplayFailure: x"])
+@pytest.mark.parametrize("error", ["KeyError: 'group_id'", "kgroups_spark.coordinator.releases.ReplayFailure: x"])
 def test_a_task_that_failed_by_our_bug_keeps_its_stack(error):
     with pytest.raises(PythonException, match="Traceback"):
         failing(PythonException(IN_A_TASK.format(error=error)))

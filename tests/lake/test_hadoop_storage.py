@@ -9,9 +9,8 @@ import pytest
 from py4j.java_gateway import JavaPackage
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.hadoop_storage import name_for_hadoop, use_hadoops_storage
-from kgroups_spark.lake.java_classes import JavaClasses
-from kgroups_spark.storage import s3
+from kgroups_spark.lake.hadoop_storage import JavaClasses, name_for_hadoop, use_hadoops_storage
+from kgroups_spark.sources import files as s3
 
 
 def java(s3a):

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.kernel import DEFAULT_ENGINE
 from kgroups_spark.lake.lake import Lake, in_parallel
-from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, is_path
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import LAKE_VERSION, LAKE_VERSION_PROPERTY, TABLES, arrow_schema, is_path
 
 pytestmark = pytest.mark.spark
 

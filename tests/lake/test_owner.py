@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from kgroups_spark.lake import owner as owners
-from kgroups_spark.lake.owner import Owner, now_held, process_start, released
+from kgroups_spark.lake import last_finished as owners
+from kgroups_spark.lake.last_finished import Owner, now_held, process_start, released
 
 
 def test_an_owner_is_read_back_from_its_text():

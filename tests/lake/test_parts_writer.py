@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.lake.parts_writer import PartWriter, file_statistics
+from kgroups_spark.lake.parts import PartWriter, file_statistics
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.lake.table_rows import MOMENT, rows_of
 

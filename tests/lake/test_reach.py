@@ -8,7 +8,7 @@ import pytest
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.reach import make_writable
+from kgroups_spark.lake.writer import make_writable
 from tests.protocol.local_spark import LocalSpark
 
 

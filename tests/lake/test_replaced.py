@@ -13,8 +13,8 @@ import pyarrow.dataset
 import pytest
 
 from kgroups_spark.lake.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
+from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
 

@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import PartWriter
-from kgroups_spark.lake.saved_states import is_of_night, newest_state, rows_of_state
+from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.store import TableFile
+from kgroups_spark.lake.writer import is_of_night, newest_state, rows_of_state
 from kgroups_spark.tables.schemas import CHECKPOINTS
 from tests.chosen import one_of
 from tests.nights.cleaned_nights import Nights

@@ -7,10 +7,10 @@ import random
 import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.audit.optimize import FILE_BYTES, LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.upkeep.optimize import FILE_BYTES, LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
 from tests.lake.table_rows import rows_of
 
 MB = 1 << 20
@@ -94,7 +94,7 @@ def test_files_that_another_writer_compacts_meanwhile_are_left_alone(spark, lake
 def test_a_rewrite_that_would_lose_rows_changes_nothing(lake, monkeypatch):
     append(lake, 1, commit(1, 1, "g"), commit(1, 2, "g"))
     monkeypatch.setattr(
-        "kgroups_spark.upkeep.optimize.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
+        "kgroups_spark.audit.optimize.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
     )
     with pytest.raises(KgroupsError, match="of 2 rows 1 would be missing; nothing was changed"):
         rewrite(LakeWriter(lake, 2, lambda: None), "offset_commits", _files(lake))

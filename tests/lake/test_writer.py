@@ -14,12 +14,11 @@ from pyspark.sql import DataFrame
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.kernel import refusal
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import Part
-from kgroups_spark.lake.reach import make_writable, probe
-from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
+from kgroups_spark.lake.parts import Part
+from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
+from kgroups_spark.replay.sinks import parts_of
+from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tasks.sinks import parts_of
 from tests.chosen import one_of
 from tests.lake.table_rows import MOMENT, append_frame, rows_of
 

@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 
 from kgroups_spark.messages import offset_commits
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-from kgroups_spark.storage.files import open_file
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
+from kgroups_spark.sources.files import open_file
 
 # ConsumerGroupMemberMetadata, and offset commits of version 3.
 HIDDEN_TYPE, HIDDEN_VERSION = 5, 3

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import orjson
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder, value_from_json
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable, value_from_json
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
-from kgroups_spark.messages.outcome import Undecodable
 from tests.messages.built import record_columns
 from tests.slow_messages import slow_group_record, slow_offset_commit
 

@@ -7,8 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupRecordDecoder
 
 # Texts that JSON escapes, that look like a piece of the value's own JSON, and that Java would not read as UTF-8.
 ODD_TEXTS = [

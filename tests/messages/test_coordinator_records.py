@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG, SHARE_LOG, TRANSACTION_LOG
-from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
-from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.coordinator_records import (
+    COORDINATOR_LOGS,
+    GROUP_LOG,
+    SHARE_LOG,
+    TRANSACTION_LOG,
+    CoordinatorRecordDecoder,
+    Undecodable,
+)
 from tests.messages.vectors import ALL, assert_has, vectors
 
 VALUES = vectors("share_value", "share_value_4.0", "transaction_value")

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.messages.decoded_columns import RecordsDecoder
+from kgroups_spark.messages.coordinator_records import RecordsDecoder
 from tests.messages.vectors import KEY_OF_TYPE
 
 

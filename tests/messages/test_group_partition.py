@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.messages.group_partition import java_hash, offsets_partition
+from kgroups_spark.messages.coordinator_records import java_hash, offsets_partition
 from tests.messages.vectors import vectors
 
 

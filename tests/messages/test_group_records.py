@@ -6,8 +6,13 @@ import base64
 
 import pytest
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder, layout_from_json, value_from_json
-from kgroups_spark.messages.outcome import REASONS, Undecodable
+from kgroups_spark.messages.coordinator_records import (
+    REASONS,
+    GroupRecordDecoder,
+    Undecodable,
+    layout_from_json,
+    value_from_json,
+)
 from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, TOPIC_METADATA, group_metadata, text
 from tests.messages.vectors import KEY_OF_TYPE, records
 

@@ -8,9 +8,8 @@ import numpy as np
 import orjson
 import pytest
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.messages.json_columns import group_metadata_texts
-from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, Undecodable
+from kgroups_spark.messages.group_metadata import group_metadata_texts
 from tests.chosen import some_of
 from tests.messages.built import record_columns
 from tests.messages.changed_bytes import changed

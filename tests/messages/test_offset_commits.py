@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
-from kgroups_spark.messages.offset_values import read_offset_values
+from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify, read_offset_values
 from tests.chosen import some_of
 from tests.findings.record_bytes import uvarint
 from tests.messages.built import record_columns

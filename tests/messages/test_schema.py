@@ -6,10 +6,17 @@ import json
 
 import pytest
 
-from kgroups_spark.messages.definition import all_definitions, definition, parse_definition, parse_versions
-from kgroups_spark.messages.reader_source import read_uvarint
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kgroups_spark.messages.schema import MessageReader, Truncated, reader
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kgroups_spark.messages.schema import (
+    MessageReader,
+    Truncated,
+    all_definitions,
+    definition,
+    parse_definition,
+    parse_versions,
+    read_uvarint,
+    reader,
+)
 
 
 def read(fields, data, flexible="0+", structs=()):

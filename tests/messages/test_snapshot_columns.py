@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, snapshot_columns
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.messages.group_metadata import CONSUMER_GROUP, snapshot_columns
 from tests.chosen import some_of
 from tests.messages.made_snapshots import ODD_BLOBS, ODD_TEXTS, Record, Snapshots, group_metadata
 

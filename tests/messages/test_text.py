@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.messages.text import decode_text
+from kgroups_spark.messages.schema import decode_text
 from tests.slow_messages import java_text
 
 R = "\ufffd"

@@ -9,13 +9,16 @@ import numpy as np
 import orjson
 import pytest
 
-from kgroups_spark.messages.coordinator_logs import GROUP_LOG, SHARE_LOG
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.messages.json_columns import group_metadata_texts
-from kgroups_spark.messages.lock_step import SPARE
-from kgroups_spark.messages.outcome import Undecodable
-from kgroups_spark.messages.reader_source import MOST_FIELDS
+from kgroups_spark.messages.coordinator_records import (
+    GROUP_LOG,
+    SHARE_LOG,
+    CoordinatorRecord,
+    CoordinatorRecordDecoder,
+    GroupRecordDecoder,
+    Undecodable,
+)
+from kgroups_spark.messages.group_metadata import SPARE, group_metadata_texts
+from kgroups_spark.messages.schema import MOST_FIELDS
 from tests.findings.record_bytes import record, uvarint
 
 TOPOLOGY_KEY = struct.pack(">h", 23) + b"\0\1g"

@@ -8,11 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from kgroups_spark.messages.embedded import BlobTexts
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    GroupRecordDecoder,
+    Undecodable,
+)
+from kgroups_spark.messages.group_metadata import BlobTexts
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder
-from kgroups_spark.messages.outcome import Undecodable
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from kgroups_spark.messages.schema import MessageReader, Truncated
 from tests.messages.compared import group_record, offset_commits, slow_outcome
 from tests.messages.vectors import ALL, KEY_OF_TYPE, assert_has, vectors

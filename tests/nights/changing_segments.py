@@ -9,19 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange, cut
+from kgroups_spark.audit.plan import AuditPlan, plan_audit, read_now, read_on, require_readable, uncommitted_offsets
+from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit, require_readable
-from kgroups_spark.plan.cut_back import KnownReadings
-from kgroups_spark.plan.read_on import read_on
-from kgroups_spark.plan.read_to import read_now
-from kgroups_spark.plan.uncommitted import uncommitted_offsets
-from kgroups_spark.storage import files
-from kgroups_spark.times import LAST_MS
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext, cut
+from kgroups_spark.sources import files
+from kgroups_spark.words import LAST_MS
 from tests.logs.cleaner import clean
 from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch

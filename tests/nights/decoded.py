@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import LAST_MS
+from kgroups_spark.words import LAST_MS
 from tests.logs.log_files import Border, Cuts, Files, segments_of
 from tests.nights.reported_tables import stored_as
 

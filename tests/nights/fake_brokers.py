@@ -15,8 +15,13 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from kgroups_spark.cluster.answers import OffsetAnswer, PartitionMetadata, TopicMetadata
-from kgroups_spark.cluster.errors import ClusterUnreachable, KafkaRefused
+from kgroups_spark.cluster.requests import (
+    ClusterUnreachable,
+    KafkaRefused,
+    OffsetAnswer,
+    PartitionMetadata,
+    TopicMetadata,
+)
 
 CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED = 31, 29, 30
 FORBIDDEN = {2: TOPIC_AUTHORIZATION_FAILED, 4: CLUSTER_AUTHORIZATION_FAILED, 32: GROUP_AUTHORIZATION_FAILED}

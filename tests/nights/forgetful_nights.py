@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from kgroups_spark.replay.corrections import Correction
-from kgroups_spark.tables.internal import REREAD
+from kgroups_spark.tables.definitions import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.logs.cleaner import Files, GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night

@@ -24,15 +24,15 @@ import pyarrow.compute as pc
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.decoding.ranges import cut
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.parts_writer import PartWriter
-from kgroups_spark.records.scan import SMALLEST_CHUNK, Window
-from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.lake.parts import PartWriter
+from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
+from kgroups_spark.replay.ranges import cut
+from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 from tests.logs.log_files import Cuts, Files, checkpoint_of, files_of_nights
 from tests.nights.reported_tables import Reported, Row, stored_as
 from tests.protocol.fake_delta import FakeStore
@@ -225,11 +225,11 @@ def patched(how: How) -> Iterator[None]:
     """Patches settings without an option: chunks, the least bytes of a range and records of a task, and the clock."""
     with ExitStack() as stack:
         if how.chunk_bytes is not None:
-            stack.enter_context(mock.patch("kgroups_spark.records.scan.Window", _windows_of(how.chunk_bytes)))
+            stack.enter_context(mock.patch("kgroups_spark.records.segment.Window", _windows_of(how.chunk_bytes)))
         if how.in_ranges:
-            stack.enter_context(mock.patch("kgroups_spark.decoding.ranges.SMALLEST_CUT_BYTES", 1))
+            stack.enter_context(mock.patch("kgroups_spark.replay.ranges.SMALLEST_CUT_BYTES", 1))
             stack.enter_context(mock.patch("kgroups_spark.audit.work.cut", lambda whole, _: cut(whole, MANY_SLOTS)))
-            stack.enter_context(mock.patch("kgroups_spark.history.stored.RECORDS_OF_A_TASK", 1))
+            stack.enter_context(mock.patch("kgroups_spark.replay.shard_states.RECORDS_OF_A_TASK", 1))
         if how.clock_ms is not None:
             stack.enter_context(mock.patch("kgroups_spark.audit.log_source._clock_ms", lambda: how.clock_ms))
         yield

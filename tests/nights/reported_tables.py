@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.decoding.topic_names import TopicNames
-from kgroups_spark.history.names import sightings
-from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.replay.counts import TopicNames, sightings
+from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from tests.replay.state_entries import entries
 

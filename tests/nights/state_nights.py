@@ -9,15 +9,19 @@ import orjson
 import pyarrow as pa
 
 from kgroups_spark.coordinator.state_entries import StateRow
-from kgroups_spark.decoding.range_progress import ReadContext
-from kgroups_spark.decoding.ranges import LogRange
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
-from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, CoordinatorRecordDecoder
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.replay.ranges import LogRange, ReadContext
+from kgroups_spark.replay.state_logs import (
+    KEPT,
+    RECORDS,
+    Settings,
+    StateRecord,
+    StateShardRead,
+    StateShardWork,
+    read_and_replay,
+)
 from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.state_logs.partition import StateShardRead, StateShardWork, read_and_replay
-from kgroups_spark.state_logs.range_decoder import RECORDS
-from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
 
 NOW = ("share_partitions", "share_batches", "transactional_ids")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kgroups_spark.history.stored import Stored
-from kgroups_spark.replay.stored_tables import TaskShards
+from kgroups_spark.replay.shard_states import Stored
+from kgroups_spark.replay.sinks import Fact, ForReplay, ShardBegins, ShardLost
+from kgroups_spark.replay.stages import ShardTask, replay_shards
+from kgroups_spark.replay.stored_history import TaskShards
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost
-from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
 
 
 def replayed(stored: Stored, tasks: TaskShards, task: ShardTask, name: str) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
 from tests.logs.log_files import read_folder
 from tests.nights.nights_here import Audited, How, audit
 

@@ -18,7 +18,7 @@ from traitlets.config import Config
 
 import kgroups_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import UsageError
 from tests.protocol.local_spark import LocalSpark
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgroups_spark.offsets.columns import I64, NEVER
 from kgroups_spark.offsets.effects import Fold
-from kgroups_spark.offsets.numbers import I64, NEVER
 
 FATES = (
     "committed",  # it is the committed offset

@@ -10,10 +10,10 @@ import orjson
 import pyarrow as pa
 
 from kgroups_spark.offsets.replay import OffsetHistory
-from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.tables.rows import FIRST_MS
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import LAST_MS
+from kgroups_spark.words import LAST_MS
 from tests.coordinator.replay_row import ReplayRow
 from tests.twin.offset_metadata import OffsetAndMetadata
 

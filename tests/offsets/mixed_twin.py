@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from kgroups_spark.offsets.mixed import Mixed
+from kgroups_spark.offsets.effects import Mixed
 
 Row = dict[str, Any]
 # The columns of offset_commits that it reads.

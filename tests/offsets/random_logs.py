@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kgroups_spark.offsets.ranges import Border
+from kgroups_spark.offsets.columns import Border
 from tests.coordinator.records import X, Y, classic, classic_member, epoch
 from tests.coordinator.replay_row import ReplayRow
 from tests.twin.offset_metadata import OffsetAndMetadata

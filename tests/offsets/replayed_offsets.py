@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.offsets.moves import Quiet
-from kgroups_spark.offsets.numbers import NEVER
-from kgroups_spark.offsets.ranges import SlotRange
+from kgroups_spark.offsets.columns import NEVER, SlotRange
+from kgroups_spark.offsets.effects import Quiet
 from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, climb_events, fold_range, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import offset_rows as tables
+from kgroups_spark.replay import rows as tables
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from tests.offsets.log_tables import history_of

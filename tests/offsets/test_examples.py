@@ -6,14 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.offsets.history import other_records
-from kgroups_spark.offsets.numbers import COMMIT, NEVER, Markers, Places, next_marker
-from kgroups_spark.offsets.ranges import SlotRange
-from kgroups_spark.offsets.records import number_slots
+from kgroups_spark.offsets.columns import COMMIT, NEVER, Markers, Places, SlotRange, next_marker, number_slots
 from kgroups_spark.offsets.removals import remember
-from kgroups_spark.offsets.replay import FoldedRange, fold_range
+from kgroups_spark.offsets.replay import FoldedRange, fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import offset_rows as tables
+from kgroups_spark.replay import rows as tables
 from tests.coordinator.records import Log, T, X, Y
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.fates import FATES, fates

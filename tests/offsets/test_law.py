@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.coordinator import group_events
+from kgroups_spark.coordinator import events as group_events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
-from kgroups_spark.offsets import numbers, removals
-from kgroups_spark.offsets.ranges import Border, SlotRange, ranges_between
+from kgroups_spark.offsets import columns as numbers
+from kgroups_spark.offsets import removals
+from kgroups_spark.offsets.columns import Border, SlotRange, ranges_between
 from kgroups_spark.offsets.replay import ALL_SLOTS, ReplayedOffsets, replay_offsets
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay import offset_rows as tables
+from kgroups_spark.replay import rows as tables
 from tests.chosen import Chosen
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of

@@ -8,8 +8,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from kgroups_spark.offsets.ranges import SLOT, Border, SlotRange, from_border, of_group, ranges_between, ranges_of
-from kgroups_spark.offsets.records import TEXT
+from kgroups_spark.offsets.columns import (
+    SLOT,
+    TEXT,
+    Border,
+    SlotRange,
+    from_border,
+    of_group,
+    ranges_between,
+    ranges_of,
+)
 
 # In the order of their UTF-8 bytes; one is in UTF-16 in another order.
 TEXTS = ["", "\0", "a", "a\0", "ab", "b", "é", "\uffff", "\U0001f600"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.replay import offset_rows as tables
+from kgroups_spark.replay import rows as tables
 from tests.chosen import Chosen
 from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.log_rows import replay_rows

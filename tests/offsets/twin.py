@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kgroups_spark.coordinator.acts import RecordPlace, Slot
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.group_events import Rules
+from kgroups_spark.coordinator.events import RecordPlace, Rules, Slot
 from kgroups_spark.coordinator.groups import Groups
-from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.releases import Release, ReplayFailure, expiry_rules
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow, replay

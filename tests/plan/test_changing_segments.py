@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from kgroups_spark.decoding import ranges
-from kgroups_spark.plan.audit_plan import AnotherLog
-from kgroups_spark.sources import segments
-from kgroups_spark.storage import files
+from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.replay import ranges
+from kgroups_spark.sources import files, segments
 from tests.chosen import Chosen
 from tests.nights.changing_segments import PLANNED, Broker, Lake, Steps, commit, state
 

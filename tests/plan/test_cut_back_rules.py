@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
+from kgroups_spark.audit.plan import PartitionPlan, plan_audit, require_readable
+from kgroups_spark.audit.same_log import AnotherLog, CutBack, KnownReadings, is_untouched
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
-from kgroups_spark.plan.audit_plan import PartitionPlan, plan_audit, require_readable
-from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, is_untouched
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.columns import Condition, expression_of
 from tests.lake.table_rows import rows_of
 from tests.logs.planned_batches import TOPIC_ID, commits
 from tests.logs.segment_logs import segment_logs

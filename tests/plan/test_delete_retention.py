@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
-from kgroups_spark.lake.ledger_rows import Reading
-from kgroups_spark.plan.audit_plan import PartitionPlan, plan_audit
-from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
+from kgroups_spark.audit.plan import DeleteRetention, LastReads, PartitionPlan, plan_audit
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, Reading
 from kgroups_spark.sources import segment_log
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 from tests.logs.segment_logs import segment_logs
 from tests.records.build import batch
 

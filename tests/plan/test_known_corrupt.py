@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kgroups_spark.audit.plan import known_corrupt
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.plan.known_corrupt import known_corrupt
 from tests.lake.table_rows import rows_of
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import PartitionProgress
-from kgroups_spark.plan.audit_plan import AnotherLog
-from kgroups_spark.records.headers import HEADER_BYTES
-from kgroups_spark.sources.leader_epochs import LEADER_EPOCHS, epoch_by_checkpoint
+from kgroups_spark.records.batches import HEADER_BYTES
+from kgroups_spark.sources.segments import LEADER_EPOCHS, epoch_by_checkpoint
 from tests.chosen import Chosen
 from tests.nights.changing_segments import PLANNED, Broker, Lake, commit, state
 

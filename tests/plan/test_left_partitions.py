@@ -11,11 +11,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.audit.same_log import AnotherLog
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.plan.cut_back import AnotherLog
-from kgroups_spark.sources import segment_log, segment_reading
+from kgroups_spark.sources import segment_log
+from kgroups_spark.sources import segment_log as segment_reading
 from tests.logs.log_files import Files
 from tests.logs.planned_batches import OTHER_TOPIC_ID, TOPIC_ID, commits
 from tests.nights.nights_here import Audited, How, audit

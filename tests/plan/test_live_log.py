@@ -11,17 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer
-from kgroups_spark.cluster.errors import NotAuthorized
+from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit, require_readable
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
-from kgroups_spark.decoding.range_decoder import RangeDecoder
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
-from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.cluster.requests import FetchAnswer, NotAuthorized, OffsetAnswer
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit, require_readable
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay.range_decoder import RangeDecoder
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
 from tests.chosen import examples
 from tests.logs.planned_batches import commits, damaged, marker

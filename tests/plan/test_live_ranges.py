@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.decoding.ranges import LogRange, leader, ranges_by_fetcher
+from kgroups_spark.replay.ranges import LogRange, leader, ranges_by_fetcher
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
 from tests.chosen import examples
 

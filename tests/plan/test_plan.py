@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.plan.audit_plan import AnotherLog
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
 from tests.nights.changing_segments import FolderLake as Lake

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kgroups_spark.decoding.ranges import SMALLEST_CUT_BYTES, LogRange, cut, ranges_by_task
+from kgroups_spark.replay.ranges import SMALLEST_CUT_BYTES, LogRange, cut, ranges_by_task
 from kgroups_spark.sources.partition_log import SegmentPiece
 
 MB = 1 << 20

@@ -8,13 +8,20 @@ from typing import Any, cast
 
 import pytest
 
-from kgroups_spark.decoding.range_progress import RangeProgress
+from kgroups_spark.audit.plan import (
+    STALE_MS,
+    AuditPlan,
+    PartitionPlan,
+    Uncommitted,
+    not_read_now,
+    read_now,
+    uncommitted_notes,
+    uncommitted_offsets,
+)
 from kgroups_spark.lake.ledger import PartitionProgress
-from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
-from kgroups_spark.plan.read_to import not_read_now, read_now
-from kgroups_spark.plan.uncommitted import STALE_MS, Uncommitted, uncommitted_notes, uncommitted_offsets
+from kgroups_spark.replay.ranges import RangeProgress
 from kgroups_spark.sources.partition_log import PartitionLog
-from kgroups_spark.times import LAST_MS
+from kgroups_spark.words import LAST_MS
 
 BEFORE = PartitionProgress(
     3,

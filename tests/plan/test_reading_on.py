@@ -14,26 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.audit.plan import AuditPlan, DeleteRetention, LastReads, plan_audit
 from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.cluster import fetch
-from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener, live_logs
-from kgroups_spark.decoding import commit_rows
-from kgroups_spark.decoding.group_traffic import summed
-from kgroups_spark.decoding.partition_reading import MOST_ROUNDS, readings
-from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
+from kgroups_spark.cluster.requests import FetchAnswer, OffsetAnswer
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit
-from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
+from kgroups_spark.replay import history_rows as commit_rows
+from kgroups_spark.replay import sinks
+from kgroups_spark.replay import sinks as outputs
+from kgroups_spark.replay.counts import summed
+from kgroups_spark.replay.range_decoder import MOST_ROUNDS, readings
+from kgroups_spark.replay.ranges import RangeProgress, ReadContext
+from kgroups_spark.replay.sinks import AGAIN, FACT, FOR_REPLAY, PASSED_ON, ROWS, written
+from kgroups_spark.replay.stages import read_tasks
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tasks import outputs, sinks
-from kgroups_spark.tasks.outputs import AGAIN, FACT, PASSED_ON, ROWS
-from kgroups_spark.tasks.read_stage import read_tasks
-from kgroups_spark.tasks.sinks import FOR_REPLAY, written
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import Chosen
 from tests.logs.cleaner import GrowingLog, batches_of
 from tests.records.build import batch

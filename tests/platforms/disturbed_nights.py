@@ -24,14 +24,13 @@ from pyspark import TaskContext
 from kgroups_spark.audit import work
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.history import stored
-from kgroups_spark.lake import reach
+from kgroups_spark.lake import writer as reach
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.reach import make_writable
-from kgroups_spark.session import PER_SESSION, spark_session
-from kgroups_spark.storage.files import file_system
-from kgroups_spark.storage.s3 import Task
-from kgroups_spark.tasks import sinks
+from kgroups_spark.lake.writer import make_writable
+from kgroups_spark.replay import shard_states as stored
+from kgroups_spark.replay import sinks
+from kgroups_spark.sources.files import Task, file_system
+from kgroups_spark.spark.session import PER_SESSION, spark_session
 
 # Each night: how the tasks of the first action are disturbed, and those of the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}

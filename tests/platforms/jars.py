@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 
 import kgroups_spark
-from kgroups_spark.session import DELTA_JAR, S3_JARS, _remembered_jars, ivy_folder
+from kgroups_spark.spark.session import DELTA_JAR, S3_JARS, _remembered_jars, ivy_folder
 
 # S3Proxy and what it loads to keep objects in a folder; AWS's classes that it names come with Hadoop's S3.
 OBJECT_STORE = (
@@ -35,7 +35,7 @@ def spark_jars() -> list[str]:
     """Delta's jars and Hadoop's S3, as `kgroups` with a lake on S3 downloads them."""
     packages = ",".join((DELTA_JAR, *S3_JARS))
     if not _remembered_jars(packages):
-        start = "from kgroups_spark.session import spark_session; spark_session('jars', s3=True).stop()"
+        start = "from kgroups_spark.spark.session import spark_session; spark_session('jars', s3=True).stop()"
         subprocess.run([sys.executable, "-c", start], check=True)
     return _remembered_jars(packages)
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import pyarrow.fs
 
+from kgroups_spark.audit import maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.cli import main as kgroups
-from kgroups_spark.session import spark_session
+from kgroups_spark.cli.main import main as kgroups
+from kgroups_spark.spark.session import spark_session
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.upkeep import maintain
 from tests.nights.lakes import copy_until
 from tests.platforms.data_files import data_files
 from tests.protocol.local_spark import LocalSpark, without_a_jvm

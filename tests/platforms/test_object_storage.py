@@ -12,10 +12,10 @@ import pytest
 from kgroups_spark import open_lake
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
-from kgroups_spark.cli import main
-from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_SPARK
-from kgroups_spark.storage import s3
-from kgroups_spark.storage.files import file_system, list_folder, open_file, read_text_if_there
+from kgroups_spark.cli.main import main
+from kgroups_spark.sources import files as s3
+from kgroups_spark.sources.files import file_system, list_folder, open_file, read_text_if_there
+from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_SPARK
 from tests.nights.lakes import contents, rows
 
 ROOT = Path(__file__).parents[2]
@@ -115,8 +115,8 @@ def test_a_lake_there_is_read_without_spark_by_http(scheme, variable, store, log
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setenv(variable, store.endpoint)
-    monkeypatch.setattr("kgroups_spark.reading.by_duckdb.may_have_catalog", lambda: False)
-    monkeypatch.setattr("kgroups_spark.reading.open_lake.start_spark", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("kgroups_spark.sql.by_duckdb.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.cli.open_lake.start_spark", lambda *_: pytest.fail("Spark was started"))
     place = f"{scheme}://lakes/{scheme}-{variable}"
     assert main(["groups", "--lake", place, "--format", "csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(expected) > 3

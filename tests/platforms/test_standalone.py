@@ -13,7 +13,7 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.session import PER_SESSION
+from kgroups_spark.spark.session import PER_SESSION
 from tests.chosen import is_its_turn
 from tests.nights.lakes import contents, copy_until, rows
 from tests.platforms.data_files import data_files

@@ -26,7 +26,7 @@ import pyarrow.parquet
 from pyarrow import acero
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -323,8 +323,8 @@ def opened_once() -> Iterator[None]:
     with (
         mock.patch.object(Lake, "dataset", remembered),
         mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.lake.unfinished.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.lake.parts_writer.COMPRESSION", "none"),
+        mock.patch("kgroups_spark.lake.claim.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.lake.parts.COMPRESSION", "none"),
     ):
         yield
 
@@ -335,7 +335,7 @@ def in_this_process() -> Iterator[None]:
     with (
         opened_once(),
         mock.patch("kgroups_spark.lake.lake.Kernel", lambda spark: FakeKernel(spark.store)),
-        mock.patch("kgroups_spark.lake.owner.this_host", lambda: threading.current_thread().name),
+        mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: threading.current_thread().name),
         mock.patch.object(Lake, "stand_in", None),
     ):
         yield

@@ -30,12 +30,12 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from kgroups_spark.audit import keep
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.store import Store, TableFile
-from kgroups_spark.runner import LINES, Line, Runner, SparkRunner, lines_in, lines_of
-from kgroups_spark.upkeep import keep
+from kgroups_spark.spark.runner import LINES, Line, Runner, SparkRunner, lines_in, lines_of
 from tests.protocol.fake_delta import (
     FakeKernel,
     FakeSpark,
@@ -105,7 +105,7 @@ class Loop:
     is_here: bool = True
 
     def map(self, task: Task, given: Sequence[pa.Table], files: Any = ()) -> list[Line]:
-        with mock.patch("kgroups_spark.lake.parts_writer.COMPRESSION", "none"):
+        with mock.patch("kgroups_spark.lake.parts.COMPRESSION", "none"):
             made = [batch for rows in given for batch in task(iter(rows.to_batches()))]
         return [line for batch in made for line in lines_in(_pairs(batch))]
 

@@ -9,17 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.audit.optimize import restore_files
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.claim import Claim, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress
-from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.internal import NIGHT
-from kgroups_spark.upkeep.optimize import restore_files
+from kgroups_spark.tables.definitions import NIGHT
 from tests.lake.table_rows import rows_of
 
 # The tables that these write; a lake has no others here.

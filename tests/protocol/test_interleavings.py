@@ -17,12 +17,11 @@ from unittest import mock
 
 import pytest
 
-from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED
 from kgroups_spark.lake.ledger import Ledger, _arrow
-from kgroups_spark.lake.parts_writer import PartWriter
-from kgroups_spark.lake.unfinished import clear_up
+from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
 from tests.protocol.fake_delta import FakeStore, Logs, Version, _file, fake_lake, in_this_process
@@ -179,7 +178,7 @@ def test_an_audit_that_stalls_while_marking_another_as_abandoned_marks_it_once(t
 
     def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
         if operation == "abandon" and not later:
-            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
                 later.append(Claim.take(lake, take_over=True))
         return commit(self, table, operation, write)
 
@@ -199,7 +198,7 @@ def test_an_audit_that_fails_after_a_take_over_says_so_unless_it_had_finished(tr
     with pytest.raises(said), Claim.take(lake) as claim:
         if has_finished:
             claim.finish()
-        with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
+        with mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere"):
             Claim.take(lake, take_over=True).release()
         raise ZeroDivisionError
 

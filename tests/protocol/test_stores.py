@@ -15,7 +15,7 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.kernel import Kernel
-from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.records.control import control_type, control_type_name, coordinator_epoch
+from kgroups_spark.records.columns import control_type, control_type_name, coordinator_epoch
 
 
 @pytest.mark.parametrize(

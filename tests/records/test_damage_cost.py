@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 from crc32c import crc32c
 
-from kgroups_spark.records import batches, damage, scan, segment
-from kgroups_spark.records.batches import MOST_RECORDS
-from kgroups_spark.records.checksums import DIRECT, Checksums
+from kgroups_spark.records import batches, damage, segment
+from kgroups_spark.records import segment as scan
+from kgroups_spark.records.batches import DIRECT, MOST_RECORDS, Checksums
 from kgroups_spark.records.columns import CorruptBatch
-from kgroups_spark.records.segment import read_segment
-from kgroups_spark.records.window import LEAD, Window
+from kgroups_spark.records.segment import LEAD, Window, read_segment
 from tests.chosen import some_of
 from tests.records.build import batch, message
 from tests.records.damaged_logs import LOGS

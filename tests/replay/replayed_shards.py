@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.expiry.clean_up import CleanUp
-from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.coordinator.releases import Topics
+from kgroups_spark.offsets.expiry import CleanUp
+from kgroups_spark.replay.shard import Night
 from tests.offsets.random_logs import T
 
 RELEASES = ("4.4", "4.3", "4.1", "4.0.0", "3.8-java", "3.7-java", "3.9", "2.8", "0.11")

@@ -13,12 +13,10 @@ import pytest
 
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator.classic_group import ClassicGroup
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.releases import ReplayFailure, release
 from kgroups_spark.coordinator.state_entries import StateRow
 from kgroups_spark.offsets.state import OffsetState
-from kgroups_spark.replay.checkpoint_rows import ENTRIES, loaded, saved
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state import ENTRIES, ShardState, loaded, saved
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.records import classic, classic_member

@@ -7,14 +7,12 @@ import json
 import pytest
 
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.replay.checkpoint_rows import saved
-from kgroups_spark.replay.corrected_history import CorrectedAt, HistoryReplay
-from kgroups_spark.replay.corrections import Correction
-from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.coordinator.releases import Topics
+from kgroups_spark.messages.coordinator_records import GroupRecordDecoder
+from kgroups_spark.replay.corrections import CorrectedAt, Correction, HistoryReplay
+from kgroups_spark.replay.groups import ShardHistory
+from kgroups_spark.replay.shard import Night
+from kgroups_spark.replay.state import ShardState, saved
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
 from tests.messages.member_texts import KEY, members

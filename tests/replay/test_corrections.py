@@ -8,7 +8,7 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay.corrections import Correction, corrected, corrections
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state import ShardState
 from tests.coordinator.records import (
     Log,
     X,

@@ -8,10 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.offsets.ranges import SlotRange
-from kgroups_spark.replay import history_parts
-from kgroups_spark.replay.history_parts import PartReader, part_schema
-from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards
+from kgroups_spark.offsets.columns import SlotRange
+from kgroups_spark.replay import stored_history as history_parts
+from kgroups_spark.replay.stored_history import PartReader, StoredFile, StoredTable, TaskShards, part_schema
 from tests.lake.table_rows import rows_of
 
 NAME = "committed_offsets"

@@ -11,18 +11,17 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.groups import Groups
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
-from kgroups_spark.offsets.ranges import ranges_between
+from kgroups_spark.coordinator.releases import ReplayFailure, release
+from kgroups_spark.offsets.columns import ranges_between
+from kgroups_spark.offsets.expiry import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.replay import ALL_SLOTS
-from kgroups_spark.replay.events import event_batches
-from kgroups_spark.replay.replay_shard import ShardReplay
-from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.groups import ShardHistory
+from kgroups_spark.replay.rows import event_batches
+from kgroups_spark.replay.shard import ShardReplay
+from kgroups_spark.replay.stages import no_cycle_collector
+from kgroups_spark.replay.state import ShardState
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow, replay
 from tests.offsets.log_tables import history_tables

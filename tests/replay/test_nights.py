@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kgroups_spark.audit.known_names import known_topics
+from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.replay.checkpoint_rows import loaded, saved
-from kgroups_spark.replay.replay_shard import Night, ShardReplay
-from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.groups import ShardHistory
+from kgroups_spark.replay.shard import Night, ShardReplay
+from kgroups_spark.replay.state import ShardState, loaded, saved
 from kgroups_spark.tables.schemas import TABLES
 from tests.logs.log_files import Files, random_cuts, read_zip, segments_of
 from tests.nights.decoded import Decoded

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
-from kgroups_spark.lake.ledger_rows import entries_of
-from kgroups_spark.replay.read_by import ReadBy
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress, entries_of
+from kgroups_spark.replay.shard import ReadBy
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 

@@ -17,15 +17,20 @@ import pytest
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
-from kgroups_spark.history.checkpoints import kept_checkpoints, reduced_to, usable_checkpoints
-from kgroups_spark.history.stored import HISTORY
-from kgroups_spark.lake.parts_writer import PartWriter
+from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
-from kgroups_spark.replay import stored_tables
-from kgroups_spark.replay.history_parts import PartReader
-from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory, StoredShard
-from kgroups_spark.replay.stored_tables import StoredFile, StoredTable, TaskShards
-from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
+from kgroups_spark.replay import stored_history as stored_tables
+from kgroups_spark.replay.shard_states import HISTORY, kept_checkpoints, reduced_to, usable_checkpoints
+from kgroups_spark.replay.stored_history import (
+    Checkpoint,
+    PartReader,
+    StoredFile,
+    StoredHistory,
+    StoredShard,
+    StoredTable,
+    TaskShards,
+)
+from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.lake.table_rows import rows_of
 

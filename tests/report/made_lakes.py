@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.report.queries import Ask
-from kgroups_spark.views import known_history
-from kgroups_spark.views.needed import needed_for
+from kgroups_spark.report.figures import Ask
+from kgroups_spark.sql import known_history
+from kgroups_spark.sql.views import needed_for
 from tests.lake.table_rows import rows_of
 from tests.views.arrow_tables import KNOWN_HISTORY, answer_of, in_duckdb
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kgroups_spark.report.queries import query
+from kgroups_spark.report.figures import query
 from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 

@@ -15,19 +15,24 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.report import figures
-from kgroups_spark.report import headlines as facts
+from kgroups_spark.report import page as facts
 from kgroups_spark.report import page as page_parts
-from kgroups_spark.report.figures import Column, Plot, Section, Table, shown, table
+from kgroups_spark.report.figures import NAMES, Ask, Column, Plot, Section, Table, query, shown, table
 from kgroups_spark.report.page import html, report_page
-from kgroups_spark.report.queries import NAMES, Ask, query
-from kgroups_spark.report.sections import QUESTIONS
-from kgroups_spark.report.sections.expiring import expiring_section
-from kgroups_spark.report.sections.findings import findings_section
-from kgroups_spark.report.sections.offset_events import moves_section, removals_section
-from kgroups_spark.report.sections.rebalances import rebalances_section
-from kgroups_spark.report.sections.share_groups import share_groups_section
-from kgroups_spark.report.sections.shared import Answers, day_of, last_days_plot
-from kgroups_spark.report.sections.transactions import transactional_ids_section, transactions_section
+from kgroups_spark.report.sections import (
+    QUESTIONS,
+    Answers,
+    day_of,
+    expiring_section,
+    findings_section,
+    last_days_plot,
+    moves_section,
+    rebalances_section,
+    removals_section,
+    share_groups_section,
+    transactional_ids_section,
+    transactions_section,
+)
 from tests.chosen import one_of
 from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.report.plots import (
+from kgroups_spark.report.figures import (
     BLUE,
     PARTIAL,
     RED,

@@ -17,12 +17,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.cli import main
-from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.reading.open_lake import open_by_spark
-from kgroups_spark.reading.reader import LakeReader
-from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import main
+from kgroups_spark.cli.open_lake import open_by_spark
+from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
+from kgroups_spark.sql.reader import LakeReader
 from tests.chosen import Chosen
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
 from tests.protocol.local_spark import LocalSpark
@@ -391,7 +391,7 @@ def test_a_missing_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_libraries_that_are_missing_are_named(
     lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kgroups_spark.commands import report
+    from kgroups_spark.cli import report
 
     found = {"jinja2": SimpleNamespace()}
     monkeypatch.setattr(report.importlib.util, "find_spec", found.get)

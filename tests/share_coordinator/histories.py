@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from kgroups_spark.messages.record_types import SHARE_GROUP_STATE
+from kgroups_spark.messages.coordinator_records import SHARE_GROUP_STATE
 from tests.findings.record_bytes import message
 
 KEYS = [("g", "AAAAAAAAAAAAAAAAAAAAAQ", 0), ("g", "AAAAAAAAAAAAAAAAAAAAAQ", 1), ("café", "_____________________w", 7)]

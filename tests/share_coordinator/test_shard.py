@@ -7,16 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
-from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.messages.outcome import REASONS
-from kgroups_spark.share_coordinator.listed import listed_share_partitions, listed_topics, share_lag
-from kgroups_spark.share_coordinator.rows import EVENTS, ShareEvent
-from kgroups_spark.share_coordinator.rules import share_rules
-from kgroups_spark.share_coordinator.shard import ShareCoordinatorShard
+from kgroups_spark.coordinator.releases import ReplayFailure, release
+from kgroups_spark.coordinator.share_shard import (
+    EVENTS,
+    ShareCoordinatorShard,
+    ShareEvent,
+    listed_share_partitions,
+    listed_topics,
+    share_lag,
+    share_rules,
+)
+from kgroups_spark.messages.coordinator_records import (
+    REASONS,
+    SHARE_LOG,
+    CoordinatorRecord,
+    CoordinatorRecordDecoder,
+    GroupRecordDecoder,
+)
 from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes

@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.state_log_plan import complete_share_partitions
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.state_logs.share_listing import complete_share_partitions
 from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]

@@ -6,11 +6,9 @@ import sys
 
 import pytest
 
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.share_coordinator import state_batches
-from kgroups_spark.share_coordinator.rules import share_rules
-from kgroups_spark.share_coordinator.state_batches import StateBatch, as_written, combine
+from kgroups_spark.coordinator import share_shard as state_batches
+from kgroups_spark.coordinator.releases import ReplayFailure, release
+from kgroups_spark.coordinator.share_shard import StateBatch, as_written, combine, share_rules
 
 V43, V44 = share_rules(release("4.3")), share_rules(release("4.4"))
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4

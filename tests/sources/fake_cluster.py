@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kgroups_spark.cluster import cluster
-from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer, PartitionMetadata, TopicMetadata
 from kgroups_spark.cluster.cluster import EARLIEST
+from kgroups_spark.cluster.requests import FetchAnswer, OffsetAnswer, PartitionMetadata, TopicMetadata
 
 TOPIC_ID = "t" * 22
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataResponse
 
-from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from tests.sources.fake_broker import FakeBroker
 

@@ -14,10 +14,14 @@ import pytest
 import trustme
 from kafka.net.manager import KafkaConnectionManager
 
-from kgroups_spark.client import property_names as names
-from kgroups_spark.client.config_providers import PROVIDERS
-from kgroups_spark.client.properties import BadClientProperty, client_properties, read_properties_file
-from kgroups_spark.client.security import tokens
+from kgroups_spark.cluster import client_properties as names
+from kgroups_spark.cluster import oauth as tokens
+from kgroups_spark.cluster.client_properties import (
+    PROVIDERS,
+    BadClientProperty,
+    client_properties,
+    read_properties_file,
+)
 from kgroups_spark.errors import UsageError
 from tests.sources.security.handshakes import chain, private_key
 

@@ -12,12 +12,19 @@ import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from kgroups_spark.client.properties import client_properties
-from kgroups_spark.cluster.answers import FetchAnswer, OffsetAnswer, PartitionMetadata, topic_id_text
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, addresses
-from kgroups_spark.cluster.connection import BrokerConnection
-from kgroups_spark.cluster.errors import AuthenticationFailed, ClusterUnreachable, KafkaRefused, WrongProtocol
-from kgroups_spark.cluster.sockets import Address, Disconnected, place_of
+from kgroups_spark.cluster.connection import Address, BrokerConnection, Disconnected, place_of
+from kgroups_spark.cluster.requests import (
+    AuthenticationFailed,
+    ClusterUnreachable,
+    FetchAnswer,
+    KafkaRefused,
+    OffsetAnswer,
+    PartitionMetadata,
+    WrongProtocol,
+    topic_id_text,
+)
 from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.sources.fake_cluster import FakeTime, fake_time
 from tests.sources.metadata_answers import Metadata, Start, cluster_at

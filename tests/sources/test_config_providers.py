@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.client.config_providers import resolve
-from kgroups_spark.client.properties import client_properties
-from kgroups_spark.client.property import BadClientProperty
+from kgroups_spark.cluster.client_properties import client_properties, resolve
+from kgroups_spark.cluster.property import BadClientProperty
 from kgroups_spark.errors import UsageError
 
 CLASS = "org.apache.kafka.common.config.provider"

@@ -8,10 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 import kgroups_spark
-from kgroups_spark.cli import main
-from kgroups_spark.data_sources.decode import COLUMNS
-from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
+from kgroups_spark.cli.main import main
 from kgroups_spark.errors import UsageError
+from kgroups_spark.spark.data_sources import COLUMNS, KafkaSegmentsDataSource
 from tests import recorded_state_logs
 from tests.messages.vectors import KEY_OF_TYPE
 

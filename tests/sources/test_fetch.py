@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kgroups_spark.cluster import fetch
-from kgroups_spark.cluster.answers import FetchAnswer
-from kgroups_spark.cluster.errors import KafkaRefused, NotAuthorized
 from kgroups_spark.cluster.fetch import FetchLimits, LogTruncated, TopicGone, UnreadableLog
 from kgroups_spark.cluster.live_log import PieceOpener
+from kgroups_spark.cluster.requests import FetchAnswer, KafkaRefused, NotAuthorized
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, LogStartMoved

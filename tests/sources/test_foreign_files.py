@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cli import main
-from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.sources.foreign_files import foreign_form
+from kgroups_spark.cli.demo import SEGMENTS
+from kgroups_spark.cli.main import main
+from kgroups_spark.sources.segments import foreign_form
 
 SEGMENT = (SEGMENTS / "__consumer_offsets-0" / f"{0:020}.log").read_bytes()[:2000]
 

@@ -9,9 +9,9 @@ import pytest
 
 from kgroups_spark.audit.log_source import open_source
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.plan.audit_plan import plan_audit
-from kgroups_spark.sources.high_watermarks import BadCheckpoint, committed_offsets, parse_checkpoint
-from kgroups_spark.storage.files import UnreadableFolder
+from kgroups_spark.audit.plan import plan_audit
+from kgroups_spark.sources.files import UnreadableFolder
+from kgroups_spark.sources.segments import BadCheckpoint, committed_offsets, parse_checkpoint
 from tests.chosen import some_of
 from tests.logs.segment_logs import segment_logs
 from tests.nights.changing_segments import Broker, Lake
@@ -49,7 +49,7 @@ def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused_without_waiting(tmp_
 
 def test_a_checkpoint_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, 21)
-    monkeypatch.setattr("kgroups_spark.storage.files.MOST_TEXT_BYTES", 10)
+    monkeypatch.setattr("kgroups_spark.sources.files.MOST_TEXT_BYTES", 10)
     with pytest.raises(UnreadableFolder, match="cannot be read: it has more than 0 MiB"):
         committed_offsets(str(tmp_path))
 

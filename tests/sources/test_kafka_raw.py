@@ -13,15 +13,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSource
 
-from kgroups_spark.cluster.answers import PartitionMetadata, TopicMetadata
 from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
-from kgroups_spark.data_sources import kafka_raw
-from kgroups_spark.data_sources.kafka_raw import DataLoss, FetchedSpans, KafkaRawDataSource, parse_options, plan_spans
-from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
-from kgroups_spark.data_sources.read_options import BadOption
-from kgroups_spark.data_sources.record_frame import RECORDS
+from kgroups_spark.cluster.requests import PartitionMetadata, TopicMetadata
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.partition_log import LogStartMoved
+from kgroups_spark.spark import data_sources as kafka_raw
+from kgroups_spark.spark.data_sources import (
+    RECORDS,
+    BadOption,
+    DataLoss,
+    FetchedSpans,
+    KafkaRawDataSource,
+    KafkaSegmentsDataSource,
+    parse_options,
+    plan_spans,
+)
 from tests.records.build import KeyValue, batch, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
 

@@ -11,10 +11,16 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from kgroups_spark.data_sources.kafka_segments import CorruptLog, KafkaSegmentsDataSource, SegmentRange, parse_options
-from kgroups_spark.data_sources.read_options import BadOption
-from kgroups_spark.data_sources.record_frame import BYTES_PER_BATCH, RECORDS
 from kgroups_spark.sources.segments import NoPartitions
+from kgroups_spark.spark.data_sources import (
+    BYTES_PER_BATCH,
+    RECORDS,
+    BadOption,
+    CorruptLog,
+    KafkaSegmentsDataSource,
+    SegmentRange,
+)
+from kgroups_spark.spark.data_sources import parse_segments_options as parse_options
 from tests.records.build import batch, message
 
 CAPTURED = Path(__file__).parents[1] / "data" / "segments"

@@ -15,8 +15,8 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse, ListConfigResourcesResponse
 
 from kgroups_spark.audit.cluster_facts import cluster_facts
-from kgroups_spark.client.properties import client_properties
-from kgroups_spark.cluster import patience
+from kgroups_spark.cluster import connection as patience
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
 from kgroups_spark.cluster.live_log import live_logs

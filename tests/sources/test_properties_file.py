@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.client.properties_file import read_properties_file
-from kgroups_spark.client.property import BadClientProperty
+from kgroups_spark.cluster.property import BadClientProperty, read_properties_file
 from kgroups_spark.errors import UsageError
-from kgroups_spark.storage.properties import parse_properties
+from kgroups_spark.sources.files import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.storage import s3
-from kgroups_spark.storage.files import file_system
-from kgroups_spark.storage.s3 import S3Settings, is_s3, s3_file_system, with_storage
+from kgroups_spark.sources import files as s3
+from kgroups_spark.sources.files import S3Settings, file_system, is_s3, s3_file_system, with_storage
 
 KEYS = {"access.key": "me", "secret.key": "hush"}
 

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.sources.copies import choose_copies
-from kgroups_spark.sources.segment_file import UnreadableSegment
-from kgroups_spark.sources.segment_log import SegmentLog
+from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
+from kgroups_spark.sources.partition_log import UnreadableSegment
+from kgroups_spark.sources.segment_log import SegmentLog, choose_copies
 from kgroups_spark.sources.segments import MixedClusters, NoPartitions, PartitionCopy, find_partitions, require_listed
-from kgroups_spark.storage.files import FolderNotFound, UnreadableFolder
 from tests.records.build import batch
 
 TOPIC = "__consumer_offsets"

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
-from kgroups_spark.cluster.answers import FetchAnswer, fetch_answer
 from kgroups_spark.cluster.cluster import EARLIEST
-from kgroups_spark.cluster.errors import ClusterUnreachable, KafkaRefused, WrongProtocol
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener
+from kgroups_spark.cluster.requests import ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol, fetch_answer
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
 from tests.sources.fetched_logs import LOG, open_log, read

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from kgroups_spark.lake.replaced import STATE_LOGS
-from kgroups_spark.tables.internal import KEEP
+from kgroups_spark.tables.definitions import KEEP
 from tests.chosen import one_of
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.state_nights import StateNights

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit import run, run_rebuild
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.share_coordinator.listed import share_lag
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
 from tests.chosen import one_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kgroups_spark.audit.state_log_plan import StatePlan
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.state_logs.partition import StateShardRead
-from kgroups_spark.state_logs.plan import StatePlan
-from kgroups_spark.state_logs.replay import GONE, Settings
+from kgroups_spark.replay.state_logs import GONE, Settings, StateShardRead
 from tests.nights.nights_here import How, audit
 from tests.nights.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.storage import files
+from kgroups_spark.sources import files
 
 
 def test_a_local_file_is_created_once_and_whole(tmp_path: Path) -> None:

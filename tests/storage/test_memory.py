@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from kgroups_spark.storage.memory import CHOSEN_BY, OF_MALLOC, memory_of_workers
+from kgroups_spark.sources.files import CHOSEN_BY, OF_MALLOC, memory_of_workers
 
 TASK = """
 import pyarrow as pa
-from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.sources.files import with_storage
 
 def task(batches):
     print(pa.default_memory_pool().backend_name)

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from kgroups_spark.coordinator.group_events import EVENTS
-from kgroups_spark.expiry import group_expiry, offset_expiry
-from kgroups_spark.messages.outcome import REASONS
+from kgroups_spark.coordinator.events import EVENTS
+from kgroups_spark.messages.coordinator_records import REASONS
+from kgroups_spark.offsets import expiry as group_expiry
+from kgroups_spark.offsets import expiry as offset_expiry
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 CONTRACT = Path(__file__).parents[1] / "data" / "tables" / "contract.txt"

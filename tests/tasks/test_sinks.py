@@ -10,14 +10,25 @@ import pytest
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.replay.history_parts import PartReader
-from kgroups_spark.replay.stored_tables import TaskShards
-from kgroups_spark.runner import numbers
-from kgroups_spark.tables.internal import NIGHT, REREAD
+from kgroups_spark.replay import sinks
+from kgroups_spark.replay.sinks import (
+    AGAIN,
+    PASSED_ON,
+    ROWS,
+    Fact,
+    ForReplay,
+    Given,
+    ShardBegins,
+    ShardLost,
+    TaskOutput,
+    Work,
+    sink_of,
+    written,
+)
+from kgroups_spark.replay.stored_history import PartReader, TaskShards
+from kgroups_spark.spark.runner import numbers
+from kgroups_spark.tables.definitions import NIGHT, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
-from kgroups_spark.tasks import sinks
-from kgroups_spark.tasks.outputs import AGAIN, PASSED_ON, ROWS, Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
-from kgroups_spark.tasks.sinks import Given, Work, sink_of, written
 from tests.lake.table_rows import rows_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kgroups_spark.messages.record_types import TRANSACTION_STATE
+from kgroups_spark.messages.coordinator_records import TRANSACTION_STATE
 from tests.findings.record_bytes import message
 
 IDS = ("etl-0_1", "etl-0_2", "café", "")

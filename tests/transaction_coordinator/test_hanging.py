@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.transaction_coordinator.hanging import Listings, OpenOnPartition, Verdict, verdict
-from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow
-from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
+from kgroups_spark.coordinator.transaction_shard import (
+    TWO_PHASE_TIMEOUT_MS,
+    Listings,
+    OpenOnPartition,
+    TopicPartition,
+    TransactionalIdRow,
+    Verdict,
+    verdict,
+)
 from tests.recorded_state_logs import answers
 from tests.transaction_coordinator.transaction_logs import WITH_TRANSACTIONS, rows_of
 

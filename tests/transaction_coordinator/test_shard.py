@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.messages.coordinator_logs import TRANSACTION_LOG
-from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
-from kgroups_spark.messages.outcome import Undecodable
-from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionEvent
-from kgroups_spark.transaction_coordinator.rules import transaction_rules
-from kgroups_spark.transaction_coordinator.shard import (
+from kgroups_spark.coordinator.releases import ReplayFailure, release
+from kgroups_spark.coordinator.transaction_shard import (
     EXPIRING_STATES,
     STATES,
     TWO_PHASE_TIMEOUT_MS,
+    TopicPartition,
     TransactionCoordinatorShard,
+    TransactionEvent,
     expires_at,
+    transaction_rules,
 )
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG, CoordinatorRecordDecoder, Undecodable
 from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded
 from tests.transaction_coordinator.histories import history, key_bytes, value, value_bytes

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.messages.coordinator_logs import TRANSACTION_LOG
-from kgroups_spark.transaction_coordinator.rules import transaction_rules
-from kgroups_spark.transaction_coordinator.shard import TransactionCoordinatorShard
+from kgroups_spark.coordinator.transaction_shard import TransactionCoordinatorShard, transaction_rules
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from tests.recorded_state_logs import answers, decoded
 
 WITH_TRANSACTIONS = [name for name, one in answers().items() if one.get("transactions")]

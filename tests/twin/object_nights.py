@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from kgroups_spark.audit.known_names import known_topics
-from kgroups_spark.decoding.group_traffic import summed
-from kgroups_spark.decoding.range_progress import RangeProgress
-from kgroups_spark.decoding.topic_names import Sighting, TopicNames
-from kgroups_spark.replay.replay_shard import AuditSpans, Night
+from kgroups_spark.audit.work import known_topics
+from kgroups_spark.replay.counts import Sighting, TopicNames, summed
+from kgroups_spark.replay.ranges import RangeProgress
+from kgroups_spark.replay.shard import AuditSpans, Night
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.logs.log_files import Files

@@ -17,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator import rows as shard_rows
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.releases import ReplayFailure
 from kgroups_spark.coordinator.state_entries import StateRow
-from kgroups_spark.messages.group_records import JsonRecord
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS, JsonRecord
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.replay.events import event_batches
-from kgroups_spark.replay.replay_shard import Night, Output, in_lots
-from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT
+from kgroups_spark.replay.rows import event_batches
+from kgroups_spark.replay.shard import Night, Output, in_lots
+from kgroups_spark.tables.definitions import CHECKPOINTS, NIGHT
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
 from tests.twin.offset_metadata import OffsetAndMetadata

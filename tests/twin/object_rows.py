@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.offsets.records import milliseconds
-from kgroups_spark.tables.internal import REREAD
+from kgroups_spark.offsets.columns import milliseconds
+from kgroups_spark.tables.definitions import REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.twin.object_replay import CORRECTION, MARKER, RECORD, REPLAY_ROWS, TOMBSTONE, UNREADABLE, VALUE
 

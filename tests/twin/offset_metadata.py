@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from kgroups_spark.coordinator.acts import Slot
+from kgroups_spark.coordinator.events import Slot
 from kgroups_spark.coordinator.releases import Release
 
 TopicPartition = tuple[str, int]

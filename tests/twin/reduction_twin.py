@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.history.checkpoints import Horizons
-from kgroups_spark.history.reduction import MARKERS, STORED, Reduction
 from kgroups_spark.lake.replaced import NOTHING, Replaced
-from kgroups_spark.state_logs.range_decoder import RECORDS
+from kgroups_spark.replay.reduction import MARKERS, STORED, Reduction
+from kgroups_spark.replay.shard_states import Horizons
+from kgroups_spark.replay.state_logs import RECORDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
 from tests.protocol.local_spark import answer

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kgroups_spark.coordinator.acts import Slot
-from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.events import Slot
 from kgroups_spark.coordinator.state_entries import StateRow, group_of, group_row, noted_row, producer_row, removed_rows
-from kgroups_spark.replay.checkpoint_rows import loaded, plain_entries
-from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.coordinator.versions import Group
+from kgroups_spark.replay.state import ShardState, loaded, plain_entries
 from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, TopicPartition
 from tests.twin.shard_events import RemovedOffset
 from tests.twin.transactions import OpenTransaction

@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from kgroups_spark.coordinator.acts import RecordPlace, Slot
-from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.events import RecordPlace, Slot
+from kgroups_spark.coordinator.events import Rules as EventRules
 from kgroups_spark.coordinator.groups import Groups, Value
-from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
+from kgroups_spark.coordinator.releases import Release, ReplayFailure, unknown_version
 from kgroups_spark.coordinator.state_entries import StateRow
 from tests.twin import saved_shards
 from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata

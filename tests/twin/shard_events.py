@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgroups_spark.coordinator.acts import RecordPlace, RemovedCommit, Slot
 from kgroups_spark.coordinator.classic_group import ClassicGroup
-from kgroups_spark.coordinator.group_events import GroupEvent, GroupEvents, Rules, remember
-from kgroups_spark.coordinator.member_changes import member_count
-from kgroups_spark.coordinator.removal_causes import UNKNOWN, RemovedValue
+from kgroups_spark.coordinator.events import (
+    UNKNOWN,
+    GroupEvent,
+    GroupEvents,
+    RecordPlace,
+    RemovedCommit,
+    RemovedValue,
+    Rules,
+    Slot,
+    remember,
+)
+from kgroups_spark.coordinator.versions import member_count
 from tests.twin.offset_metadata import OffsetCommit
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.lake.ledger_rows import readings_backwards, what_was_read
-from kgroups_spark.lake.removed_audits import Removal, removal_of, removals
-from kgroups_spark.reading.held_back import logs_read
-from kgroups_spark.replay.read_by import ReadBy
-from kgroups_spark.tables.conditions import expression_of
-from kgroups_spark.times import to_epoch_ms
-from kgroups_spark.upkeep.ledger_reduction import old_audits, reduced_ledger
-from kgroups_spark.views.known_history import inlined, spans
+from kgroups_spark.audit.keep import old_audits, reduced_ledger
+from kgroups_spark.lake.last_finished import Removal, removal_of, removals
+from kgroups_spark.lake.ledger import readings_backwards, what_was_read
+from kgroups_spark.replay.shard import ReadBy
+from kgroups_spark.sql.known_history import inlined, spans
+from kgroups_spark.sql.reader import logs_read
+from kgroups_spark.tables.columns import expression_of
+from kgroups_spark.words import to_epoch_ms
 from tests.chosen import examples
 from tests.lake.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb

@@ -7,10 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.cli import main
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
-from kgroups_spark.views.duckdb_views import DuckDbLake
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.cli.main import main
+from kgroups_spark.sql.by_duckdb import DuckDbLake
 from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.lake.table_rows import rows_of
 from tests.report.made_lakes import partition_read

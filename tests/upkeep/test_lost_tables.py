@@ -8,10 +8,10 @@ from unittest import mock
 import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.lost_versions import is_lost
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
+from kgroups_spark.lake.last_finished import is_lost
 from tests.findings.logs import Log
 from tests.nights.nights_here import Audited, How, audit
 from tests.protocol.local_spark import in_memory
@@ -32,7 +32,7 @@ def log_of(lake: Audited, name: str) -> str:
 
 def maintain(lake: Audited) -> None:
     # The logs of this lake are in memory, so there are no files to delete.
-    with in_memory(), mock.patch("kgroups_spark.upkeep.maintain.remove_old_versions", lambda *_: 0):
+    with in_memory(), mock.patch("kgroups_spark.audit.maintain.remove_old_versions", lambda *_: 0):
         run_maintain(lake.session, MaintainOptions(lake=lake.lake, optimize=False))
 
 

@@ -16,21 +16,19 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions
+from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
+from kgroups_spark.audit.optimize import vacuumable
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.shard_states import history_below, state_task
-from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.lake.saved_states import is_of_night
-from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
+from kgroups_spark.lake.writer import LakeWriter, is_of_night
+from kgroups_spark.replay.shard_states import Stored, history_below, state_task
+from kgroups_spark.tables.definitions import KEEP, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.upkeep.maintain import NO_TIMES, MaintainSummary, run_maintain
-from kgroups_spark.upkeep.optimize import vacuumable
-from kgroups_spark.upkeep.options import LEAST_VACUUM_MS, MaintainOptions
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
@@ -69,7 +67,7 @@ def two_nights(local, log, tmp_path_factory):
     come."""
     folder = tmp_path_factory.mktemp("nights")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kgroups_spark.history.stored.RECORDS_OF_A_TASK", 1)
+        patch.setattr("kgroups_spark.replay.shard_states.RECORDS_OF_A_TASK", 1)
         for share in (0.4, 0.8):
             copy_until(log, folder / "log", share)
             audit(local, folder / "lake", folder / "log")
@@ -283,7 +281,7 @@ def test_maintenance_does_what_its_dry_run_foresaw_and_deletes_only_old_files(se
 @pytest.mark.in_turn("upkeep by Delta")
 def test_delta_deletes_only_the_old_file_and_streams_see_one_commit(spark, kept, tmp_path, monkeypatch):
     """The same of two tables by Spark: VACUUM takes it seconds a table."""
-    monkeypatch.setattr("kgroups_spark.upkeep.maintain.TABLES", {name: TABLES[name] for name in TWO_TABLES})
+    monkeypatch.setattr("kgroups_spark.audit.maintain.TABLES", {name: TABLES[name] for name in TWO_TABLES})
     lake = shutil.copytree(kept.before, tmp_path / "lake")
     old, files = leave_old_and_young(lake)
     assert vacuumable(Lake.open(spark, str(lake)), "offset_commits", LEAST_VACUUM_MS) == 1000

@@ -13,7 +13,7 @@ import pytest
 from kgroups_spark.audit import run
 from kgroups_spark.lake import lake as lakes
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.views.duckdb_views import duckdb_views
+from kgroups_spark.sql.by_duckdb import duckdb_views
 from tests.crash.commit_points import audit
 from tests.nights.lakes import contents, copy_until
 from tests.recorded_logs import CORPORA

@@ -14,11 +14,19 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.runner import frame_of
+from kgroups_spark.spark.runner import frame_of
+from kgroups_spark.sql import known_history
+from kgroups_spark.sql.views import (
+    FUNCTIONS,
+    RECORD_VIEWS,
+    VIEWS,
+    Dialect,
+    comments_sql,
+    needed_for,
+    statement,
+    view_sql,
+)
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import FUNCTIONS, VIEWS, Dialect, comments_sql, known_history, statement, view_sql
-from kgroups_spark.views.needed import needed_for
-from kgroups_spark.views.record_views import RECORD_VIEWS
 
 Rows = list[dict[str, Any]]
 KNOWN_HISTORY = (Path(__file__).parents[1] / "twin" / "known_history.sql").read_text()

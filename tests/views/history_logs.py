@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from kgroups_spark.audit.known_names import known_topics
+from kgroups_spark.audit.work import known_topics
 from tests.chosen import some_of
 from tests.logs.dense_logs import dense_log
 from tests.logs.generated_logs import LOGS

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.coordinator.acts import Slot
+from kgroups_spark.coordinator.events import Slot
 from kgroups_spark.coordinator.releases import release
 from tests.lake.table_rows import rows_of
 from tests.twin.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata

@@ -16,8 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, GroupRecordDecoder
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.lake.table_rows import MOMENT, rows_of

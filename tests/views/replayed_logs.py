@@ -14,9 +14,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.releases import Topics, release
 from kgroups_spark.coordinator.rows import AssignedPartition
-from kgroups_spark.coordinator.topics import Topics
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.oracle_answers import replay_all

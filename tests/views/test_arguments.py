@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from kgroups_spark.sql.views import FUNCTIONS, RECORD_VIEWS, VIEWS, view_sql
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
-from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.chosen import Chosen, some_of
 from tests.cli.written_lake import ledger, waiting
 from tests.lake.table_rows import rows_of as table_rows

@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.known_names import known_topics
+from kgroups_spark.audit.work import known_topics
+from kgroups_spark.coordinator.releases import Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow
-from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.decoding.topic_names import TopicNames
+from kgroups_spark.replay.counts import TopicNames
 from tests.chosen import Chosen
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.cleaner import GrowingLog

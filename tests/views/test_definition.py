@@ -9,11 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from kgroups_spark.sql.views import FUNCTIONS, VIEWS, Column, columns_of, definition, described, parsed
 from kgroups_spark.tables.columns import comment_of, type_name
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import FUNCTIONS, VIEWS, columns_of, definition
-from kgroups_spark.views.definition import Column, parsed
-from kgroups_spark.views.descriptions import described
 from tests.views.arrow_tables import in_duckdb
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
@@ -91,6 +89,7 @@ def test_a_column_that_is_not_there_is_refused() -> None:
 
 def test_duckdb_views_do_not_import_sqlglot() -> None:
     """Its import is a fifth of what a command costs."""
-    asked = "import sys; from kgroups_spark.views import *; [view_sql(name, 'duckdb') for name in (*VIEWS, *FUNCTIONS)]"
-    code = f"{asked}; import kgroups_spark.views.duckdb_views; assert 'sqlglot' not in sys.modules"
+    asked = "import sys; from kgroups_spark.sql.views import *; "
+    asked += "[view_sql(name, 'duckdb') for name in (*VIEWS, *FUNCTIONS)]"
+    code = f"{asked}; import kgroups_spark.sql.by_duckdb; assert 'sqlglot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

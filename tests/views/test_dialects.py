@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.views.spark_sql import spark_sql
+from kgroups_spark.sql.spark_sql import spark_sql
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger
 from tests.lake.table_rows import MOMENT, rows_of

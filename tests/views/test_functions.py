@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.messages.group_partition import java_hash, offsets_partition
+from kgroups_spark.messages.coordinator_records import java_hash, offsets_partition
 from tests.chosen import Chosen, one_of
 from tests.expiry import twin
 from tests.expiry.cases import DAY, NOW, R

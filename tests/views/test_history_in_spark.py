@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroups_spark.sql.known_history import KnownRow
+from kgroups_spark.sql.views import FUNCTIONS, definition
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import FUNCTIONS, definition
-from kgroups_spark.views.known_history import KnownRow
 from tests.chosen import one_of
 from tests.coordinator.replay_row import ReplayRow
 from tests.history.random_history import NAMES

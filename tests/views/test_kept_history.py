@@ -10,12 +10,12 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
 from tests.findings.logs import DAY
 from tests.logs.log_files import borders, files_of_nights
 from tests.nights.nights_here import Audited, How, new_lake
@@ -68,7 +68,7 @@ def demo() -> Audited:
 def test_what_is_left_of_history_says_the_same_or_nothing(demo: Audited, days: int) -> None:
     kept = Audited(demo)
     # The logs of this lake are in memory, so there are no files to delete.
-    no_files = mock.patch("kgroups_spark.upkeep.maintain.remove_old_versions", lambda *_: 0)
+    no_files = mock.patch("kgroups_spark.audit.maintain.remove_old_versions", lambda *_: 0)
     with in_memory(), no_files:
         options = MaintainOptions(lake=kept.lake, keep_ms=days * DAY, optimize=False)
         assert run_maintain(kept.session, options).rows_removed["group_member_versions"]

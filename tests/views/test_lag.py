@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.lake.claim import Claim
+from kgroups_spark.coordinator.share_shard import share_lag
+from kgroups_spark.lake.claim import Claim, clear_up
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.reading.by_duckdb import duckdb_reader
-from kgroups_spark.share_coordinator.listed import share_lag
+from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import MOMENT, rows_of
 from tests.protocol.local_spark import LocalSpark

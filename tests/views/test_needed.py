@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.views.needed import needed_for
+from kgroups_spark.sql.views import needed_for
 
 
 def test_functions_in_an_arguments_default_are_needed_too() -> None:

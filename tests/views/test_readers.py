@@ -17,17 +17,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.keep import MaintainOptions
+from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.sql.by_duckdb import duckdb_views
+from kgroups_spark.sql.by_spark import SparkReader, register_views
+from kgroups_spark.sql.views import with_what_they_need
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
-from kgroups_spark.upkeep.maintain import run_maintain
-from kgroups_spark.upkeep.options import MaintainOptions
-from kgroups_spark.views.duckdb_views import duckdb_views
-from kgroups_spark.views.needed import with_what_they_need
-from kgroups_spark.views.spark_views import register_views
 from tests.chosen import Chosen, some_of
 from tests.logs.corpora import ANSWERS
 from tests.nights.lakes import copy_until

@@ -9,13 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.messages.definition import parse_definition
-from kgroups_spark.messages.record_types import RecordType
-from kgroups_spark.runner import frame_of
+from kgroups_spark.messages.coordinator_records import RecordType
+from kgroups_spark.messages.schema import parse_definition
+from kgroups_spark.spark.runner import frame_of
+from kgroups_spark.sql.views import RECORD_VIEWS, value_fields, view_sql
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import view_sql
-from kgroups_spark.views.record_fields import value_fields
-from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.arrow_tables import comments
 from tests.views.record_cases import NAMES, Pair, Row, expected, group_records, handmade, recorded, without_nulls
 from tests.views.shapes import shape

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroups_spark.sql.views import RECORD_VIEWS, view_sql
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import view_sql
-from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.recorded import tables_of
 
 # Others are on these.

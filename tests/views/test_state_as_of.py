@@ -14,11 +14,10 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
-from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
+from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, CoordinatorRecord, CoordinatorRecordDecoder
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.report.queries import query
-from kgroups_spark.state_logs.replay import Settings, StateReplay, state_record
+from kgroups_spark.replay.state_logs import Settings, StateReplay, state_record
+from kgroups_spark.report.figures import query
 from tests.chosen import some_of
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.state_nights import NOW, StateNights, ends_of_batches

@@ -7,7 +7,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.views.duckdb_views import _go_back_to
+from kgroups_spark.sql.by_duckdb import _go_back_to
 
 
 @pytest.fixture

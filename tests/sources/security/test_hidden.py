@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from kgroups_spark.client.security.hidden import HIDDEN, Secrets
+from kgroups_spark.cluster.property import HIDDEN, Secrets
 
 PASSWORD = 'pä "ss"+/?>\\word\n'
 

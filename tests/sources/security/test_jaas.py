@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.client.property import BadClientProperty
-from kgroups_spark.client.security.jaas import LoginModule, login_module
+from kgroups_spark.cluster.property import BadClientProperty, LoginModule, login_module
 
 
 @pytest.mark.parametrize(

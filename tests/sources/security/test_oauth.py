@@ -14,11 +14,18 @@ from contextlib import contextmanager, suppress
 import pytest
 import trustme
 
-from kgroups_spark.client.property import BadClientProperty
-from kgroups_spark.client.security import token_endpoint, tokens
-from kgroups_spark.client.security.oauth import extensions, token_source
-from kgroups_spark.client.security.token_endpoint import TokenEndpoint
-from kgroups_spark.client.security.tokens import BearerTokens, NoToken, current_token, issued_secrets
+from kgroups_spark.cluster import oauth as token_endpoint
+from kgroups_spark.cluster import oauth as tokens
+from kgroups_spark.cluster.oauth import (
+    BearerTokens,
+    NoToken,
+    TokenEndpoint,
+    current_token,
+    extensions,
+    issued_secrets,
+    token_source,
+)
+from kgroups_spark.cluster.property import BadClientProperty
 from kgroups_spark.errors import UsageError
 from tests.sources.fake_cluster import FakeTime
 from tests.sources.security.token_server import fresh_jwt, jwt, token_server

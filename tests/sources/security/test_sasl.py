@@ -8,9 +8,9 @@ from base64 import b64encode
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
 
-from kgroups_spark.client.property import BadClientProperty
-from kgroups_spark.client.security import sasl as module
-from kgroups_spark.client.security.sasl import sasl
+from kgroups_spark.cluster import sasl as module
+from kgroups_spark.cluster.property import BadClientProperty
+from kgroups_spark.cluster.sasl import sasl
 
 KAFKA = "org.apache.kafka.common.security"
 PLAIN = f'{KAFKA}.plain.PlainLoginModule required username="a=b,c" password="h=u,sh";'

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.client.properties import client_properties
-from kgroups_spark.client.security.scram import LEAST_ITERATIONS, require_strong
+from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.errors import AuthenticationFailed
+from kgroups_spark.cluster.requests import AuthenticationFailed
+from kgroups_spark.cluster.sasl import LEAST_ITERATIONS, require_strong
 from tests.sources.fake_broker import FakeBroker
 
 FIRST = b"n,,n=ali,r=abc"

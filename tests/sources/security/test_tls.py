@@ -16,10 +16,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, PrivateFormat, load_pem_private_key
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
-from kgroups_spark.client.properties import client_properties
-from kgroups_spark.client.property import BadClientProperty
-from kgroups_spark.client.security.tls import tls
-from kgroups_spark.cluster.sockets import untrusted
+from kgroups_spark.cluster.client_properties import client_properties
+from kgroups_spark.cluster.connection import untrusted
+from kgroups_spark.cluster.property import BadClientProperty
+from kgroups_spark.cluster.tls import tls
 from kgroups_spark.errors import UsageError
 from tests.sources.security.handshakes import chain, file_with, private_key, shake_hands
 

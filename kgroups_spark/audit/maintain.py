@@ -1,0 +1,216 @@
+"""Upkeep of a lake, under the audit's claim: one audit at a time, and maintenance is one of them.
+
+    claim a number -> clear up -> [save the state at H -> ledger -> claim the next number] -> reduce history below H
+    -> optimize -> vacuum, old versions of logs -> ledger
+
+The state that rebuilds need after `keep` is saved before anything is reduced: a killed reduction has lost nothing, and
+the next one completes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.keep import MaintainOptions, kept_history, new_horizons, require_vacuum_allowed, save_states
+from kgroups_spark.audit.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
+from kgroups_spark.audit.plan import not_read_now
+from kgroups_spark.audit.work import left_undone
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions, remove_old_versions
+from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
+from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.writer import LakeWriter, make_writable
+from kgroups_spark.replay.log_times import known_times
+from kgroups_spark.replay.shard_states import of_groups
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.words import counted, sized, to_epoch_ms
+
+
+@dataclass
+class MaintainSummary:
+    """The work that was done, or would be (`audit` None)."""
+
+    audit: AuditRow | None = None
+    rewritten: list[Rewritten] = field(default_factory=list)
+    rows_removed: dict[str, int] = field(default_factory=dict)
+    bytes_freed: int = 0
+    versions_removed: int = 0  # of the tables' logs
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        yield (
+            "nothing was done (--dry-run); a run would do this:"
+            if self.audit is None
+            else (f"audit {self.audit.audit_id}: maintenance")
+        )
+        yield from (f"  {line}" for line in self.reported("would be " if self.audit is None else ""))
+
+    def reported(self, would_be: str = "") -> Iterator[str]:
+        """The same for the ledger's notes."""
+        for name, rows in self.rows_removed.items():
+            yield f"{name}: {counted(rows, 'row')} {would_be}removed"
+        for each in (each for each in self.rewritten if each.files_before != each.files_after):
+            size = sized(each.bytes_before)
+            if each.bytes_after is not None:
+                size += f" to {sized(each.bytes_after)}"
+            yield f"{each.table}: {counted(each.files_before, 'file')} to {each.files_after:,} ({size})"
+        yield f"{sized(self.bytes_freed)} of unneeded files {would_be}deleted"
+        if self.versions_removed:
+            yield f"{counted(self.versions_removed, 'old version')} {would_be}removed from the tables' logs"
+        yield from self.notes
+
+
+def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSummary:
+    """Runs the maintenance in the options, under a claim. Raises KgroupsError, UsageError. A killed run can be
+    repeated."""
+    require_vacuum_allowed(options.vacuum_ms)
+    lake = Lake.open(spark, options.lake)
+    for name in gone_tables(lake):
+        raise table_lost(lake.location, name)
+    require_newest(lake, Ledger(lake).last_finished())
+    if options.dry_run:
+        return _foreseen(lake, options)
+    why = make_writable(lake)
+    summary = MaintainSummary(notes=[why] if why else [])
+    with Claim.take(lake, take_over=options.take_over) as claim:
+        writer = _writer(lake, claim)
+        summary.notes += claim.notes
+        if not _saved_states(claim, writer, options):
+            return _maintained(claim, writer, options, summary)
+    with Claim.take(lake, take_over=options.take_over) as claim:
+        return _maintained(claim, _writer(lake, claim), options, summary)
+
+
+def _writer(lake: Lake, claim: Claim) -> LakeWriter:
+    """A writer for the claim, after the lake has been restored to the last finished audit."""
+    newest_audits = dict((claim.before and claim.before.newest_audits) or {})
+    writer = LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits)
+    if claim.unfinished:
+        if left_undone(claim, _finished(lake, claim.before)):
+            raise KgroupsError(
+                f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
+            )
+        clear_up(claim)
+        _restore_current_tables(writer, claim)
+    return writer
+
+
+def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
+    """The last finished audit. Raises KgroupsError if none has finished."""
+    if last is None:
+        raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
+    return last
+
+
+def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
+    """Restores the current tables of the last finished audit, because this one will finish without rewriting them."""
+    left = LakeAsOfAudit(writer.lake, _finished(writer.lake, claim.before).audit_id)
+    for name, table in TABLES.items():
+        if table.kind == "current" or name == "previous_offset_expiry":
+            restore_files(writer, name, left.version(name))
+
+
+def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
+    """Saves the state for --keep; returns whether there was one to save. Then the claim's audit has finished, and the
+    state counts."""
+    before = _finished(writer.lake, claim.before)
+    moment_ms = _moment_ms(before, options)
+    if moment_ms is None:
+        return False
+    of = new_horizons(writer.lake, before, moment_ms)
+    if not of:
+        return False
+    of_offsets = len(of_groups(of))
+    saved = f"the state of {counted(of_offsets, 'partition')} at the end of old history"
+    options.progress(f"saving {saved}")
+    save_states(writer, before, of)
+    note = f"--keep: saved {saved}"
+    if of_states := len(of) - of_offsets:
+        note += f", and of {counted(of_states, 'partition')} of share-group and transaction state"
+    claim.finish(**_carried_over(before, (note,)), newest_audits=writer.newest_audits)
+    return True
+
+
+NO_TIMES = "--keep: no record read has a log time that counts, so nothing is known to be old"
+
+
+def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int | None:
+    """The oldest time to keep, in epoch ms; None: everything is kept, because --keep was not given or no log time is
+    known."""
+    if options.keep_ms is None:
+        return None
+    newest = max(known_times(audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
+    return None if newest is None else newest - options.keep_ms
+
+
+def _maintained(
+    claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
+) -> MaintainSummary:
+    before, removed_up_to = _finished(writer.lake, claim.before), None
+    moment_ms = _moment_ms(before, options)
+    if moment_ms is not None:
+        kept = kept_history(writer.lake, moment_ms)
+        summary.rows_removed = kept.apply(writer, options.progress)
+        if "audits" in summary.rows_removed:
+            removed_up_to = kept.old.newest
+            summary.notes.append(
+                f"audits up to {removed_up_to}: findings are gone, and of the ledger what nobody asks any more (--keep)"
+            )
+    elif options.keep_ms is not None:
+        summary.notes.append(NO_TIMES)
+    if options.optimize:
+        for name in filter(is_optimized, TABLES):
+            options.progress(f"optimizing {name}")
+            summary.rewritten.append(optimize(writer, name))
+    left = LakeAsOfAudit(writer.lake, before.audit_id)
+    for name in TABLES:
+        options.progress(f"deleting files of {name} that no version needs")
+        summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
+        summary.versions_removed += remove_old_versions(left, name)
+    remove_work(writer.fence)
+    facts = _carried_over(before, tuple(summary.reported()))
+    summary.audit = claim.finish(**facts, newest_audits=writer.newest_audits, removed_up_to=removed_up_to)
+    return summary
+
+
+def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
+    """The columns of the ledger's row: those of the last audit, without anything read."""
+    names = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
+    return {
+        **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
+        "source": TABLES_ALONE,
+        "partitions": tuple(map(not_read_now, before.partitions or ())),
+        "state_partitions": tuple(map(not_read_now, before.state_partitions)),
+        "rows_added": {},
+        "quarantined": {},
+        "record_counts": (),
+        "notes": notes,
+    }
+
+
+def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
+    """The work that a run would do, from the present tables."""
+    before = _finished(lake, Ledger(lake).last_finished())
+    summary = MaintainSummary()
+    moment_ms = _moment_ms(before, options)
+    if moment_ms is not None:
+        options.progress("counting rows that would go")
+        further = new_horizons(lake, before, moment_ms)
+        summary.rows_removed = kept_history(lake, moment_ms, further).foreseen()
+    elif options.keep_ms is not None:
+        summary.notes.append(NO_TIMES)
+    if options.optimize:
+        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, TABLES)]
+    left = LakeAsOfAudit(lake, before.audit_id)
+    for name in TABLES:
+        options.progress(f"looking for files of {name} that no version needs")
+        summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
+        summary.versions_removed += old_versions(left, name)
+    return summary

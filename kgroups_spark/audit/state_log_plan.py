@@ -1,0 +1,277 @@
+"""The plan for `__share_group_state` and `__transaction_state`, made in the same way as for `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.audit.plan import (
+    IN_A_FILE,
+    AuditPlan,
+    DeleteRetention,
+    KnownCorrupt,
+    PartitionPlan,
+    not_read_now,
+    places,
+    plan_audit,
+    read_now,
+)
+from kgroups_spark.audit.same_log import KnownReadings
+from kgroups_spark.coordinator.share_shard import ListedTopic, SharePartitionRow, listed_share_partitions, listed_topics
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, readings_backwards
+from kgroups_spark.lake.parts import Part
+from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
+from kgroups_spark.offsets.columns import milliseconds
+from kgroups_spark.replay.log_times import newest_time
+from kgroups_spark.replay.ranges import RangeProgress, not_corrected_notes
+from kgroups_spark.replay.state_logs import StateShardRead, StateShardWork
+from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.rows import as_table, table_batch, with_columns
+from kgroups_spark.words import counted, to_datetime
+
+StateLogs = Mapping[str, Sequence[PartitionLog]]
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    """The plans by topic. `before`: the last finished audit; None: none has finished."""
+
+    plans: Mapping[str, AuditPlan] = field(default_factory=dict)
+    before: AuditRow | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is anything to read."""
+        return any(plan.new_ranges or plan.read_again or plan.replaced for plan in self.plans.values())
+
+    @property
+    def shards(self) -> list[StateShardWork]:
+        """Every partition that has or gets a state, including those that were not given this time; sorted."""
+        known = {(each.topic or "", each.offsets_partition) for each in self._known}
+        works = {place: StateShardWork(*place) for place in known}
+        for topic, plan in self.plans.items():
+            for each in plan.partitions:
+                ranges = tuple(r for r in (each.reread, each.new) if r is not None)
+                works[topic, each.offsets_partition] = StateShardWork(
+                    topic,
+                    each.offsets_partition,
+                    ranges,
+                    each.lost_to if _is_deleted_from(topic) else None,
+                    is_replaced=each.cut is not None,
+                )
+        return [works[place] for place in sorted(works)]
+
+    @property
+    def _known(self) -> tuple[PartitionProgress, ...]:
+        return self.before.state_partitions if self.before else ()
+
+    def entries(self, reads: Sequence[StateShardRead]) -> list[PartitionProgress]:
+        """The ledger's entry of each partition: how far it has now been read."""
+        progress: dict[tuple[str, int], list[RangeProgress]] = {}
+        for read in reads:
+            for each in read.progress:
+                progress.setdefault((read.topic, each.offsets_partition), []).append(each)
+        found = {(each.topic or "", each.offsets_partition): not_read_now(each) for each in self._known}
+        for topic, plan in self.plans.items():
+            for partition in plan.partitions:
+                place = (topic, partition.offsets_partition)
+                ranges = progress.get(place, [])
+                if any(r.given_up is not None for r in ranges):
+                    continue
+                entry = _without_loss(topic, read_now(partition, ranges))
+                found[place] = replace(entry, topic=topic, newest_log_timestamp=_newest(partition, ranges))
+        return [found[place] for place in sorted(found)]
+
+    def require_replaced(self, reads: Sequence[StateShardRead]) -> None:
+        """Raises KgroupsError if a log that replaces another one could not be read to its end."""
+        for read in reads:
+            for each in read.progress:
+                if each.given_up and each.offsets_partition in self.plans[read.topic].replaced:
+                    raise KgroupsError(
+                        f"{read.topic}-{each.offsets_partition} has changed, and {each.given_up}: try again"
+                    )
+
+    def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
+        notes = []
+        for topic, plan in self.plans.items():
+            losses = [] if _is_deleted_from(topic) else plan.losses
+            notes += [f"{topic}: {note}" for note in (*losses, *plan.notes, *plan.left_notes)]
+        for read in reads:
+            notes += [f"{read.topic}: {note}" for note in not_corrected_notes(read.progress)]
+            lost = [each for each in read.progress if each.given_up]
+            notes += [
+                f"{read.topic}: partition {p.offsets_partition} is left to the next audit: {p.given_up}" for p in lost
+            ]
+            if read.gone:
+                is_, was = ("is", "was") if read.gone == 1 else ("are", "were")
+                keys = f"{counted(read.gone, 'key')} that {is_} no longer in the log"
+                notes.append(f"{read.topic}: {keys} {was} removed from the tables")
+        return notes
+
+
+def plan_state_logs(
+    logs: StateLogs,
+    before: AuditRow | None,
+    *,
+    lake: Lake | None = None,
+    full: bool = False,
+    delete_retention_ms: int | None = None,
+    accept: bool = False,
+) -> StatePlan:
+    """The new part of the logs since the last finished audit. Raises AnotherLog if a log is of another cluster.
+
+    `lake`: given once the claim is taken; it has the known damage in quarantine.
+    """
+    plans = {}
+    for topic, given in logs.items():
+        last = before.of_state_log(topic) if before else None
+        plans[topic] = plan_audit(
+            given,
+            last,
+            full=full,
+            known_corrupt=_known_corrupt(lake, topic) if lake else None,
+            delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
+            readings=KnownReadings(lambda _: iter(()), NOTHING, lambda _: 0, accept),
+        )
+    return StatePlan(plans, before)
+
+
+def _delete_retention(
+    lake: Lake | None, last: AuditRow | None, topic: str, delete_retention_ms: int | None
+) -> DeleteRetention | None:
+    """The delete retention of a compacted log; None for the other one, whose start shows which records DeleteRecords
+    has removed."""
+    if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
+        return None
+    readings = partial(readings_backwards, lake, last.audit_id - 1, topic)
+    return DeleteRetention.since(last, readings, delete_retention_ms)
+
+
+def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
+    """As plan.known_corrupt, from state_quarantine."""
+    if not lake.table("state_quarantine").files():
+        return {}
+    columns = ["state_partition", "file", "file_position"]
+    is_one = [*IN_A_FILE, Condition("log", "==", topic)]
+    return places(lake.rows("state_quarantine", columns=columns, conditions=is_one), "state_partition")
+
+
+def _is_deleted_from(topic: str) -> bool:
+    return COORDINATOR_LOGS[topic].clean_up_policy == "delete"
+
+
+def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
+    """The entry without lost offsets: DeleteRecords removes only records that newer snapshots replace."""
+    return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
+
+
+def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | None:
+    known = plan.before.newest_log_timestamp if plan.before else None
+    newest_ms = newest_time(each.log_times for each in ranges)
+    newest = None if newest_ms is None else to_datetime(newest_ms)
+    return max((at for at in (known, newest) if at is not None), default=None)
+
+
+# `share_partitions` completed: the share coordinator's state, and the group coordinator's list of partitions.
+
+
+SHARE_PARTITIONS = "share_partitions"
+# ShareGroupStatePartitionMetadata of __consumer_offsets.
+LISTING = 15
+
+
+def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
+    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed."""
+    lake = writer.lake
+    rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
+    batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
+    writer.replace_table(SHARE_PARTITIONS, as_table(batch))
+
+
+def _rows(stored: pa.Table) -> list[SharePartitionRow]:
+    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
+    return [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
+
+
+def _listed(lake: Lake) -> list[ListedTopic]:
+    """The contents of each group's newest listing; none of a group that was no share group later.
+
+    A deleted group leaves a tombstone of its listing. The cleaner may remove it before an audit reads it. Then a
+    correction (R6) removes the group, or makes it a new one of another type, and history has no end of the listing.
+    """
+    listings = _newest_of_each(_rows_of(lake, "group_records", "value", Condition("record_type", "==", LISTING)))
+    if not listings:
+        return []
+    groups = sorted({group_id for _, group_id in listings})
+    versions = _rows_of(lake, "group_versions", "group_type", Condition("group_id", "in", groups), "is_removed")
+    ends = _newest_of_each(versions.filter(pc.field("is_removed") | (pc.field("group_type") != "share")))
+    return [
+        topic
+        for group, (log_offset, value) in listings.items()
+        if value is not None and ends.get(group, (-1, ""))[0] < log_offset
+        for topic in listed_topics(group[1], orjson.loads(value))
+    ]
+
+
+def _rows_of(lake: Lake, table: str, column: str, condition: Condition, *more: str) -> pa.Table:
+    columns = ["offsets_partition", "group_id", "log_offset", column, *more]
+    return lake.rows(table, columns=columns, conditions=[condition]).select(columns)
+
+
+def _newest_of_each(rows: pa.Table) -> dict[tuple[int, str], tuple[int, Any]]:
+    """Log offset and the column after it of the newest row of each group in its offsets partition."""
+    found = zip(*(column.to_pylist() for column in rows.sort_by("log_offset").columns[:4]), strict=True)
+    return {(partition, group_id): (log_offset, value) for partition, group_id, log_offset, value in found}
+
+
+def _topics(lake: Lake) -> dict[str, str]:
+    known = lake.rows("topics", columns=["topic_id", "topic"])
+    return dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
+
+
+# The names of open transactions: `transactional_id` in the current tables, from `__transaction_state`.
+
+
+NAMED = ("pending_offsets", "open_transactions")
+NAME = "transactional_id"
+
+
+class NamingWriter(LakeWriter):
+    """A writer that fills in the names of the producers of NAMED. `transactional_ids` must be written before."""
+
+    @classmethod
+    def of(cls, writer: LakeWriter) -> NamingWriter:
+        """The same writer, as one that fills in names."""
+        return cls(**{field.name: getattr(writer, field.name) for field in fields(writer)})
+
+    def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
+        super().replace_parts(table, self._named(table, parts) if table in NAMED else parts, keep_audit)
+
+    def _named(self, table: str, parts: Sequence[Part]) -> list[Part]:
+        """The rows of the parts in one part with the names; few transactions are open at a time."""
+        paths = [part.path for part in parts]
+        rows = self.lake.dataset(table, paths).to_table()
+        part = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
+        return [part] if part else []
+
+
+def named_table(lake: Lake, rows: pa.Table) -> pa.Table:
+    """The rows with the names of their producers; null: `__transaction_state` does not have the producer."""
+    producers = pc.unique(rows["producer_id"]).to_pylist()
+    wanted = [Condition("producer_id", "in", producers)]
+    known = lake.rows("transactional_ids", columns=["producer_id", NAME], conditions=wanted) if producers else None
+    names = dict(zip(known["producer_id"].to_pylist(), known[NAME].to_pylist(), strict=True)) if known else {}
+    column = pa.array([names.get(producer) for producer in rows["producer_id"].to_pylist()], pa.string())
+    return with_columns(rows, **{NAME: column})

@@ -1,0 +1,136 @@
+"""the ledger: what each audit read, added and rejected
+
+Prints one row for each of the newest 20 audits, the newest last. An audit that is `running` has claimed its number and
+has not finished; nothing that it wrote counts until it does. It is `interrupted` if its process, on this host, has
+ended, and `abandoned` once another audit has taken over. The notes tell what needs attention.
+
+examples:
+  kgroups audits --lake ./lake
+  kgroups audits --lake ./lake --format json --limit 1      everything about the last one
+  kgroups audits --lake ./lake --format csv --all           the whole ledger"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.cli.form import LAKE, ROWS, Option, screen, write
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.cli.options import positive_count_value
+from kgroups_spark.cli.output import say, say_lines, write_rows
+from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log, removals
+from kgroups_spark.sql.reader import LakeReader, to_rows
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.words import counted
+
+Row = dict[str, Any]
+
+# The names in the ledger of what a screen shows. It is too narrow for lists and maps; it has their sums instead.
+ON_THE_SCREEN = "audit_id status started_at finished_at as_of release_version source partitions quarantined notes owner"
+SCREEN = screen(
+    "audit_id=AUDIT status started_at=STARTED finished_at=FINISHED as_of=AS-OF_(UTC) release_version=RELEASE source "
+    "partition_count=#PARTITIONS records_read=#RECORDS quarantine_count=#QUARANTINED note_count=#NOTES"
+)
+
+# A status that only this command knows: the ledger has `running`.
+INTERRUPTED = "interrupted"
+# The number of audits on a screen; also of those that become Python objects together.
+LIMIT = 20
+AT_ONCE = 100
+
+
+OPTIONS = (
+    LAKE,
+    (
+        Option("--limit N", f"only the newest N (default: {LIMIT})", positive_count_value, LIMIT),
+        Option("--all", "all audits"),
+    ),
+    *ROWS,
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    reader = open_lake(arguments)
+    numbers = reader.table_rows("audits", ["audit_id"])["audit_id"].unique().sort().to_pylist()
+    chosen = numbers if arguments.all else numbers[-arguments.limit :]
+    if arguments.format == "table":
+        rows = [row | counts(row) for row in ledger_rows(reader, chosen, ON_THE_SCREEN.split())]
+        write_rows(rows, SCREEN, "table")
+        say_lines(f"audit {row['audit_id']}: {note}" for row in rows for note in row["notes"] or [])
+    else:
+        write(ledger_rows(reader, chosen), TABLES["audits"].columns.names, (), arguments)
+    if numbers and len(numbers) < numbers[-1]:
+        say_lines(removal_lines(reader))
+    if len(chosen) < len(numbers):
+        say(f"the newest {len(chosen):,} of {counted(len(numbers), 'audit')} (--all shows all)")
+    return 0
+
+
+def removal_lines(reader: LakeReader) -> list[str]:
+    """Lines about the audits that maintenance has removed; an empty list if there are none."""
+    return [
+        f"kgroups maintain --keep (audit {by}) removed old audits up to {up_to} and their findings; their totals are "
+        "included in the audits that remain"
+        for up_to, by in sorted(removals(reader.table_rows))[-1:]
+    ]
+
+
+def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """A row of the ledger for each of these audits. They are read in lots, because an audit has an entry for each
+    partition, and those of ten years of nights are a gigabyte. `columns`: only these, with sums in place of the entries
+    (`with_sums`)."""
+    for first in range(0, len(numbers), AT_ONCE):
+        some = numbers[first : first + AT_ONCE]
+        span = [Condition("audit_id", ">=", some[0]), Condition("audit_id", "<=", some[-1])]
+        rows = reader.table_rows("audits", columns, span)
+        yield from one_row_an_audit(to_rows(rows if columns is None else with_sums(rows)), numbers[-1])
+
+
+def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
+    """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or, only for the newest
+    audit, `running`, or `interrupted` if its process is known to have ended.
+
+    An audit that was killed before the ledger had rows `abandoned` also gets that status.
+    """
+    rows: dict[int, dict[str, Any]] = {}
+    for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
+        rows[row["audit_id"]] = row
+    return [row | {"status": _unfinished(row, newest)} if row["status"] == RUNNING else row for row in rows.values()]
+
+
+def _unfinished(row: Row, newest: int) -> str:
+    if row["audit_id"] < newest:
+        return ABANDONED
+    return INTERRUPTED if Owner.parse(row["owner"]).is_alive is False else RUNNING
+
+
+def with_sums(rows: pa.Table) -> pa.Table:
+    """The ledger's rows with the screen's figures in place of their lists and maps; null if the audit has not finished.
+
+    Drops `partitions`, whose entries cost a hundred times as much as everything else as Python objects.
+    """
+    lists = rows["partitions"].combine_chunks()
+    entries = pc.list_flatten(lists)
+    records = pa.table({"row": pc.list_parent_indices(lists), "records": pc.struct_field(entries, "records")})
+    sums = records.filter(is_of_log(entries)).group_by("row").aggregate([("records", "sum"), ("records", "count")])
+    read, partitions = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int32)
+    read[sums["row"].to_numpy()] = sums["records_sum"].to_numpy()
+    partitions[sums["row"].to_numpy()] = sums["records_count"].to_numpy()
+    is_unknown = pc.is_null(lists).to_numpy(zero_copy_only=False)
+    rows = rows.append_column("partition_count", pa.array(partitions, mask=is_unknown))
+    return rows.append_column("records_read", pa.array(read, mask=is_unknown)).drop_columns(["partitions"])
+
+
+def counts(row: Row) -> Row:
+    """The number of quarantined rows and of notes in a row of `with_sums`; nulls if the audit has not finished."""
+    is_running = row["partition_count"] is None
+    return {
+        "quarantine_count": None if is_running else sum((row["quarantined"] or {}).values()),
+        "note_count": None if is_running else len(row["notes"] or []),
+    }

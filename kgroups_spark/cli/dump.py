@@ -1,0 +1,470 @@
+"""every record of segment files as JSON lines; no Spark, no JVM
+
+Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
+its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
+a damaged batch has its file and position. The log's last batch has "unconfirmed" and a reason if nothing confirms its
+offset: audits wait for the batch after it. Decodes the logs of all three coordinators: __consumer_offsets,
+__share_group_state and __transaction_state. The folder's name shows which log it is, else the format of its keys, or
+--topic. Uses no lake.
+
+examples:
+  kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
+  kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
+  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
+  kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgroups_spark.cli.form import UNUSED_LAKE, Option
+from kgroups_spark.cli.options import group_value, name_value
+from kgroups_spark.cli.output import json_line, say
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.messages.coordinator_records import (
+    GROUP_LOG,
+    CoordinatorLog,
+    CoordinatorRecordDecoder,
+    GroupRecordDecoder,
+    Undecodable,
+)
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
+from kgroups_spark.messages.schema import uuid_text
+from kgroups_spark.records.columns import (
+    BatchColumns,
+    CorruptBatch,
+    RecordColumns,
+    control_type,
+    control_type_name,
+    coordinator_epoch,
+)
+from kgroups_spark.words import did_you_mean, format_time, quoted, typed_word
+
+if TYPE_CHECKING:
+    from kgroups_spark.messages.coordinator_records import CoordinatorLog
+    from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+    from kgroups_spark.sources.segments import PartitionCopy
+
+
+# Records of a segment as dicts for JSON, one for each record, as `kgroups dump` prints them. Without Spark.
+
+
+Line = dict[str, Any]
+
+
+class RecordLines:
+    """Lines of one partition of a coordinator's log, segment by segment; its decoders keep their caches in between.
+    `log` None: not known yet; it must be set before the first record."""
+
+    def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog | None) -> None:
+        self._place = {"topic": topic, "partition": partition}
+        self.log = log
+        self._commits = OffsetCommitDecoder()
+        self._records: CoordinatorRecordDecoder | None = None
+
+    def of_records(self, records: RecordColumns) -> Iterator[Line]:
+        """A line for each record, in log order."""
+        decoded, facts = self._decoded(records), _batch_facts(records.batches)
+        places = zip(records.offset.tolist(), records.timestamp.tolist(), records.batch.tolist(), strict=True)
+        for row, (offset, timestamp, batch) in enumerate(places):
+            yield self._place | {"offset": offset, "timestamp": _time(timestamp)} | facts[batch] | decoded[row]
+
+    def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
+        """The line of bytes that cannot be read."""
+        return self._place | {
+            "offset": batch.base_offset,
+            "last_offset": batch.last_offset,
+            "record_count": batch.record_count,
+            "reason": "corrupt_batch",
+            "detail": batch.detail,
+            "file": file,
+            "file_position": batch.position,
+            "size_bytes": batch.size,
+        }
+
+    def _decoded(self, records: RecordColumns) -> dict[int, Line]:
+        """The contents of keys and values, by row."""
+        assert self.log is not None
+        if self.log is GROUP_LOG:
+            commits, others, control = classify(records)
+            lines = self._offset_commits(records, commits)
+        else:
+            others, control = (np.flatnonzero(records.is_control == is_control) for is_control in (False, True))
+            lines = {}
+        if self._records is None:
+            self._records = GroupRecordDecoder() if self.log is GROUP_LOG else CoordinatorRecordDecoder(self.log)
+        for row in others.tolist():
+            lines[row] = _record(records, row, self._records)
+        return lines | {row: _marker(records, row) for row in control.tolist()}
+
+    def _offset_commits(self, records: RecordColumns, rows: NDArray[np.int64]) -> dict[int, Line]:
+        columns = self._commits.decode(records, rows)
+        lines = {row: _undecodable(records, row, outcome) for row, outcome in columns.undecodable}
+        keys, code = self._commits.keys, columns.code
+        names = zip(
+            columns.rows.tolist(),
+            keys.record_type[code].tolist(),
+            keys.group_id.take(code).to_pylist(),
+            keys.topic.take(code).to_pylist(),
+            keys.partition[code].tolist(),
+            columns.metadata.to_pylist(),
+            strict=True,
+        )
+        for index, (row, record_type, group_id, topic, partition, metadata) in enumerate(names):
+            lines[row] = {
+                "record_type": record_type,
+                "record_name": "OffsetCommit",
+                "group_id": group_id,
+                "key": {"group": group_id, "topic": topic, "partition": partition},
+                **_commit_value(columns, index, metadata),
+                **(_raw(records, row) if columns.keeps_raw[index] else {}),
+            }
+        return lines
+
+
+def _record(records: RecordColumns, row: int, decoder: CoordinatorRecordDecoder) -> Line:
+    outcome = decoder.decode(records.key(row), records.value(row))
+    if isinstance(outcome, Undecodable):
+        return _undecodable(records, row, outcome)
+    key = outcome.key
+    return {
+        "record_type": outcome.record_type,
+        "record_name": outcome.record_name,
+        **_whose(key.get("groupId", key.get("group")), key.get("transactionalId")),
+        "key": key,
+        "value_version": outcome.value_version,
+        "value": outcome.value,
+        **(_raw(records, row) if outcome.keeps_raw else {}),
+    }
+
+
+def _whose(group_id: str | None, transactional_id: str | None) -> Line:
+    return {"group_id": group_id} if transactional_id is None else {"transactional_id": transactional_id}
+
+
+def _undecodable(records: RecordColumns, row: int, outcome: Undecodable) -> Line:
+    return {
+        "record_type": outcome.record_type,
+        "record_name": outcome.record_name,
+        **_whose(outcome.group_id, outcome.transactional_id),
+        "value_version": outcome.value_version,
+        "reason": outcome.reason,
+        "detail": outcome.detail,
+        **_raw(records, row),
+    }
+
+
+def _batch_facts(batches: BatchColumns) -> list[Line]:
+    """The fields of each batch that its records have; Kafka's -1 for none is null."""
+    columns = (
+        batches.timestamp_type,
+        batches.base_offset,
+        batches.magic,
+        batches.leader_epoch,
+        batches.producer_id,
+        batches.producer_epoch,
+        batches.is_transactional,
+    )
+    return [
+        {
+            "timestamp_type": "LogAppendTime" if timestamp_type else "CreateTime",
+            "batch_base_offset": base_offset,
+            "batch_magic": magic,
+            "leader_epoch": _known(leader_epoch),
+            "producer_id": _known(producer_id),
+            "producer_epoch": _known(producer_epoch),
+            "is_transactional": is_transactional,
+        }
+        for timestamp_type, base_offset, magic, leader_epoch, producer_id, producer_epoch, is_transactional in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+
+
+def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None) -> Line:
+    """Value version and value, with Kafka's field names (OffsetCommitValue.json); nulls for a tombstone."""
+    if columns.is_tombstone[index]:
+        return {"value_version": None, "value": None}
+    topic_id = columns.topic_id[index].tobytes()
+    return {
+        "value_version": int(columns.value_version[index]),
+        "value": {
+            "offset": int(columns.committed_offset[index]),
+            "leaderEpoch": int(columns.leader_epoch[index]),
+            "metadata": metadata,
+            "commitTimestamp": int(columns.commit_timestamp[index]),
+            "expireTimestamp": int(columns.expire_timestamp[index]),
+            "topicId": uuid_text(topic_id) if any(topic_id) else None,
+        },
+    }
+
+
+def _marker(records: RecordColumns, row: int) -> Line:
+    number = control_type(records.key(row))
+    return {
+        "control_type": None if number is None else control_type_name(number),
+        "coordinator_epoch": coordinator_epoch(records.value(row)),
+    }
+
+
+def _raw(records: RecordColumns, row: int) -> Line:
+    """The bytes, if the decoded key and value lack some of their contents."""
+    return {"raw_key": records.key(row), "raw_value": records.value(row)}
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _time(time_ms: int) -> str | int | None:
+    """ISO 8601; a time beyond any calendar remains a number; -1 becomes null."""
+    if time_ms == -1:
+        return None
+    try:
+        return format_time(time_ms)
+    except OverflowError:
+        return time_ms
+
+
+# The coordinators' logs, as in messages/coordinator_logs.py, which is not imported because options need no decoders.
+TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
+# The number of a segment's first keys by which its log is recognized.
+KEYS_LOOKED_AT = 1000
+
+
+_SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
+_PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Files of one partition in log order; topic and partition None: the folder's name does not contain them.
+
+    `log`: one of TOPICS; None: recognized by the keys. `copy`: the whole partition in its folder; None: the files were
+    named one by one."""
+
+    topic: str | None
+    partition: int | None
+    files: tuple[str, ...]
+    log: str | None = None
+    copy: PartitionCopy | None = None
+
+
+OPTIONS = (
+    Option(
+        "paths FILE|DIR",
+        "a segment (*.log), a folder of segments, or a folder with folders such as __consumer_offsets-7 in it",
+        more={"nargs": "+"},
+    ),
+    Option(
+        "--topic T",
+        f"which log: {', '.join(TOPICS)} (default: by the folders' names, else by the format of the keys)",
+        name_value(TOPICS),
+    ),
+    Option(
+        "--group G ...",
+        "only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
+        group_value,
+    ),
+    UNUSED_LAKE,
+    Option("--format json", "json, always", name_value(("json",)), "json"),
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the records. Returns the exit code: a failure if there are only damaged batches."""
+    found = [segments for path in arguments.paths for segments in segments_at(path, arguments.topic)]
+    groups = set(arguments.group or [])
+    seen = Seen()
+    for segments in found:
+        for line in chosen_lines(_lines(segments), groups, seen):
+            sys.stdout.write(json_line(line))
+    for group in sorted(groups - seen.groups):
+        say(f"no record of the group {quoted(group)}{did_you_mean(group, seen.groups, typed_word)}")
+    if seen.damaged_batches and not seen.records:
+        raise KgroupsError(
+            f"no record in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?"
+        )
+    return 0
+
+
+def segments_at(path: str, topic: str | None = None) -> list[Segments]:
+    """The logs that a path on the command line names. In a folder of partitions, those of the topic (None: of all
+    TOPICS).
+
+    Raises UsageError if there is no segment of a coordinator's log."""
+    from kgroups_spark.sources.segments import NoPartitions
+
+    local = Path(path)
+    if local.is_file():
+        return [_of_folder(local.absolute().parent, (path,), topic)]
+    try:
+        return _partitions_in(path, TOPICS if topic is None else (topic,))
+    except NoPartitions:
+        files = tuple(sorted(str(file) for file in local.glob("*.log")))
+        if not files:
+            raise
+        return [_of_folder(local.absolute(), files, topic)]
+
+
+def _partitions_in(folder: str, topics: tuple[str, ...]) -> list[Segments]:
+    """Partitions by topic. Raises NoPartitions if there is none of any topic."""
+    from kgroups_spark.sources.segments import NoPartitions, find_partitions, require_listed
+
+    found: list[Segments] = []
+    missing: NoPartitions | None = None
+    for topic in topics:
+        try:
+            copies = find_partitions([folder], topic)
+            require_listed(copies)
+        except NoPartitions as error:
+            missing = missing or error
+            continue
+        found += [Segments(c.topic, c.partition, tuple(file.path for file in c.segments), topic, c) for c in copies]
+    if missing is not None and not found:
+        raise missing
+    return found
+
+
+def _of_folder(folder: Path, files: tuple[str, ...], topic: str | None) -> Segments:
+    """Segments named one by one, or copied into a folder. Topic and partition come from the folder's name if it has
+    Kafka's form."""
+    match = _PARTITION_FOLDER.fullmatch(folder.name)
+    if match is None:
+        return Segments(topic, None, files, topic)
+    named = match["topic"]
+    if named not in TOPICS and named.startswith("__"):
+        raise UsageError(f"{folder} holds {named}; only {_one_of(TOPICS, 'and')} can be decoded")
+    if named in TOPICS and topic not in (None, named):
+        raise UsageError(f"{folder} holds {named}, not {topic}")
+    return Segments(named, int(match["partition"]), files, named if named in TOPICS else topic)
+
+
+def _one_of(names: Iterable[str], joined_by: str = "or") -> str:
+    *others, last = names
+    return f"{', '.join(others)} {joined_by} {last}"
+
+
+def _lines(segments: Segments) -> Iterator[Line]:
+    from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS
+    from kgroups_spark.records.columns import CorruptBatch
+    from kgroups_spark.sources.partition_log import SegmentPiece
+    from kgroups_spark.sources.segment_log import SegmentReading, Span
+
+    log = None if segments.log is None else COORDINATOR_LOGS[segments.log]
+    lines = RecordLines(segments.topic, segments.partition, log)
+
+    def lines_of(path: str, item: RecordColumns | CorruptBatch) -> Iterator[Line]:
+        if isinstance(item, CorruptBatch):
+            yield lines.of_corrupt_batch(item, path)
+        else:
+            lines.log = lines.log or _log_by_keys(item, path)
+            yield from lines.of_records(item)
+
+    if segments.copy is not None:
+        lots = [[SegmentPiece(file.path, 0, file.size, file) for file in segments.copy.segments]]
+    else:
+        lots = [[SegmentPiece(path, 0, Path(path).stat().st_size)] for path in segments.files]
+    for pieces in lots:
+        span = Span(segments.topic or TOPICS[0], segments.partition or 0, pieces)
+        reading = SegmentReading(span)
+        items = reading.items()
+        if segments.copy is None and not _is_segment(pieces[0].path):
+            items = _with_records(items, pieces[0].path)
+        for path, item in items:
+            yield from lines_of(path, item)
+        if reading.held_back is not None:
+            say(f"{reading.unconfirmed}; audits read it once another batch follows it")
+            for path, item in SegmentReading(replace(span, pieces=[reading.held_back])).items():
+                yield from (line | {"unconfirmed": reading.unconfirmed} for line in lines_of(path, item))
+        if reading.half_written is not None:
+            path, position, why = reading.half_written
+            say(f"{path}: reading ended at byte {position}: {why}")
+
+
+def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
+    """The log that the records belong to. Raises UsageError if their keys do not show it."""
+    from kgroups_spark.messages.coordinator_records import GROUP_LOG, log_of_keys
+
+    if bool(records.is_control.all()):
+        return GROUP_LOG  # the other logs have no transactions
+    data = records.take(~records.is_control)
+    log = log_of_keys(data.key(row) for row in range(min(len(data), KEYS_LOOKED_AT)))
+    if log is None:
+        raise UsageError(
+            f"{path}: cannot tell from its keys whether it belongs to {_one_of(TOPICS)}; name the log with --topic"
+        )
+    return log
+
+
+def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
+    """The records of a segment, with their file. Damage before the first record is held back until that record.
+
+    Raises UsageError if there are no records, or the file is an archive, or what another tool has printed."""
+    from kgroups_spark.records.columns import CorruptBatch
+    from kgroups_spark.sources.segments import foreign_form
+
+    if form := foreign_form(path):
+        raise UsageError(f"{path} is not a segment{form}")
+    held_back: list[tuple[str, Any]] = []
+    for found in items:
+        held_back.append(found)
+        if not isinstance(found[1], CorruptBatch):
+            yield from held_back
+            yield from items
+            return
+    raise UsageError(f"{path} is not a segment: it has no record batch")
+
+
+def _is_segment(path: str) -> bool:
+    """Whether it is a segment, by its name or its first bytes. These can begin a record batch, as far as they exist: a
+    base offset below 2^56, a possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java). Zeros
+    can, too, and an empty file is a segment."""
+    from kgroups_spark.records.batches import LARGEST_BATCH, SMALLEST_LENGTH
+    from kgroups_spark.sources.files import open_file
+
+    if _SEGMENT_NAME.fullmatch(Path(path).name):
+        return True
+    with open_file(path) as file:
+        head = bytes(file.read(17))
+    length = int.from_bytes(head[8:12], "big", signed=True)
+    is_possible = len(head) < 12 or SMALLEST_LENGTH <= length <= LARGEST_BATCH
+    return not any(head) or (head[0] == 0 and is_possible and (len(head) < 17 or head[16] <= 2))
+
+
+@dataclass
+class Seen:
+    """The counts of records, printed or not."""
+
+    records: int = 0
+    damaged_batches: int = 0
+    groups: set[str] = field(default_factory=set)
+
+
+def chosen_lines(lines: Iterable[Line], groups: set[str], seen: Seen) -> Iterator[Line]:
+    """The lines of the groups, of markers of their producers, and of damaged batches; all lines if `groups` is
+    empty."""
+    producers: set[int] = set()
+    for line in lines:
+        is_damage = "file_position" in line
+        seen.damaged_batches += is_damage
+        seen.records += not is_damage
+        group = line.get("group_id")
+        if group is not None:
+            seen.groups.add(group)
+        if not groups or is_damage:
+            yield line
+        elif group in groups:
+            producers.add(line["producer_id"])
+            yield line
+        elif "control_type" in line and line["producer_id"] in producers:
+            yield line

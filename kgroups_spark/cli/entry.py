@@ -1,0 +1,76 @@
+"""`kgroups` as a process: closed streams are replaced, and Ctrl-C is handled, before the commands are loaded, which
+takes a moment."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from kgroups_spark.spark.interruption import exit_code, interruptible, is_termination
+
+
+class _NoPandas:
+    """Finds no module, and for pandas nobody else may."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def entry_point() -> None:
+    """The console script."""
+    open_closed_streams()
+    use_utf_8()
+    with interruptible():
+        # NumPy's library for linear algebra, which nothing here uses, would start a thread a core when it is loaded.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        try:
+            leave_pandas_out()
+            from kgroups_spark.cli import main as cli
+        except KeyboardInterrupt as ended:
+            is_sigterm = is_termination(ended)
+            sys.stderr.write(f"kgroups: {'terminated' if is_sigterm else 'interrupted'}\n")
+            sys.stderr.flush()
+            os._exit(exit_code(signal.SIGTERM if is_sigterm else signal.SIGINT))
+        cli.entry_point()
+
+
+def leave_pandas_out() -> None:
+    """Has pyarrow look for pandas now, and not find it. With its first array it would load pandas, to recognise arrays
+    of pandas, of which we have none: a third of the CPU of a command. Code that asks for pandas still loads it."""
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+def open_closed_streams() -> None:
+    """Opens the null device for each of stdin, stdout and stderr that the caller closed (`>&-`), which are None in
+    Python. The next file would get the stream's number otherwise, and lines that a library writes to stderr."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def use_utf_8() -> None:
+    """Files and pipes have UTF-8 in every locale, as JSON must have and --output has. A terminal has its own encoding:
+    characters that it lacks are spelled out."""
+    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
+        sys.stdin.reconfigure(encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8")

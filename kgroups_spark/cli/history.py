@@ -1,0 +1,331 @@
+"""what happened to a group, and why
+
+Prints what happened to the groups, the newest last: members, states, offsets that were rewound, skipped or removed,
+share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
+each with its cause as far as the log shows it. A table shows a rebalance in one line: who joined, who left, the new
+state and generation; --verbose prints a line for each event, as JSON and CSV do. Ordinary commits are left out;
+--commits prints every commit instead, with its outcome and the owner of the partition (the log does not record who
+committed).
+
+examples:
+  kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
+                                                              what happened last night?
+  kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
+  kgroups history --lake ./lake --all-groups --event offset_rewound,offset_skipped --since 2026-11-15 --fail-if-any
+  kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from kgroups_spark.cli.describe import REMOVAL_CAUSES, assignment_text, tasks_text
+from kgroups_spark.cli.form import (
+    FAIL_IF_ANY,
+    GROUP,
+    LAKE,
+    ROWS,
+    TOPIC,
+    Option,
+    reduced_history,
+    screen,
+    times_as_of,
+    write,
+)
+from kgroups_spark.cli.open_lake import open_lake
+from kgroups_spark.cli.options import asked_groups, fail_if_any, names_value, positive_count_value, time_value
+from kgroups_spark.cli.output import say, say_lines
+from kgroups_spark.cli.text import words
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sql.reader import (
+    LakeReader,
+    Rows,
+    SqlCondition,
+    deleted_next,
+    of_groups,
+    of_topics,
+    require_known,
+    require_known_topics,
+)
+from kgroups_spark.words import counted, first_of, format_time_for_people, to_datetime
+
+DEFAULT_LIMIT = 100
+LONGEST_METADATA = 100  # characters in a table
+EVENTS_OF = "all_events"
+
+EVENT_SCREEN = screen(
+    "time=TIME_(UTC) group_id=GROUP what=EVENT~ subject=MEMBER/TOPIC-PARTITION before after why=CAUSE~"
+)
+COMMIT_SCREEN = screen(
+    "time=TIME_(UTC) group_id=GROUP topic partition before after=OFFSET outcome effect=TOOK-EFFECT "
+    "owner_member_id=ASSIGNED-TO owner_client_host=HOST owner_client_id=CLIENT-ID metadata_shown=METADATA"
+)
+
+EVENTS = {
+    "group_created": "group created",
+    "state_changed": "state",
+    "generation_changed": "generation",
+    "member_joined": "member joined",
+    "member_left": "member left",
+    "member_replaced": "static member replaced",
+    "assignment_changed": "assignment",
+    "group_type_changed": "group type",
+    "group_removed": "group removed",
+    "offset_rewound": "offset rewound",
+    "offset_skipped": "offset skipped ahead",
+    "offset_removed": "offset removed",
+    "offset_restarted": "offset committed after its removal",
+    "offset_unset": "offset set to none",
+    "topic_recreated": "topic deleted and created again",
+    "share_partition_initialized": "share partition initialized",
+    "share_offset_reset": "share partition reset",
+    "share_offsets_deleted": "share partition's offsets deleted",
+    "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
+    "producer_fenced": "transaction aborted: its producer was fenced",
+}
+# The events that a table shows in one line if they are of one record with a rebalance.
+REBALANCE = ("state_changed", "generation_changed", "member_joined", "member_left", "assignment_changed")
+_NAMED_MEMBERS = 3
+# Causes of moves; those of removals are in REMOVAL_CAUSES. If the group has members, the move is due to a member.
+MOVE_CAUSES = {
+    "no_members": "the group had no members: an admin reset, most likely",
+    "self_assigned": "a restart of consumers that assign themselves, or a reset: the log cannot tell",
+    "with_members": "while the group had members",
+    "transaction": "by a transaction",
+    "topic_recreated": "the topic was deleted and created again",
+    "unknown": "unknown: not in the log",
+}
+
+
+OPTIONS = (
+    LAKE,
+    GROUP,
+    Option("--all-groups", "every group in the log, even a deleted one"),
+    TOPIC,
+    Option("--since T", "from T on", time_value),
+    Option("--until T", "up to T", time_value),
+    Option("--limit N", f"the newest N at most (default: {DEFAULT_LIMIT})", positive_count_value, DEFAULT_LIMIT),
+    Option("--event NAME,...", "only these events", names_value(tuple(EVENTS))),
+    Option("--verbose", "a line for each event, also of a rebalance"),
+    Option("--commits", "every committed value, instead of events"),
+    FAIL_IF_ANY,
+    *ROWS,
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    groups = asked_groups(arguments)
+    if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
+        raise UsageError("--since is later than --until")
+    if arguments.commits and arguments.event:
+        raise UsageError("--event chooses among events: leave out --commits")
+    reader = open_lake(arguments)
+    reader.require_audit()
+    if arguments.until is not None:
+        times_as_of(reader, to_datetime(arguments.until))
+    require_known(reader, groups or ())
+    require_known_topics(reader, arguments.topic, groups)
+    chosen = _chosen(arguments, groups)
+    source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
+    found = newest(reader, source, time, chosen, arguments.limit)
+    names = {} if arguments.commits else _topic_names(reader, found)
+    rows = [_commit(row) if arguments.commits else _event(row, names) for row in found]
+    all_of_them = _count(reader, source, chosen, time)
+    closing = _closing_line(reader, arguments, chosen, len(rows), all_of_them)
+    if arguments.format == "table" and not (arguments.commits or arguments.verbose or arguments.event):
+        rows = list(_in_lines(rows, is_cut=all_of_them > len(rows)))
+    columns = COMMIT_SCREEN if arguments.commits else EVENT_SCREEN
+    if groups is not None and len(groups) == 1:
+        columns = tuple(column for column in columns if column.name != "group_id")
+    # Before the rows, because these queries fail, too, if a table is damaged.
+    since = None if arguments.since is None else to_datetime(arguments.since)
+    notes = list(reduced_history(reader, of_groups(groups), since))
+    if arguments.until is None:
+        notes += deleted_next(reader, groups)
+    write(rows, column_names(arguments.commits), columns, arguments)
+    say(closing)
+    say_lines(notes)
+    return fail_if_any(arguments, found)
+
+
+def column_names(commits: bool) -> list[str]:
+    """The columns of `offset_history`, or of `all_events`, for JSON and CSV."""
+    from kgroups_spark.sql.views import columns_of
+    from kgroups_spark.tables.schemas import arrow_schema
+
+    if not commits:
+        return list(columns_of(EVENTS_OF))
+    more = ("effective_log_offset", "effective_timestamp", "took_effect", "previous_committed_offset", "valid_to")
+    owner = ("owner_member_id", "owner_client_id", "owner_client_host")
+    return [*arrow_schema("offset_commits").names, *more, *owner]
+
+
+def newest(reader: LakeReader, source: str, time: str, chosen: SqlCondition, limit: int) -> Rows:
+    """The newest rows of a table or view with log offsets: in log order within one partition, across several also by
+    time."""
+    is_event = source == EVENTS_OF
+    index, log = (", event_index", ", log, state_partition") if is_event else ("", "")
+    newest_first = f"offsets_partition DESC{log}, log_offset DESC{index and f'{index} DESC'}"
+    # One record of __transaction_state is an event of each group whose offsets it dropped.
+    newest_first += ", group_id DESC NULLS FIRST" if is_event else ""
+    place = f"PARTITION BY offsets_partition{log} ORDER BY log_offset{index}"
+    # A record may have an earlier time than a record before it, or none: the newest time so far is when it was written.
+    query = f"""
+        SELECT * FROM (
+          SELECT *, max(log_timestamp) OVER ({place}) AS known_time
+          FROM {source} WHERE {chosen.sql.format(time=time)}
+        ) AS placed
+        ORDER BY known_time DESC NULLS LAST, {newest_first}
+        LIMIT {limit}"""
+    return reader.sql(query, **chosen.parameters)[::-1]
+
+
+def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> SqlCondition:
+    """The conditions of the options; {time} is the placeholder for the column of times."""
+    parts = [of_groups(groups), of_topics(arguments.topic)]
+    if arguments.event:
+        names = ", ".join(f"'{name}'" for name in arguments.event)
+        parts.append(SqlCondition(f"event IN ({names})", {}))
+    for name, comparison in (("since", ">="), ("until", "<=")):
+        moment = getattr(arguments, name)
+        if moment is not None:
+            parts.append(SqlCondition(f"{{time}} {comparison} :{name}", {name: to_datetime(moment)}))
+    parameters = {name: value for part in parts for name, value in part.parameters.items()}
+    return SqlCondition(" AND ".join(part.sql for part in parts), parameters)
+
+
+def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:
+    """Names of topic ids, if an event may need one: assignments of KIP-848 name topics by id alone."""
+    if not any(event["event"] == "assignment_changed" for event in events):
+        return {}
+    return {row["topic_id"]: row["topic"] for row in reader.rows("topics")}
+
+
+def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The event with its columns on the screen. `names`: by topic id."""
+    before, after = row["value_before"], row["value_after"]
+    if row["event"] == "assignment_changed":
+        before, after = _assignment(before, names), _assignment(after, names)
+    if row["offset_before"] is not None or row["offset_after"] is not None:
+        before, after = _known(row["offset_before"]), _known(row["offset_after"])
+    subject = row["transactional_id"] if row["member_id"] is None else _member(row)
+    if row["event"] == "member_replaced":
+        subject, after = row["group_instance_id"], f"{after} ({row['client_host']})"
+    if row["topic"] is not None:
+        subject = row["topic"] if row["partition"] is None else f"{row['topic']}-{row['partition']}"
+    return row | {
+        "time": row["event_timestamp"],
+        "what": EVENTS.get(row["event"], row["event"]),
+        "subject": subject,
+        "before": before,
+        "after": after,
+        "why": _why(row["event"], row["cause"]),
+    }
+
+
+def _known(offset: int | None) -> int | None:
+    """The offset as Kafka's tools show it: a negative one is none."""
+    return None if offset is None or offset < 0 else offset
+
+
+def _member(row: Mapping[str, Any]) -> str:
+    """`gw (gw-bb0440c8)` for a static member, its member id for another."""
+    instance = row["group_instance_id"]
+    return str(row["member_id"]) if instance is None else f"{instance} ({row['member_id']})"
+
+
+def _in_lines(rows: Rows, *, is_cut: bool) -> Iterator[dict[str, Any]]:
+    """The rows, with the events of each rebalance in one of them. `is_cut`: rows of the first record may be missing."""
+    records = groupby(rows, lambda row: (row["log"], row["offsets_partition"], row["log_offset"]))
+    for number, (_, of_record) in enumerate(records):
+        for (_, is_part), some in groupby(of_record, lambda row: (row["group_id"], row["event"] in REBALANCE)):
+            events = list(some)
+            is_whole = number > 0 or not is_cut
+            names = {row["event"] for row in events}
+            if is_part and is_whole and len(events) > 1 and names - {"state_changed", "assignment_changed"}:
+                yield _rebalance(events)
+            else:
+                yield from events
+
+
+def _rebalance(events: Rows) -> dict[str, Any]:
+    by_event: dict[str, Rows] = {}
+    for event in events:
+        by_event.setdefault(event["event"], []).append(event)
+    changes = [*by_event.get("state_changed", ()), *by_event.get("generation_changed", ())]
+    who = [
+        f"{word}: {first_of([_member(row) for row in by_event[name]], _NAMED_MEMBERS)}"
+        for name, word in (("member_joined", "joined"), ("member_left", "left"))
+        if name in by_event
+    ]
+    return events[0] | {
+        "what": "rebalance",
+        "subject": words("; ".join(who)) if who else None,
+        "before": ", ".join(row["value_before"] for row in changes) or None,
+        "after": ", ".join(row["value_after"] for row in changes) or None,
+    }
+
+
+def _why(event: str, cause: str | None) -> str | None:
+    causes = REMOVAL_CAUSES if event in ("group_removed", "offset_removed") else MOVE_CAUSES
+    return None if cause is None else causes.get(cause, cause)
+
+
+def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:
+    """`orders:0,1` for the JSON of an assignment, `active 0:[0,1]` for tasks."""
+    held = [] if text is None else json.loads(text)
+    if any("subtopology_id" in task for task in held):
+        return " ".join(tasks_text(held)) or None
+    return assignment_text({"topic": names.get(part.get("topic_id"))} | part for part in held)
+
+
+def _commit(row: dict[str, Any]) -> dict[str, Any]:
+    """The record with its columns on the screen."""
+    is_tombstone = row["committed_offset"] is None
+    return row | {
+        "time": row["log_timestamp"],
+        "before": _known(row["previous_committed_offset"]),
+        "after": "removed" if is_tombstone else _known(row["committed_offset"]),
+        "metadata_shown": _short(row["metadata"]),
+        "outcome": None if is_tombstone or row["producer_id"] is None else row["outcome"],
+        "effect": row["effective_timestamp"] if row["took_effect"] else None,
+    }
+
+
+def _short(metadata: str | None) -> str | None:
+    """For a table: the text, or how long it is, as any client may store a page of it; None: there is none."""
+    if metadata is not None and len(metadata) > LONGEST_METADATA:
+        return f"({len(metadata):,} characters)"
+    return metadata or None
+
+
+def _closing_line(
+    reader: LakeReader, arguments: argparse.Namespace, chosen: SqlCondition, shown: int, all_of_them: int
+) -> str:
+    """The counts for that time: of rows that are not shown and, for events, of the commits among them."""
+    noun = "offset record" if arguments.commits else "event"
+    found = f"{counted(shown, noun)}{_when(arguments)}"
+    if all_of_them > shown:
+        of_all = f"{shown:,} of {counted(all_of_them, noun)}"
+        found = f"{of_all}{_when(arguments)}, the newest (--limit {all_of_them} shows all)"
+    commits = 0 if arguments.commits or arguments.event else _count(reader, "offset_commits", chosen, "log_timestamp")
+    if commits:
+        found += f"; {counted(commits, 'offset record')} in that time (--commits shows them)"
+    return f"{found} ({reader.known_as_of()})"
+
+
+def _count(reader: LakeReader, source: str, chosen: SqlCondition, time: str) -> int:
+    (row,) = reader.sql(f"SELECT count(*) AS n FROM {source} WHERE {chosen.sql.format(time=time)}", **chosen.parameters)
+    return int(row["n"])
+
+
+def _when(arguments: argparse.Namespace) -> str:
+    parts = [
+        f" {word} {format_time_for_people(getattr(arguments, name))}"
+        for word, name in (("from", "since"), ("to", "until"))
+        if getattr(arguments, name) is not None
+    ]
+    return "".join(parts) + (" UTC" if parts else "")

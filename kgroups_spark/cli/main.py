@@ -1,0 +1,202 @@
+"""`kgroups`: reads the command line, runs one command, turns a failure into one message and an exit code.
+
+Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or did not read
+everything; 4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted; 143
+terminated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from kgroups_spark.cli.form import LAKE, add_options, help_of
+from kgroups_spark.cli.options import OptionParser
+from kgroups_spark.cli.output import buffered_stdout, drop, say, say_lines, spoken_logs, wide_tables
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.spark.interruption import SIGNALS, exit_code, interruptible, is_interruption, is_termination
+from kgroups_spark.version import __version__
+from kgroups_spark.words import did_you_mean
+
+# In the order of the help.
+NAMES = (
+    "demo",
+    "audit",
+    "audits",
+    "expiring",
+    "groups",
+    "describe",
+    "history",
+    "pending",
+    "findings",
+    "export-offsets",
+    "compare",
+    "report",
+    "sql",
+    "maintain",
+    "rebuild",
+    "dump",
+    "completion",
+)
+
+DONE, FAILED = 0, 1
+INTERRUPTED, TERMINATED = exit_code(signal.SIGINT), exit_code(signal.SIGTERM)
+
+_DESCRIPTION = """\
+History, current state and upcoming expiry of Kafka consumer groups, from __consumer_offsets, in Delta tables."""
+
+_EPILOG = """\
+examples:
+  kgroups demo                                            audit shipped segments into ./lake and show what is in it
+  kgroups audit --lake ./lake --segments /var/lib/kafka   a broker's log directory, or a copy of it
+  kgroups expiring --lake ./lake --within 48h             what expires within two days, and why
+  kgroups pending --lake ./lake --hanging                 transactions that hold offsets for too long
+  kgroups dump /var/lib/kafka/__consumer_offsets-7        every record as JSON lines, without Spark
+
+Shell completion: eval "$(kgroups completion bash)" (zsh, fish, tcsh, powershell: kgroups completion --help)
+
+A time is ISO 8601, in UTC unless it names a zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
+A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
+Rows go to stdout, everything else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
+
+
+def entry_point() -> None:
+    """Runs the process of one command line to its end."""
+    with interruptible():
+        code = main(sys.argv[1:])
+        SIGNALS.process_ends = True
+        is_interrupted = code in (INTERRUPTED, TERMINATED)
+        if is_interrupted and "kgroups_spark.spark.jvm" in sys.modules:
+            sys.modules["kgroups_spark.spark.jvm"].stop()
+        if is_interrupted or ("deltalake" in sys.modules and "pyspark" not in sys.modules):
+            # This does not wait for threads that an interruption has left running. One run of about a hundred that read
+            # a lake ended with SIGABRT after its last line; none of the next 67 did. The likely cause is pyarrow's
+            # threads, which read ahead and call Python while the interpreter shuts down.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError):
+                    stream.flush()
+            os._exit(code)
+    sys.exit(code)
+
+
+def main(argv: Sequence[str], script: str | None = None) -> int:
+    """Runs one command line and returns its exit code. Never raises for a user's mistake. Errors begin with
+    `kgroups: `. `script`: the name of the job that is this command."""
+    with interruptible(), buffered_stdout(), spoken_logs():
+        try:
+            return _done(argv, script)
+        except BrokenPipeError:
+            drop(sys.stdout)
+            return DONE  # the reader closed the pipe, as in `kgroups dump ... | head`
+        except BaseException as error:
+            return _ended_by(error)
+
+
+def _done(argv: Sequence[str], script: str | None) -> int:
+    try:
+        arguments = parse(argv, script)
+        with wide_tables(getattr(arguments, "wide", False)):
+            code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except SystemExit as asked:  # --help and --version print and exit
+        return int(asked.code or 0)
+
+
+def _ended_by(error: BaseException) -> int:
+    """Prints the reason and returns the exit code. A failure after a signal counts as due to the signal."""
+    if is_termination(error):
+        say("kgroups: terminated")
+        return TERMINATED
+    if is_interruption(error):
+        say("kgroups: interrupted")
+        return INTERRUPTED
+    if isinstance(error, KgroupsError):
+        say_lines(_with_program(error.lines))
+        return error.exit_code
+    if isinstance(error, OSError):
+        if _is_stdout_full(error):
+            drop(sys.stdout)
+        say(f"kgroups: {_os_error_text(error)}")
+        return FAILED
+    say_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
+    say(f"kgroups: {type(error).__name__}: internal error; the lines above show where it happened")
+    return FAILED
+
+
+def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
+    """The options of one command, with `run` and `command` in it. Raises UsageError."""
+    if not argv:
+        command_line().print_help(sys.stderr)
+        say("")
+        raise UsageError("no command given; try kgroups demo")
+    if argv[0] == "help":
+        _require_known("kgroups", argv[2:], ())
+        argv = [*argv[1:], "--help"]
+    if argv[0] == "version":
+        argv = ["--version", *argv[1:]]
+    # After the name of a command, no other one's options matter.
+    parser = command_line(script, argv[:1] if argv[0] in NAMES else NAMES)
+    if argv[0].startswith("-"):
+        # argparse would take the value of an unknown option before the command for the command.
+        _require_known("kgroups", argv[:1], parser.option_strings())
+    arguments, unknown = parser.parse_known_args(argv)
+    _require_known(script or f"kgroups {arguments.command}", unknown, arguments.known)
+    return arguments
+
+
+def command_named(name: str) -> ModuleType:
+    """The command's module. It is imported only now: all of them take twice as long as one."""
+    return import_module(f"kgroups_spark.cli.{name.replace('-', '_')}")
+
+
+def command_line(script: str | None = None, names: Sequence[str] = NAMES) -> OptionParser:
+    """The parser of these commands. `script`: what the user typed instead of `kgroups` and a command."""
+    parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("-V", "--version", action="version", version=f"kgroups {__version__}")
+    LAKE.add(parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
+    subparsers.type = str  # all words of the command, which its own parser reads
+    for name, command in zip(names, map(command_named, names), strict=True):
+        subparser = subparsers.add_parser(name, prog=script or f"kgroups {name}", **help_of(command))
+        add_options(subparser, command.OPTIONS)
+        subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=command_line)
+    return parser
+
+
+def _require_known(program: str, words: Sequence[str], known: Sequence[str]) -> None:
+    """Raises UsageError for the first unknown option among the words, else for the first word."""
+    names = [word.split("=")[0] for word in words]
+    unknown = [name for name in names if name not in known]
+    for name in sorted(unknown, key=lambda name: not name.startswith("-")):
+        kind = "option" if name.startswith("-") else "argument"
+        raise UsageError(f"unknown {kind} {name}{did_you_mean(name, known)} (see {program} --help)")
+
+
+def _with_program(lines: Sequence[str]) -> list[str]:
+    return [f"kgroups: {lines[0]}", *lines[1:]] if lines else ["kgroups: failed"]
+
+
+def _os_error_text(error: OSError) -> str:
+    """`/var/lib/kafka/x: Permission denied`."""
+    name = "stdout" if _is_stdout_full(error) else error.filename
+    return str(error) if name is None else f"{name}: {error.strerror}"
+
+
+def _is_stdout_full(error: OSError) -> bool:
+    """Whether stdout's disk or quota is full, or the file too large. Errors of other files written here have a file
+    name."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return is_full and error.filename is None and error.strerror == os.strerror(error.errno or 0)
+
+
+if __name__ == "__main__":
+    entry_point()

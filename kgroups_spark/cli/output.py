@@ -1,0 +1,489 @@
+"""Rows on stdout as a table, as JSON lines or as CSV; everything else goes to stderr.
+
+A row is a dict with the column names of the tables. Times are datetimes with a zone, bytes are bytes. JSON and CSV have
+all columns of a row under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
+people: it has fewer columns, Kafka's headings, and times without milliseconds.
+
+All output goes through this module. No control characters reach a terminal, because names come from a log. JSON has
+such characters as `\u009b`, which is equivalent. CSV for a file or a pipe has every text unchanged, so that it can be
+read back. That includes texts that begin with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a
+prefix would change names and negative numbers for every other reader.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import errno
+import io
+import json
+import logging
+import os
+import secrets
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import orjson
+
+from kgroups_spark.cli.text import NULL, OWN_MARKS, Pieces, TextTable, display_width, filled, words
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.words import format_time, format_time_for_people, json_text, printable
+
+FORMATS = ("table", "json", "csv")
+_GOES_ON = "  "  # before a line that continues the previous one
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a command's output: its contract name, and its heading on the screen.
+
+    `broken`: where its text may break on a narrow screen (display.words; None: nowhere). `says_none`: a column without
+    values says something, too, so a narrow screen keeps it.
+    """
+
+    name: str
+    heading: str = ""
+    broken: Callable[[str], str] | None = None
+    says_none: bool = False
+
+
+def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
+    """Writes the rows to `out` (default: stdout) in one of FORMATS; returns their number."""
+    out = out or sys.stdout
+    writer = {"table": _write_table, "json": _write_json_lines, "csv": _write_csv}[form]
+    return writer(rows, columns, out)
+
+
+def _write_json_lines(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    count, names = 0, [column.name for column in columns]
+    for count, row in enumerate(rows, 1):  # noqa: B007  the count is the result
+        out.write(json_line(row if [*row] == names else {name: row[name] for name in names}))
+    return count
+
+
+def json_line(row: Row) -> str:
+    """One object as a line, with its line end; `plain_value` converts types that JSON lacks."""
+    try:
+        line = orjson.dumps(row, _plain, orjson.OPT_PASSTHROUGH_DATETIME)
+    except TypeError:  # numbers of more than 64 bits
+        return json_text(json.dumps(row, ensure_ascii=False, default=plain_value, separators=(",", ":"))) + "\n"
+    # orjson escapes the control characters below the blank.
+    return (line.decode() if line.isascii() and b"\x7f" not in line else json_text(line.decode())) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    plain = plain_value(value)
+    if plain is value:
+        raise TypeError
+    return plain
+
+
+def _write_csv(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    write = csv_rows(out)
+    write([column.name for column in columns])
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007
+        write([plain_value(row[column.name]) for column in columns])
+    return count
+
+
+def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
+    """A function that writes one row: null as an empty cell, lists and objects as JSON text, a line feed at the end.
+
+    A cell with a comma, a quote, a carriage return or a line feed is quoted, by every release of Python. On a terminal,
+    which no program reads, control characters are spelled out as in a table.
+    """
+    writer = csv.writer(_LineFeeds(out), lineterminator=_LineFeeds.INSTEAD_OF)
+    shown = printable if out.isatty() else str
+    return lambda cells: writer.writerow([shown(cell) if isinstance(cell, str) else cell for cell in _csv_cells(cells)])
+
+
+class _Writes(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+class _LineFeeds:
+    """A file whose lines end with a line feed. Python's writer quotes the characters of its own line end only (all of
+    them from 3.13 on), so its line end is both characters."""
+
+    INSTEAD_OF = "\r\n"
+
+    def __init__(self, out: _Writes) -> None:
+        self._out = out
+
+    def write(self, line: str) -> object:
+        return self._out.write(line.removesuffix(self.INSTEAD_OF) + "\n")
+
+
+def _csv_cells(cells: Iterable[Any]) -> Iterator[Any]:
+    for value in cells:
+        yield json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value
+
+
+def plain_value(value: Any) -> Any:
+    """The value for JSON: times as ISO 8601, bytes as base64, also inside lists and objects."""
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(inner) for inner in value]
+    return value
+
+
+def table_of(rows: Iterable[Row], columns: Sequence[Column]) -> TextTable:
+    """The rows as a table for a screen."""
+    kept = [column.heading for column in columns if column.says_none]
+    table = TextTable([column.heading for column in columns], kept)
+    for row in rows:
+        table.add([_cell(row[column.name], column) for column in columns])
+    return table
+
+
+def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    table = table_of(rows, columns)
+    for line in table.lines(screen_width(out)):
+        show(line, out)
+    return len(table.rows)
+
+
+def _cell(value: Any, column: Column) -> str | int:
+    cell = table_cell(value)
+    return column.broken(cell) if column.broken is not None and isinstance(cell, str) and cell is not NULL else cell
+
+
+def table_cell(value: Any) -> str | int:
+    """The text of a table's cell: `-` for null as in Kafka's tools, a list's values separated by commas, objects as
+    JSON."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return value
+    if isinstance(value, datetime):
+        return format_time_for_people(value)
+    if isinstance(value, list | tuple):
+        items = [str(table_cell(inner)) for inner in value]
+        return Pieces([*(f"{item}," for item in items[:-1]), items[-1]]) if items else NULL
+    if isinstance(value, Mapping):
+        return json.dumps(plain_value(value), ensure_ascii=False)
+    return str(plain_value(value))
+
+
+@contextmanager
+def buffered_stdout() -> Iterator[None]:
+    """In the block, stdout has a buffer, also with PYTHONUNBUFFERED, which spark-submit and most images set. Without a
+    buffer Python drops what the system leaves of a write: on a full disk the rows would end early, without an error."""
+    unbuffered = sys.stdout
+    raw = getattr(unbuffered, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        yield
+        return
+    buffer: Any = io.BufferedWriter(raw)
+    buffered = io.TextIOWrapper(buffer, unbuffered.encoding, unbuffered.errors, line_buffering=unbuffered.isatty())
+    sys.stdout = buffered
+    try:
+        yield
+    finally:
+        sys.stdout = unbuffered
+        try:
+            buffered.flush()
+        except OSError:
+            drop(buffered)
+        buffered.detach().detach()  # stdout itself stays open
+
+
+def drop(stream: TextIO) -> None:
+    """Redirects stdout or stderr to the null device. Otherwise Python's flush at exit would fail for the closed pipe or
+    the full disk."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def write_stderr(text: str) -> None:
+    """Writes to stderr. If its reader has gone or its disk is full, the work goes on, and its exit code counts."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        drop(sys.stderr)
+
+
+@contextmanager
+def until_closed() -> Iterator[None]:
+    """In the block, a reader that closes the pipe (`| head`) ends the output, not the command, whose exit code means
+    something."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop(sys.stdout)
+
+
+_is_wide: ContextVar[bool] = ContextVar("_is_wide", default=False)
+
+
+@contextmanager
+def wide_tables(is_wide: bool) -> Iterator[None]:
+    """Prints the block's tables at full width, even on a terminal: --wide."""
+    before = _is_wide.set(is_wide)
+    try:
+        yield
+    finally:
+        _is_wide.reset(before)
+
+
+def screen_width(out: TextIO) -> int | None:
+    """Columns of the terminal of `out`; None: it is a file or a pipe, or --wide was given, so lines may have any
+    length."""
+    return None if _is_wide.get() or not out.isatty() else terminal_width(out)
+
+
+def terminal_width(out: TextIO) -> int:
+    """Columns of the terminal of `out`: $COLUMNS, otherwise the terminal's own value, otherwise 80."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (ValueError, OSError):
+        return 80
+
+
+def show(line: str, out: TextIO | None = None) -> None:
+    """Prints a line for people on stdout, or on `out`. Marks of Style stay, other control characters are spelled
+    out."""
+    shown = "".join(part if OWN_MARKS.fullmatch(part) else printable(part) for part in OWN_MARKS.split(line))
+    (out or sys.stdout).write(shown + "\n")
+
+
+def say(text: str) -> None:
+    """Prints a line for a person on stderr, so that stdout has only rows. Control characters, including line feeds, are
+    spelled out. On a terminal a sentence breaks between words; an indented line with an option, such as a command to
+    copy, does not."""
+    text, width = printable(text), terminal_width(sys.stderr) if sys.stderr.isatty() else None
+    for line in [text] if text.startswith(" ") and " --" in text else wrapped(text, width):
+        write_stderr(line + "\n")
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """The text in lines of this width, broken between words; later lines are indented, by more than the first one.
+    None: in one line."""
+    if width is None or display_width(text) <= width:
+        return [text]
+    sentence = text.lstrip(" ")
+    begins = " " * (len(text) - len(sentence))
+    first, *others = filled(words(sentence), width - len(begins + _GOES_ON))
+    return [begins + first, *(begins + _GOES_ON + line for line in others)]
+
+
+class _Spoken(logging.Handler):
+    """Log records of libraries, as lines for people. py4j logs the stacks of failures that it raises as well, so they
+    are left out."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "py4j" not in Path(record.pathname).parts:
+            say_lines(self.format(record).split("\n"))
+
+
+@contextmanager
+def spoken_logs() -> Iterator[None]:
+    """In the block, warnings that libraries log are printed by `say`, unless logging is configured."""
+    root = logging.getLogger()
+    if root.handlers:
+        yield
+        return
+    handler = _Spoken(logging.WARNING)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
+
+
+# An output file, written completely or not at all, in a local folder or at a URI that pyarrow.fs opens.
+
+
+_DEVICES = Path("/dev")
+# The name of stdout as an output, as in Kafka's and most other tools; a file of that name is ./-
+STDOUT = "-"
+
+
+def require_place(output: str, example: str) -> None:
+    """Raises UsageError, before any work, if no file can be written there; `example` is a file's name. A URI is checked
+    only when it is written."""
+    if _is_uri(output) or output == STDOUT:
+        return
+    path = Path(output)
+    if path.is_dir():
+        raise UsageError(f"--output {output} is a folder; name a file in it: {path / example}")
+    if _is_no_plain_file(path):
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"--output {output} cannot be written to")
+        return
+    folder = _followed(path).parent
+    if not folder.is_dir():
+        raise UsageError(f"--output {output}: no folder {folder}; create it first")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--output {output}: the folder {folder} cannot be written to")
+
+
+def write_file(output: str, content: bytes) -> None:
+    """Writes all of the content or, if that fails, none of it: an older file stays unchanged. Raises KgroupsError."""
+    if output == STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        if _is_uri(output):
+            _write_by_pyarrow(output, content)
+        else:
+            _write_local(Path(output), content)
+    except (OSError, ValueError, NotImplementedError) as error:
+        said = (error.strerror if isinstance(error, OSError) else None) or error
+        raise KgroupsError(f"{output} could not be written: {said}") from error
+
+
+def _is_uri(output: str) -> bool:
+    return "://" in output
+
+
+def _write_by_pyarrow(output: str, content: bytes) -> None:
+    """Writes directly, because an object store shows an object only once it is closed."""
+    from kgroups_spark.sources.files import file_system
+
+    system, place = file_system(output)
+    with system.open_output_stream(place) as file:
+        file.write(content)
+
+
+def _is_no_plain_file(output: Path) -> bool:
+    """Whether it is a pipe, a device or the like, which another file must not replace: root would delete /dev/null.
+    /dev/stdout is a link, maybe to a plain file; files of /dev/shm are plain."""
+    return output.exists() and (not output.is_file() or (output.is_symlink() and output.is_relative_to(_DEVICES)))
+
+
+def _followed(output: Path) -> Path:
+    """The file that is written: the target of a link, which stays."""
+    return Path(os.path.realpath(output)) if output.is_symlink() else output
+
+
+def _write_local(output: Path, content: bytes) -> None:
+    if _is_no_plain_file(output):
+        output.write_bytes(content)
+        return
+    output = _followed(output)
+    part = _part_of(output)
+    file = part.open("xb")
+    with _removed_if_broken(part):
+        with file:
+            file.write(content)
+        part.replace(output)
+
+
+@contextmanager
+def new_file(output: Path) -> Iterator[TextIO]:
+    """A file of UTF-8 text, which gets its name at the end of the block: half of it, which a killed process leaves,
+    would be taken for all of it. Raises FileExistsError if that name is taken by then, OSError."""
+    part = _part_of(output)
+    file = part.open("x", encoding="utf-8", newline="")
+    with _removed_if_broken(part):
+        with file:
+            yield file
+        _name_if_free(part, output)
+
+
+def _name_if_free(part: Path, output: Path) -> None:
+    """Names the file so, unless there is one of that name: a link is refused then, a renamed file would replace it."""
+    try:
+        os.link(part, output)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(output):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(output)) from None
+        part.rename(output)
+    else:
+        part.unlink()
+
+
+def _part_of(output: Path) -> Path:
+    """A file beside the output. The name cannot be guessed, and an existing file or link of that name is refused."""
+    return output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+
+
+@contextmanager
+def _removed_if_broken(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            file.unlink()
+        raise
+
+
+# One line on stderr with the progress of long work.
+
+
+_SECONDS_BETWEEN_LINES = 5.0  # where lines are not overwritten: in a log file, in a scheduler
+
+
+class Progress:
+    """Call it with the current step. A terminal shows one line, which is overwritten; it may wrap, because nothing is
+    cut. Elsewhere, and on a terminal without control sequences, a line is printed now and then."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._next_line = 0.0
+        self._lines = 1
+
+    def __call__(self, text: str) -> None:
+        if self._on_terminal:
+            lines = textwrap.wrap(printable(text), max(1, terminal_width(sys.stderr) - 1)) or [""]
+            write_stderr(self._cleared + "\n".join(lines))
+            self._lines = len(lines)
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+            say(text)
+
+    def done(self) -> None:
+        """Removes the line."""
+        if self._on_terminal:
+            write_stderr(self._cleared)
+            self._lines = 1
+
+    @property
+    def _cleared(self) -> str:
+        """The control sequence that moves to the first shown line and clears from there on."""
+        up = f"\x1b[{self._lines - 1}A" if self._lines > 1 else ""
+        return f"\r{up}\x1b[J"
+
+
+@contextmanager
+def work_reported(failed: str) -> Iterator[Progress]:
+    """Shows the progress of the block's work. A failure is one line, which begins with `failed`."""
+    from kgroups_spark.lake.hadoop_storage import machine_failures_reported
+
+    progress = Progress()
+    try:
+        with machine_failures_reported(failed):
+            yield progress
+    finally:
+        progress.done()

@@ -1,1 +1,0 @@
-"""The client's properties, as Kafka's own clients read them."""

@@ -1,0 +1,330 @@
+"""TLS from `ssl.*` properties, for Python's ssl.
+
+`tls` reads the files. Its result is plain values that can be sent to other machines, which build an SSLContext from
+them. The rules are those of Kafka 4.3: org.apache.kafka.common.security.ssl.DefaultSslEngineFactory.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import ssl
+import tempfile
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+from kgroups_spark.cluster.property import BadClientProperty, Secrets, listed, one_of, read_bytes, shown
+
+# Blocks of PEM texts, as Kafka accepts them: in files with other text around, or on one line of a properties file.
+#
+# OpenSSL needs separate lines for the marks and lines of 64 characters for the content, so blocks are returned like
+# that.
+
+
+BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+
+
+def certificates(text: str) -> list[str]:
+    """The certificates of a PEM text, in order; those of other labels (TRUSTED CERTIFICATE) are left out."""
+    return [_block(label, body) for label, body in BLOCK.findall(text) if label in ("CERTIFICATE", "X509 CERTIFICATE")]
+
+
+def private_keys(text: str) -> list[str]:
+    """The private keys of a PEM text. Kafka accepts only PKCS#8; OpenSSL accepts the older forms, too."""
+    return [_block(label, body) for label, body in BLOCK.findall(text) if label.endswith("PRIVATE KEY")]
+
+
+def is_encrypted(key: str) -> bool:
+    return "BEGIN ENCRYPTED PRIVATE KEY" in key or "Proc-Type: 4,ENCRYPTED" in key
+
+
+def _block(label: str, body: str) -> str:
+    if "Proc-Type:" in body:  # headers of the older encrypted form need separate lines
+        lines = body.strip("\r\n").splitlines()
+    else:
+        lines = textwrap.wrap("".join(body.split()), 64)
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])
+
+
+# PKCS#12 stores, as keytool and openssl write them, as PEM texts.
+
+
+def pem_of_pkcs12(content: bytes, password: str | None) -> str:
+    """The store's certificates, that of the private key first, then the unencrypted key; a truststore has no key.
+
+    Raises ValueError for a wrong password or for damage, which cannot be distinguished in such a store.
+    """
+    store = load_pkcs12(content, None if password is None else password.encode())
+    found = [store.cert, *store.additional_certs]
+    pem = b"".join(each.certificate.public_bytes(Encoding.PEM) for each in found if each is not None)
+    if store.key is not None:
+        pem += store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem.decode("ascii")
+
+
+# Truststores and keystores of a Kafka client as PEM texts.
+#
+# Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) accepts JKS, PKCS12 and PEM. Only Java reads
+# JKS, so it is refused, with the command that converts it.
+
+
+KINDS = ("JKS", "PKCS12", "PEM")
+# The first bytes of a store: the magic number of Java's own kinds, or PKCS#12's version 3 after the total length.
+MAGIC = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
+PKCS12_VERSION = b"\x02\x01\x03"
+
+
+def trusted_certificates(properties: Mapping[str, str]) -> str | None:
+    """The certificates of the truststore as PEM; None: no truststore. Raises BadClientProperty, UsageError."""
+    name = "ssl.truststore.certificates"
+    pem = _pem(properties, "truststore", name, properties.get(name))
+    if pem is None:
+        return None
+    source, text = pem
+    found = certificates(text)
+    if not found:
+        raise BadClientProperty(f"{source} has no certificate: it is PEM with -----BEGIN CERTIFICATE-----")
+    return "".join(found)
+
+
+def own_certificate(properties: Mapping[str, str]) -> str | None:
+    """Our certificate chain, then its private key, as PEM; None: no keystore. Raises BadClientProperty, UsageError."""
+    key, chain = properties.get("ssl.keystore.key"), properties.get("ssl.keystore.certificate.chain")
+    if (key is None) != (chain is None):
+        raise BadClientProperty("ssl.keystore.key and ssl.keystore.certificate.chain go together: one is missing")
+    both = None if key is None or chain is None else f"{chain}\n{key}"
+    pem = _pem(properties, "keystore", "ssl.keystore.key", both)
+    if pem is None:
+        return None
+    source, text = pem
+    keys, found = private_keys(text), certificates(text)
+    if len(keys) != 1:
+        raise BadClientProperty(
+            f"{source} has {len(keys) or 'no'} private key{'s' if len(keys) > 1 else ''}: one is needed, in PEM, "
+            "with -----BEGIN PRIVATE KEY----- or -----BEGIN ENCRYPTED PRIVATE KEY-----"
+        )
+    if not found:
+        raise BadClientProperty(
+            f"{source} has no certificate: a PEM keystore has the certificate chain and its private key"
+        )
+    if is_encrypted(keys[0]) and not properties.get("ssl.key.password"):
+        raise BadClientProperty(f"the private key of {source} is encrypted: give ssl.key.password")
+    return "".join([*found, *keys])
+
+
+def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str | None) -> tuple[str, str] | None:
+    """The source of a PEM text and the text itself: `text`, or a file's; None: none was given. Refuses JKS."""
+    location = properties.get(f"ssl.{store}.location")
+    kind_name = f"ssl.{store}.type"
+    kind = one_of(kind_name, properties.get(kind_name, "JKS").upper(), KINDS)
+    has_password = bool(properties.get(f"ssl.{store}.password"))
+    if location is not None and text is not None:
+        raise BadClientProperty(f"ssl.{store}.location and {name_of_text} are both given: give one of them")
+    if location is None and text is None:
+        if has_password:
+            raise BadClientProperty(f"ssl.{store}.password is given, but no ssl.{store}.location")
+        return None
+    if text is not None:
+        if kind != "PEM":
+            raise BadClientProperty(f"{name_of_text} is PEM: set {kind_name}=PEM")
+        source = name_of_text
+    else:
+        assert location is not None
+        source = f"ssl.{store}.location {location}"
+        content = read_bytes(location, f"ssl.{store}.location")
+        found = _readable_kind(store, location, content, kind if kind_name in properties else None)
+        if found == "PKCS12":
+            return source, _text_of_pkcs12(store, source, content, properties)
+        text = content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
+    if has_password:
+        raise BadClientProperty(
+            f"ssl.{store}.password is for JKS and PKCS12; a PEM {store} has no password: leave it out"
+            + (" (ssl.key.password is that of the key)" if store == "keystore" else "")
+        )
+    return source, text
+
+
+def _readable_kind(store: str, path: str, content: bytes, kind: str | None) -> str:
+    """PEM or PKCS12. `kind`: the value of ssl.<store>.type; None: not set, which means JKS in Java. Java's JKS also
+    reads PKCS#12 (keystore.type.compat), and a PEM file is accepted if the type is not set. Raises BadClientProperty
+    for any other kind."""
+    found = _kind_of(content)
+    if found in ("JKS", "JCEKS"):
+        raise BadClientProperty(
+            f"ssl.{store}.location {path} is a {found} store, which only Java reads. " + _convert(store, path)
+        )
+    if found is None:
+        raise BadClientProperty(f"ssl.{store}.location {path} is neither PEM, with -----BEGIN ...-----, nor PKCS12")
+    if kind is not None and (found == "PEM") != (kind == "PEM"):
+        raise BadClientProperty(f"ssl.{store}.location {path} is {found}, not {kind}: set ssl.{store}.type={found}")
+    return found
+
+
+def _text_of_pkcs12(store: str, source: str, content: bytes, properties: Mapping[str, str]) -> str:
+    password, key_password = properties.get(f"ssl.{store}.password"), properties.get("ssl.key.password")
+    if store == "keystore" and key_password not in (None, password):
+        raise BadClientProperty(
+            "ssl.key.password is not ssl.keystore.password, and a PKCS12 keystore has one password: leave it out"
+        )
+    try:
+        return pem_of_pkcs12(content, password)
+    except ValueError as error:
+        wrong = "is wrong" if password else "is not given"
+        raise BadClientProperty(f"{source} cannot be read: ssl.{store}.password {wrong}, or it is damaged") from error
+
+
+def _kind_of(content: bytes) -> str | None:
+    if content[:4] in MAGIC:
+        return MAGIC[content[:4]]
+    if content[:1] == b"\x30" and PKCS12_VERSION in content[2:9]:
+        return "PKCS12"
+    return "PEM" if b"-----BEGIN " in content else None
+
+
+def _convert(store: str, path: str) -> str:
+    p12 = f"{path.rpartition('.')[0] or path}.p12"
+    return (
+        f"Convert it: keytool -importkeystore -srckeystore {shlex.quote(path)} -destkeystore {shlex.quote(p12)} "
+        f"-deststoretype PKCS12 and set ssl.{store}.type=PKCS12 and ssl.{store}.location={p12}"
+    )
+
+
+# The TLS versions to use.
+
+
+VERSION_NAMES = ("TLSv1.2", "TLSv1.3")
+OUTDATED = ("SSL", "SSLv2", "SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
+
+
+def spoken(properties: Mapping[str, str], notes: list[str]) -> tuple[str, str]:
+    """The oldest and the newest TLS version to use. Appends to `notes`. Raises BadClientProperty."""
+    name = "ssl.enabled.protocols"
+    asked = listed(properties.get(name, "")) or list(VERSION_NAMES)
+    for version in asked:
+        one_of(name, version, [*VERSION_NAMES, *OUTDATED])
+    enabled = [version for version in VERSION_NAMES if version in asked]
+    if not enabled:
+        raise BadClientProperty(
+            f"{name} has only outdated versions, which are not supported: use {', '.join(VERSIONS)}"
+        )
+    if len(enabled) < len(set(asked)):
+        notes.append(f"{name}: only {', '.join(enabled)} will be used")
+    protocol = one_of("ssl.protocol", properties.get("ssl.protocol", "TLSv1.3"), ["TLS", *VERSION_NAMES, *OUTDATED])
+    if protocol in OUTDATED:
+        raise BadClientProperty(f"ssl.protocol {protocol} is outdated and not supported: leave it out")
+    # With ssl.protocol=TLSv1.2 Java does not speak 1.3, whatever is enabled.
+    if protocol == "TLSv1.2" and "TLSv1.2" not in enabled:
+        raise BadClientProperty("ssl.protocol TLSv1.2 and ssl.enabled.protocols TLSv1.3 have no version in common")
+    return enabled[0], "TLSv1.2" if protocol == "TLSv1.2" else enabled[-1]
+
+
+VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+ENGINE = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The parts of an SSLContext. The text of this object shows no key."""
+
+    trusted: str | None = None  # PEM certificates; None: those that the machine trusts
+    own: str | None = field(default=None, repr=False)  # PEM: certificate chain, then its private key; None: none
+    key_password: str | None = field(default=None, repr=False)
+    checks_host_name: bool = True
+    oldest: str = "TLSv1.2"
+    newest: str = "TLSv1.3"
+
+    def context(self) -> ssl.SSLContext:
+        """A new context for clients. It raises no error on an object from `tls`, which has built it once already."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.checks_host_name
+        context.minimum_version, context.maximum_version = VERSIONS[self.oldest], VERSIONS[self.newest]
+        # As in Java, every certificate in the truststore is trusted, even an intermediate one or a broker's own.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        self.load_trusted(context)
+        self.load_own(context)
+        return context
+
+    def load_trusted(self, context: ssl.SSLContext) -> None:
+        """Loads the trusted certificates into the context. Raises ssl.SSLError for broken ones."""
+        if self.trusted is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(cadata=self.trusted)
+
+    def load_own(self, context: ssl.SSLContext) -> None:
+        """Loads our key and certificate into the context. Raises ssl.SSLError for a broken key or certificate, a wrong
+        password, or a key of another certificate.
+
+        Python's ssl reads keys only from files: this one is in a folder that only we can open, and is deleted at once.
+        """
+        if self.own is None:
+            return
+        with tempfile.TemporaryDirectory(prefix="kgroups-") as folder:
+            path = Path(folder) / "own.pem"
+            path.touch(mode=0o600)
+            path.write_text(self.own)
+            # A function, even without a password: otherwise OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(path, password=lambda: self.key_password or "")
+
+    def secrets(self) -> Secrets:
+        """The private key, also line by line, and its password."""
+        keys = private_keys(self.own or "")
+        lines = [line for key in keys for line in key.splitlines()[1:-1] if len(line) >= 16]
+        return Secrets((*keys, *lines, self.key_password or ""))
+
+
+def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
+    """TLS of the `ssl.*` properties; appends to `notes`. Raises BadClientProperty, UsageError for unreadable files."""
+    if properties.get("ssl.engine.factory.class", ENGINE) != ENGINE:
+        raise BadClientProperty("ssl.engine.factory.class is Java and cannot run here: leave it out")
+    oldest, newest = spoken(properties, notes)
+    wanted = Tls(
+        trusted=trusted_certificates(properties),
+        own=own_certificate(properties),
+        key_password=properties.get("ssl.key.password"),
+        checks_host_name=_checks_host_name(properties, notes),
+        oldest=oldest,
+        newest=newest,
+    )
+    _require_that_it_loads(wanted)
+    return wanted
+
+
+def _checks_host_name(properties: Mapping[str, str], notes: list[str]) -> bool:
+    name = "ssl.endpoint.identification.algorithm"
+    algorithm = properties.get(name, "https")
+    if algorithm.lower() not in ("https", ""):
+        raise BadClientProperty(f"{name} must be https, or empty for no check of host names, not {shown(algorithm)}")
+    if not algorithm:
+        notes.append(
+            f"{name} is empty: host names are not checked, so any trusted certificate is accepted for any broker"
+        )
+    return algorithm != ""
+
+
+def _require_that_it_loads(wanted: Tls) -> None:
+    """Raises BadClientProperty if OpenSSL cannot read a certificate or the key. OpenSSL's reasons contain no secret."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        wanted.load_trusted(context)
+    except ssl.SSLError as err:
+        raise BadClientProperty(f"the certificates of ssl.truststore.* cannot be read: {_reason(err)}") from err
+    try:
+        wanted.load_own(context)
+    except ssl.SSLError as err:
+        if err.reason == "KEY_VALUES_MISMATCH":
+            what = "the private key does not fit the first certificate, which must be the client's"
+        elif is_encrypted(wanted.own or ""):
+            what = f"the private key cannot be read: ssl.key.password is wrong, or the key is damaged ({_reason(err)})"
+        else:
+            what = f"the private key or its certificates cannot be read: {_reason(err)}"
+        raise BadClientProperty(f"ssl.keystore.*: {what}") from err
+
+
+def _reason(err: ssl.SSLError) -> str:
+    return (err.reason or str(err)).replace("_", " ").lower()

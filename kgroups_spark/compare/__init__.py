@@ -1,1 +1,0 @@
-"""Two releases over one history."""

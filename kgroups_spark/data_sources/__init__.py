@@ -1,1 +1,0 @@
-"""Spark data sources and functions for any DataFrame."""

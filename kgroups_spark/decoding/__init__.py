@@ -1,1 +1,0 @@
-"""The bytes of a range of the log -> rows of the history tables."""

@@ -1,1 +1,0 @@
-"""The stored history of a lake: replayed again, reduced, decoded again."""

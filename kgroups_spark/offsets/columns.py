@@ -1,0 +1,464 @@
+"""Rows of `offset_commits` and of the saved state in one form, and the numbers of their slots."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.messages.schema import reader
+from kgroups_spark.tables import rows as arrays
+from kgroups_spark.tables.rows import flags as array_flags
+from kgroups_spark.tables.rows import is_given, where
+
+# Columns of numbers: log offsets and owners as sort keys, and the next marker of a producer.
+
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+# A place after every log offset, for events that have not happened.
+NEVER = int(np.iinfo(np.int64).max)
+# A marker's outcome. NEITHER: a control record of another type.
+COMMIT, ABORT, NEITHER = 1, 0, -1
+# Keys stay below this, so that they can be added to.
+LARGEST_KEY = 1 << 62
+
+
+@dataclass(frozen=True, eq=False)
+class Markers:
+    """k control records, ascending by log offset. Times in ms, -1 for none; `outcome` is COMMIT, ABORT or NEITHER."""
+
+    log_offset: I64
+    log_timestamp: I64
+    producer_id: I64
+    outcome: I64
+
+    def __len__(self) -> int:
+        return len(self.log_offset)
+
+    def only(self, which: Flags) -> Markers:
+        return Markers(self.log_offset[which], self.log_timestamp[which], self.producer_id[which], self.outcome[which])
+
+    def ends(self) -> Markers:
+        """The markers with outcome COMMIT or ABORT."""
+        return self.only(self.outcome != NEITHER)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Log offsets as numbers from 0 to `span` - 1, so that an owner and a place make one sort key.
+
+    The numbers ascend as the offsets do. NEVER is the last one.
+
+        Places.over(2, [5, 9]).keys(owner=[0, 1], log_offset=[9, 5])  ->  [4, 6]    (span 6, lowest offset 5)
+    """
+
+    span: int
+    _low: int
+    _known: I64 | None
+
+    @classmethod
+    def over(cls, owners: int, *log_offsets: I64) -> Places:
+        """Places for these log offsets (and NEVER) of so many owners."""
+        some = [each[each != NEVER] for each in log_offsets]
+        low = min((int(each.min()) for each in some if len(each)), default=0)
+        high = max((int(each.max()) for each in some if len(each)), default=0)
+        if (high - low + 2) * max(owners, 1) < LARGEST_KEY:
+            return cls(high - low + 2, low, None)
+        known = np.unique(np.concatenate([np.zeros(0, np.int64), *some]))
+        return cls(len(known) + 1, low, known)
+
+    def of(self, log_offset: I64) -> I64:
+        """The places of log offsets that were given to `over`."""
+        if self._known is not None:
+            return np.searchsorted(self._known, log_offset)
+        return np.minimum(log_offset - self._low, self.span - 1)
+
+    def keys(self, owner: I64, log_offset: I64) -> I64:
+        """One number for each owner and log offset, ascending by both."""
+        keys: I64 = owner * self.span + self.of(log_offset)
+        return keys
+
+
+def sorted_order(keys: I64) -> I64:
+    """The order of the keys. Parts of history are sorted already, and the stable sort merges such runs cheaply."""
+    return np.argsort(keys, kind="stable")
+
+
+def starts_of(*columns: NDArray) -> Flags:
+    """Marks the rows, of rows in order, at which one of the columns differs from the row before."""
+    starts = np.ones(len(columns[0]), np.bool_)
+    starts[1:] = False
+    for column in columns:
+        starts[1:] |= column[1:] != column[:-1]
+    return starts
+
+
+def lasts_of(*columns: NDArray) -> Flags:
+    """Marks the rows, of rows in order, at which one of the columns differs from the next row."""
+    lasts = np.ones(len(columns[0]), np.bool_)
+    lasts[:-1] = starts_of(*columns)[1:]
+    return lasts
+
+
+def latest_at(owner: I64, since: I64, asked: I64, at: I64) -> I64:
+    """For each asked owner and log offset the owner's last row up to there; -1: it has none. Rows are by owner and
+    `since`.
+
+        rows (0, @12) (0, @15) (2, @13), asked (0, @14) (1, @14) (2, @12)  ->  [0, -1, -1]
+    """
+    if not len(owner):
+        return np.full(len(asked), -1)
+    places = Places.over(int(max(owner.max(), asked.max(initial=0))) + 1, since, at)
+    found = np.searchsorted(places.keys(owner, since), places.keys(asked, at), side="right") - 1
+    return np.where((found >= 0) & (owner[found] == asked), found, -1)
+
+
+def next_marker(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
+    """For each record the index of its producer's next marker; -1: none follows.
+
+    The marker's epoch is not compared: since KIP-890 it is one above the transaction's (T25).
+
+        records (7, @10) (8, @11) (7, @13), markers [(7, @12)]  ->  [0, -1, -1]
+    """
+    if not len(markers) or not len(log_offset):
+        return np.full(len(log_offset), -1, np.int64)
+    producers, number = np.unique(markers.producer_id, return_inverse=True)
+    places = Places.over(len(producers), log_offset, markers.log_offset)
+    marker_keys = places.keys(number, markers.log_offset)
+    order = np.argsort(marker_keys)
+    own = np.minimum(np.searchsorted(producers, producer_id), len(producers) - 1)
+    at = np.searchsorted(marker_keys[order], places.keys(own, log_offset), side="right")
+    found = order[np.minimum(at, len(order) - 1)]
+    is_own = (at < len(order)) & (markers.producer_id[found] == producer_id)
+    return np.where(is_own, found, -1)
+
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+# A record of type 0 or 1. Times are epoch ms as in the record; history keeps the bytes of values with a time that does
+# not fit a TIMESTAMP.
+OFFSET_RECORDS = pa.schema(
+    [
+        ("log_offset", pa.int64()),
+        ("log_timestamp", pa.int64()),  # null: none
+        ("offset_delta", pa.int32()),  # after the base offset of its batch; null: not known
+        ("group_id", TEXT),
+        ("topic", TEXT),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),  # null: tombstone
+        ("leader_epoch", pa.int32()),  # null: none
+        ("metadata", pa.string()),  # null: tombstone
+        ("commit_timestamp", pa.int64()),  # null: tombstone, or none
+        ("expire_timestamp", pa.int64()),  # null: none
+        ("topic_id", TEXT),  # null: none
+        ("record_type", pa.int16()),
+        ("value_version", pa.int16()),  # null: tombstone
+        ("producer_id", pa.int64()),  # null: none; -1: none, in a transactional batch
+        ("producer_epoch", pa.int16()),  # null: none
+        ("is_transactional", pa.bool_()),
+    ]
+)
+_TIMES = ("log_timestamp", "commit_timestamp", "expire_timestamp")
+# Columns of offset_commits for `history_records`.
+HISTORY_COLUMNS = (*OFFSET_RECORDS.names, "raw_value")
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The slots of some records, numbered by group, topic and partition: `group` and `topic` index the names."""
+
+    group: I64
+    topic: I64
+    partition: I64
+    groups: pa.Array
+    topics: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True, eq=False)
+class Commits:
+    """n records of types 0 and 1 in any order, as the numbers that decide their outcome.
+
+    `is_readable`: the release reads a value of that version (always true for tombstones). Producer -1: none.
+    """
+
+    log_offset: I64
+    slot: I64
+    producer_id: I64
+    is_transactional: Flags
+    is_tombstone: Flags
+    is_readable: Flags
+    slots: Slots
+
+    def __len__(self) -> int:
+        return len(self.log_offset)
+
+
+def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
+    """Rows of `offset_commits` as OFFSET_RECORDS. Releases before 4.1 do not read topic ids (KAFKA-19141)."""
+    columns = {name: offset_commits.column(name) for name in OFFSET_RECORDS.names}
+    for name in _TIMES:
+        columns[name] = milliseconds(columns[name])
+    if offset_commits.column("raw_value").null_count < len(offset_commits):
+        columns |= _times_of_values(offset_commits, columns)
+    # Scala's coordinator has such a value wait for a marker of producer -1, and a saved state has producers by id.
+    without_producer = pc.if_else(columns["is_transactional"], pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64()))
+    columns["producer_id"] = pc.coalesce(columns["producer_id"], without_producer)
+    if not release.has_topic_ids:
+        columns["topic_id"] = pa.nulls(len(offset_commits), TEXT)
+    return pa.table([as_type(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
+
+
+def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
+    """The numbers of rows of OFFSET_RECORDS, whose slots have been numbered."""
+    version = column(records, "value_version", none=-1)
+    # By record type and value version; no release writes versions above 15.
+    reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
+    is_tombstone = version < 0
+    record_type = column(records, "record_type")
+    is_readable = is_tombstone | (version < 16) & reads[record_type, np.clip(version, 0, 15)]
+    return Commits(
+        column(records, "log_offset"),
+        slot,
+        column(records, "producer_id", none=-1),
+        flags(records, "is_transactional"),
+        is_tombstone,
+        is_readable,
+        slots,
+    )
+
+
+def number_slots(records: pa.Table) -> tuple[I64, Slots]:
+    """The slot number of each row with group_id, topic and partition, and the slots.
+
+    Consecutive rows of one slot, which are usual in a part of history, are looked up once.
+
+        (g, t, 1) (g, t, 1) (g, t, 0) (a, t, 0)  ->  [2, 2, 1, 0], slots (a, t, 0) (g, t, 0) (g, t, 1)
+    """
+    group, groups = numbered(records.column("group_id"))
+    topic, topics = numbered(records.column("topic"))
+    partition = column(records, "partition")
+    heads = np.flatnonzero(starts_of(group, topic, partition))
+    pair, pairs = _unique(group[heads].astype(np.int64) * max(len(topics), 1) + topic[heads])
+    lowest = int(partition.min(initial=0))
+    span = int(partition.max(initial=0)) - lowest + 1
+    slot, slots = _unique(pair * span + (partition[heads] - lowest))
+    of_pair = pairs[slots // span]
+    numbers = Slots(
+        of_pair // max(len(topics), 1), of_pair % max(len(topics), 1), slots % span + lowest, groups, topics
+    )
+    return np.repeat(slot, np.diff(np.append(heads, len(group)))), numbers
+
+
+def column(records: pa.Table, name: str, *, none: int = 0) -> I64:
+    """A column of integers as int64, with `none` for null."""
+    return arrays.numbers(records.column(name), none=none)
+
+
+def flags(records: pa.Table, name: str) -> Flags:
+    """A boolean column; null is false."""
+    return arrays.flags(records.column(name))
+
+
+def codes(records: pa.Table, name: str) -> I64:
+    """The dictionary index of each row of a text column; -1: null."""
+    return arrays.numbers(_one_dictionary(records.column(name)).indices, none=-1)
+
+
+def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
+    """The index of each row's text in the sorted distinct texts, and these texts."""
+    encoded = _one_dictionary(values)
+    used = np.unique(encoded.indices.to_numpy())
+    texts = encoded.dictionary.take(pa.array(used))
+    order = pc.sort_indices(texts).to_numpy()
+    place = np.zeros(len(encoded.dictionary), np.int64)
+    place[used[order]] = np.arange(len(order))
+    return place[encoded.indices.to_numpy()], texts.take(pa.array(order))
+
+
+def _unique(numbers: I64) -> tuple[I64, I64]:
+    """The index of each number in the sorted distinct numbers, and these numbers."""
+    order = sorted_order(numbers)
+    starts = starts_of(numbers[order])
+    place = np.empty(len(numbers), np.int64)
+    place[order] = np.cumsum(starts) - 1
+    return place, numbers[order[starts]]
+
+
+def _one_dictionary(values: pa.ChunkedArray) -> pa.DictionaryArray:
+    chunks = values.unify_dictionaries().chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], TEXT)
+
+
+def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """TIMESTAMPs, which are exact to the millisecond, as epoch ms; nulls stay."""
+    return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
+
+
+def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    """The values cast to another type; texts may become dictionaries."""
+    if values.type == data_type:
+        return values
+    if data_type == TEXT and not pa.types.is_dictionary(values.type):
+        return values.cast(pa.string()).dictionary_encode()
+    return values.cast(data_type)
+
+
+def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.Array]:
+    """commit_timestamp and expire_timestamp in ms; those of values with kept bytes are read from the bytes."""
+    rows = np.flatnonzero(arrays.is_given(offset_commits["raw_value"]))
+    some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
+    commit, expire = (
+        arrays.numbers(columns[name], none=-1).copy() for name in ("commit_timestamp", "expire_timestamp")
+    )
+    for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
+        fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])
+        commit[row], expire[row] = fields["commitTimestamp"], fields.get("expireTimestamp", -1)
+    return {
+        "commit_timestamp": pa.array(commit, mask=commit == -1),
+        "expire_timestamp": pa.array(expire, mask=expire == -1),
+    }
+
+
+# Ranges of slots: a shard with many commits is folded range by range, because slots do not depend on each other.
+
+
+SLOT = ("group_id", "topic", "partition")
+
+
+class Border(NamedTuple):
+    """A slot at which a range begins or ends; without topic and partition, the place before all slots of the group."""
+
+    group_id: str
+    topic: str = ""
+    partition: int = int(np.iinfo(np.int32).min)
+
+
+# Before all slots.
+FIRST = Border("")
+
+
+class SlotRange(NamedTuple):
+    """Slots from `low` (inclusive) to `high` (exclusive), by group, topic and partition; None: no bound."""
+
+    low: Border | None = None
+    high: Border | None = None
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """The rows of these slots."""
+        if self == EVERY_SLOT or not len(rows):
+            return rows
+        has = is_given(rows["group_id"])
+        if self.low is not None:
+            has &= is_from(rows, self.low)
+        if self.high is not None:
+            has &= ~is_from(rows, self.high)
+        return where(rows, has)
+
+    def has(self, slot: Border) -> bool:
+        return (self.low is None or slot >= self.low) and (self.high is None or slot < self.high)
+
+    def both(self, other: SlotRange) -> SlotRange:
+        """The slots in both ranges, of which the other one divides this one."""
+        return SlotRange(other.low or self.low, other.high or self.high)
+
+
+EVERY_SLOT = SlotRange()
+# A range and columns -> its rows, in any number of tables.
+ReadRange = Callable[[SlotRange, Sequence[str]], Iterable[pa.Table]]
+
+
+def of_group(group_id: str) -> SlotRange:
+    """All slots of a group: no text is between it and the same with a zero."""
+    return SlotRange(Border(group_id), Border(group_id + "\0"))
+
+
+def is_from(rows: pa.Table, border: Border) -> Flags:
+    """Whether each row's slot is the border or comes after it; either for a row without a group."""
+    group = _compared(rows.column("group_id"), border.group_id)
+    found = group > 0
+    same = np.flatnonzero(group == 0)
+    if len(same):
+        some = rows.select(SLOT[1:]).take(pa.array(same))
+        topic = _compared(some.column("topic"), border.topic)
+        found[same] = (topic > 0) | ((topic == 0) & (column(some, "partition") >= border.partition))
+    return found
+
+
+def from_border(border: Border) -> pc.Expression:
+    """The same as a condition for rows of files."""
+    group_id, topic, partition = map(pc.field, SLOT)
+    in_topic = (topic == border.topic) & (partition >= border.partition)
+    return (group_id > border.group_id) | ((group_id == border.group_id) & ((topic > border.topic) | in_topic))
+
+
+def _compared(texts: pa.ChunkedArray, text: str) -> NDArray[np.int8]:
+    """-1, 0 or 1: each of the texts comes before this one, is the same, or comes after it."""
+    return np.concatenate([np.zeros(0, np.int8), *(_compared_in(chunk, text) for chunk in texts.chunks)])
+
+
+def _compared_in(texts: pa.Array, text: str) -> NDArray[np.int8]:
+    if isinstance(texts, pa.DictionaryArray):
+        # The dictionary has few texts, and the column many rows. The last element is for nulls.
+        of_dictionary = np.append(_compared_in(texts.dictionary, text), np.int8(-1))
+        of_rows: NDArray[np.int8] = of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        return of_rows
+    after, before = array_flags(pc.greater(texts, text)), array_flags(pc.less(texts, text))
+    found: NDArray[np.int8] = after.astype(np.int8) - before
+    return found
+
+
+def ranges_between(borders: Iterable[Border]) -> list[SlotRange]:
+    """The ranges between these borders, and those below and above.
+
+    [Border("b"), Border("f", "t", 1)]  ->  below b, from b to before f's t-1, from there on
+    """
+    edges = [None, *sorted(borders), None]
+    return [SlotRange(low, high) for low, high in itertools.pairwise(edges)]
+
+
+def ranges_of(read: ReadRange, at_once: int) -> list[SlotRange]:
+    """Ranges with about `at_once` rows each: of whole groups, and of slots where one group has more."""
+    sizes: Counter[Border] = Counter()
+    for rows in read(EVERY_SLOT, SLOT[:1]):
+        sizes.update(_rows_by_group(rows.column("group_id")))
+    for large in [border for border, rows in sizes.items() if rows > at_once]:
+        del sizes[large]
+        for rows in read(of_group(large.group_id), SLOT):
+            sizes.update(_rows_by_slot(rows))
+    return ranges_between(_borders(sizes, at_once))
+
+
+def _borders(sizes: Mapping[Border, int], at_once: int) -> list[Border]:
+    borders, rows = [], 0
+    for border in sorted(sizes):
+        if rows and rows + sizes[border] > at_once:
+            borders.append(border)
+            rows = 0
+        rows += sizes[border]
+    return borders
+
+
+def _rows_by_group(group_ids: pa.ChunkedArray) -> dict[Border, int]:
+    counts = group_ids.unify_dictionaries().value_counts().to_pylist()
+    return {Border(each["values"]): each["counts"] for each in counts}
+
+
+def _rows_by_slot(rows: pa.Table) -> dict[Border, int]:
+    texts = [rows.column(name).cast(pa.string()) for name in SLOT[:2]]
+    plain = pa.table([*texts, rows.column("partition")], list(SLOT))
+    counts = plain.group_by(list(SLOT)).aggregate([([], "count_all")])
+    borders = map(Border, *(counts.column(name).to_pylist() for name in SLOT))
+    return dict(zip(borders, counts.column("count_all").to_pylist(), strict=True))

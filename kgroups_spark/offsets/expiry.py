@@ -1,0 +1,662 @@
+"""Which committed offsets a clean-up removes, by the group's conditions, then each offset's topic, transaction and
+time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules, release
+from kgroups_spark.tables.columns import STRING, TIMESTAMP
+from kgroups_spark.tables.rows import as_table, by_name, constant, flags, is_given, no_rows, with_columns
+from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
+from kgroups_spark.words import LAST_MS
+
+# Lookup of rows of one table in another by equal columns, without a loop over rows.
+
+
+Column: TypeAlias = "pa.ChunkedArray | pa.Array"
+Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+NOWHERE = -1
+
+
+def columns_of(table: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
+    return [table[name] for name in names]
+
+
+def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
+    """The index of a row of the columns `among` with the same values, for each row of `wanted`; NOWHERE: there is none.
+
+    A null equals nothing, as in SQL.
+    """
+    if not len(wanted[0]) or not len(among[0]):
+        return np.full(len(wanted[0]), NOWHERE)
+    of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
+    for column, other in zip(wanted, among, strict=True):
+        values = pc.unique(other)
+        of_wanted = _numbered(of_wanted, column, values)
+        # Makes the numbers dense again, because the next column multiplies them.
+        known, of_among = np.unique(_numbered(of_among, other, values), return_inverse=True)
+        of_wanted = _places(of_wanted, known)
+    rows = np.full(len(of_among) + 1, NOWHERE)
+    rows[of_among] = np.arange(len(of_among))
+    return rows[of_wanted]
+
+
+def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
+    """Whether there is such a row."""
+    is_there: Flags = rows_among(wanted, among) != NOWHERE
+    return is_there
+
+
+def unmatched(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of each table that the other does not have. Both have the same columns and distinct rows; a null equals
+    a null, and dictionaries become texts."""
+    names = one.column_names
+    sides = [
+        plain(each).append_column("is_other", pa.repeat(is_other, len(each)))
+        for each, is_other in ((one, False), (other, True))
+    ]
+    rows = pa.concat_tables(sides).group_by(names).aggregate([("is_other", "count"), ("is_other", "any")])
+    rows = rows.filter(pc.equal(rows["is_other_count"], 1))
+    is_other = rows["is_other_any"]
+    return rows.filter(pc.invert(is_other)).select(names), rows.filter(is_other).select(names)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The table with dictionaries as texts."""
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
+
+
+def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
+    """One number for the earlier columns' number and this column's value; NOWHERE if either is missing."""
+    codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
+    return np.where((so_far == NOWHERE) | (codes == NOWHERE), NOWHERE, so_far * len(values) + codes)
+
+
+def _places(wanted: Rows, known: Rows) -> Rows:
+    """The index of each number in `known`, which is sorted; NOWHERE: it is not there."""
+    if not len(known):
+        return np.full(len(wanted), NOWHERE)
+    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where((wanted != NOWHERE) & (known[places] == wanted), places, NOWHERE)
+
+
+# Conversions to and from epoch milliseconds, in which expiry is computed.
+
+
+Ms = NDArray[np.int64]
+
+NONE = np.iinfo(np.int64).min  # no time: outside the range of TIMESTAMP
+
+
+def times_in(column: pa.ChunkedArray) -> Ms:
+    """The epoch milliseconds of TIMESTAMPs, rounded down; NONE for null."""
+    micros = column.cast(TIMESTAMP).cast(pa.int64()).fill_null(NONE).to_numpy()
+    return np.where(micros == NONE, NONE, micros // 1000)
+
+
+def first_known(*times: Ms) -> Ms:
+    """For each row the first time that is not NONE."""
+    found = times[0]
+    for other in times[1:]:
+        found = np.where(found == NONE, other, found)
+    return found
+
+
+def later(times: Ms, by_ms: int) -> Ms:
+    """The times plus `by_ms`; NONE stays. A sum that would overflow becomes a time far after the year 9999."""
+    return np.where(times == NONE, NONE, times + storable(by_ms))
+
+
+def storable(ms: int) -> int:
+    """The number, limited so that a TIMESTAMP's milliseconds can be added without overflow."""
+    return min(ms, 1 << 62)
+
+
+def timestamps(times: Ms) -> pa.Array:
+    """The TIMESTAMPs; null for NONE. A time after the year 9999 becomes that year's last millisecond: few readers can
+    show later times, and a sum of two times would not fit."""
+    is_none = times == NONE
+    micros = np.where(is_none, 0, np.minimum(times, LAST_MS) * 1000)
+    return pa.array(micros, mask=is_none).cast(TIMESTAMP)
+
+
+def timestamp(time_ms: int) -> pa.Scalar:
+    """The same for one time."""
+    return pa.scalar(min(time_ms, LAST_MS) * 1000, pa.int64()).cast(TIMESTAMP)
+
+
+# Rows of the tables of decisions, offset_expiry and group_expiry.
+
+
+def decisions(
+    name: str, of: pa.Table, decided: Mapping[str, pa.Array], *, as_of: int, retention_ms: int, audit_id: int
+) -> pa.Table:
+    """A row of the table `name` for each row of `of`: the `decided` columns, the clean-up's moment (epoch ms), its
+    retention and audit, and all other columns from `of`."""
+    rows = of.num_rows
+    columns = {
+        "audit_id": constant(audit_id, rows, pa.int64()),
+        "as_of": pa.repeat(timestamp(as_of), rows),
+        "retention_ms": constant(retention_ms, rows, pa.int64()),
+        **decided,
+    }
+    return pa.table(by_name(of) | columns, arrow_schema(name))
+
+
+def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
+    """The word of each code; null if masked."""
+    return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
+
+
+# The effect of a group's type, state, members and subscriptions on the expiry of its offsets.
+
+
+@dataclass(frozen=True)
+class GroupConditions:
+    """The conditions on the offsets of each row of `groups`; a last element, for the row NOWHERE, means no group.
+
+    is_share, is_active,     none of its offsets expires: `share_group`, `group_active`,
+    is_unknown               `subscription_unknown`
+    emptied_ms               epoch ms from which the retention counts instead of each commit (classic, Empty, with a
+                             protocol type)
+    subscribed               pairs of a row of groups and a topic with offsets that stay
+    waits, goes_by_own_time  the rule for its offsets if its members left: a retention from then on, or each offset's
+                             own time. If neither, and has_none: it has no members
+    """
+
+    is_share: Flags
+    is_active: Flags
+    is_unknown: Flags
+    emptied_ms: Ms
+    subscribed: tuple[Column, Column]
+    waits: Flags
+    goes_by_own_time: Flags
+    has_none: Flags
+
+
+def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRules) -> GroupConditions:
+    """The conditions of each group, by the rules of a release."""
+    nothing = np.zeros(groups.num_rows + 1, bool)
+    if not rules.depends_on_group:
+        never = np.full(len(nothing), NONE)
+        return GroupConditions(nothing, nothing, nothing, never, _pairs([]), nothing, nothing, ~nothing)
+    is_classic, is_share = _is(groups, "group_type", ["classic"]), _is(groups, "group_type", ["share"])
+    is_empty = _is(groups, "state", ["Empty"])
+    by_subscription = _looks_at_subscriptions(groups, rules)
+    was_joined = _flags(pc.not_equal(groups["protocol_type"], ""))
+    is_waiting = is_classic & is_empty & was_joined
+    knows_subscriptions = _flags(groups["protocol"].is_valid()) & _has_readable_members(groups, group_members)
+    has_members = ~is_empty & ~is_share
+    return GroupConditions(
+        is_share=is_share,
+        is_active=is_classic & ~is_empty & ~by_subscription,
+        is_unknown=by_subscription & ~knows_subscriptions,
+        emptied_ms=np.where(is_waiting, np.append(times_in(groups["current_state_timestamp"]), NONE), NONE),
+        subscribed=_subscribed(groups, group_members, by_subscription, rules),
+        waits=has_members & is_classic,
+        goes_by_own_time=has_members & ~is_classic,
+        has_none=is_empty & ~is_share,
+    )
+
+
+def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa.Table, rules: ExpiryRules) -> Flags:
+    """Whether the clean-up of each row's offsets partition ends with an exception, so that nothing in it expires: a
+    share group there has committed offsets (4.0 and 4.4, see ExpiryRules.share_offsets_end_clean_up).
+
+    Each table has offsets_partition. `offsets`, with a row for each committed offset, and `groups` also have group_id.
+    """
+    if not rules.share_offsets_end_clean_up:
+        return np.zeros(rows.num_rows, bool)
+    share = groups.filter(pc.equal(groups["group_type"], "share"))
+    at_fault = offsets["offsets_partition"].filter(
+        pa.array(are_among(columns_of(offsets, GROUP), columns_of(share, GROUP)))
+    )
+    return are_among([rows["offsets_partition"]], [at_fault])
+
+
+def _flags(column: Column) -> Flags:
+    """The boolean column with null as false, and a last false for the row NOWHERE."""
+    return np.append(flags(column), False)
+
+
+def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
+    return _flags(pc.is_in(groups[name], value_set=pa.array(sorted(values), STRING), skip_nulls=True))
+
+
+def _looks_at_subscriptions(groups: pa.Table, rules: ExpiryRules) -> Flags:
+    """Whether each group is a classic group with members, with unsubscribed topics that may expire."""
+    is_consumer = _is(groups, "group_type", ["classic"]) & _is(groups, "protocol_type", ["consumer"])
+    return is_consumer & _is(groups, "state", rules.subscription_states)
+
+
+def _has_readable_members(groups: pa.Table, group_members: pa.Table) -> Flags:
+    """Whether each group has members, and the subscriptions of all of them could be parsed."""
+    group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
+    is_readable = is_given(group_members["subscribed_topics"])
+    has_members, has_unreadable = np.zeros((2, groups.num_rows + 1), bool)
+    has_members[group] = True
+    has_unreadable[group[~is_readable]] = True
+    return has_members & ~has_unreadable  # type: ignore[no-any-return]
+
+
+def _subscribed(
+    groups: pa.Table, group_members: pa.Table, by_subscription: Flags, rules: ExpiryRules
+) -> tuple[Column, Column]:
+    is_consumer = _is(groups, "group_type", ["consumer"])
+    reads_topology = _is(groups, "group_type", ["streams"]) & ~_is(groups, "state", rules.topology_unread_states)
+    return _pairs(
+        [
+            _of_members(groups, group_members, is_consumer | by_subscription),
+            _of_each(groups, "resolved_regex_topics", is_consumer, _regex_topics),
+            _of_each(groups, "topology", reads_topology, _topology_topics),
+        ]
+    )
+
+
+def _pairs(lots: list[tuple[Rows, pa.Array]]) -> tuple[Column, Column]:
+    """The pairs of a group's row and a topic, from several lots."""
+    rows = [pa.array(rows, pa.int64()) for rows, _ in lots]
+    return pa.chunked_array(rows, pa.int64()), pa.chunked_array([topics for _, topics in lots], STRING)
+
+
+def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, pa.Array]:
+    """The topics that members of the chosen groups (`counts`) subscribe to by name."""
+    group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
+    subscribed = group_members["subscribed_topics"].combine_chunks()
+    member = pc.list_parent_indices(subscribed).to_numpy(zero_copy_only=False).astype(np.int64)
+    row, topics = group[member], pc.list_flatten(subscribed)
+    is_wanted = counts[row]
+    return row[is_wanted], topics.filter(pa.array(is_wanted))
+
+
+def _of_each(
+    groups: pa.Table, name: str, counts: Flags, topics_in: Callable[[Any], Iterator[Any]]
+) -> tuple[Rows, pa.Array]:
+    """The topics in a column of the chosen groups (`counts`), which is read group by group."""
+    rows = np.flatnonzero(counts[:NOWHERE])
+    reported = groups[name].take(pa.array(rows, pa.int64())).to_pylist()
+    pairs = [
+        (row, topic)
+        for row, each in zip(rows.tolist(), reported, strict=True)
+        if each is not None
+        for topic in topics_in(each)
+    ]
+    return np.array([row for row, _ in pairs], np.int64), pa.array([topic for _, topic in pairs], STRING)
+
+
+def _regex_topics(resolved: list[tuple[str, list[str] | None]]) -> Iterator[str]:
+    for _, topics in resolved:
+        yield from topics or ()
+
+
+def _topology_topics(topology: str) -> Iterator[str]:
+    """Source and repartition source topics of all subtopologies of a StreamsGroupTopologyValue as JSON."""
+    for subtopology in json.loads(topology).get("subtopologies") or ():
+        yield from subtopology.get("sourceTopics") or ()
+        for topic in subtopology.get("repartitionSourceTopics") or ():
+            yield topic["name"]
+
+
+# In the order in which they are checked: the first that applies is an offset's reason.
+REASONS = (
+    "orphan",
+    "share_group",
+    "group_active",
+    "subscription_unknown",
+    "subscribed",
+    "pending_transaction",
+    "expire_timestamp_passed",
+    "before_expire_timestamp",
+    "retention_passed",
+    "within_retention",
+    "clean_up_fails",  # in place of the four before it, see group_conditions.py
+)
+ORPHAN = REASONS.index("orphan")
+SUBSCRIBED = REASONS.index("subscribed")
+CLEAN_UP_FAILS = REASONS.index("clean_up_fails")
+EXPIRES = [REASONS.index("expire_timestamp_passed"), REASONS.index("retention_passed")]
+WITHIN_RETENTION = REASONS.index("within_retention")
+WAITS = [REASONS.index("before_expire_timestamp"), WITHIN_RETENTION]
+# The offset has a time, but its topic, a transaction or a failing clean-up keeps it.
+SPARED = [SUBSCRIBED, REASONS.index("pending_transaction"), CLEAN_UP_FAILS]
+
+BASES = ("expire_timestamp", "current_state_timestamp", "commit_timestamp")
+
+
+def offset_expiry(
+    committed_offsets: pa.Table,
+    groups: pa.Table,
+    group_members: pa.Table,
+    pending_offsets: pa.Table,
+    *,
+    as_of: int,
+    retention_ms: int,
+    rules: ExpiryRules,
+    audit_id: int,
+) -> pa.Table:
+    """One row for each committed offset, in their order: the decision of a clean-up at `as_of`, its reason, and the
+    time of expiry.
+
+    The tables are the current ones, for all groups or some offsets partitions; columns that are not used may be
+    missing. `as_of` is epoch milliseconds. expires_at is null if time alone changes nothing, and is in the past if the
+    offset is due. In a group without members expires_at_if_empty equals expires_at.
+    """
+    group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
+    conditions = group_conditions(groups, group_members, rules)
+    is_pending = _is_pending(committed_offsets, pending_offsets, rules)
+    expire_ms, commit_ms = _own_times(committed_offsets, rules)
+    emptied_ms = conditions.emptied_ms[group]
+    base_ms = first_known(expire_ms, emptied_ms, commit_ms)
+    due_ms = later(first_known(expire_ms, later(base_ms, retention_ms)), 1 if rules.is_strict else 0)
+    has_given_time, is_due = expire_ms != NONE, due_ms <= as_of
+    reason = np.select(
+        [
+            group == NOWHERE,
+            conditions.is_share[group],
+            conditions.is_active[group],
+            conditions.is_unknown[group],
+            _is_subscribed(committed_offsets, group, conditions),
+            is_pending,
+            has_given_time & is_due,
+            has_given_time,
+            is_due,
+        ],
+        range(WITHIN_RETENTION),
+        WITHIN_RETENTION,
+    )
+    is_skipped = in_partitions_without_clean_up(committed_offsets, committed_offsets, groups, rules)
+    reason = np.where(is_skipped & np.isin(reason, EXPIRES + WAITS), CLEAN_UP_FAILS, reason)
+    has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
+    base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
+    if_empty_ms = _due_if_empty_ms(conditions, group, expire_ms, commit_ms, due_ms, as_of, retention_ms)
+    has_none_if_empty = (
+        is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
+    )
+    decided = {
+        "decision": texts(np.isin(reason, EXPIRES), ("keep", "expire")),
+        "reason": texts(reason, REASONS),
+        "base": texts(base, BASES, ~has_base),
+        "base_timestamp": timestamps(np.where(has_base, base_ms, NONE)),
+        "expires_at": timestamps(np.where(has_time, due_ms, NONE)),
+        "expires_at_if_empty": timestamps(np.where(has_none_if_empty, NONE, if_empty_ms)),
+    }
+    given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
+    return decisions("offset_expiry", committed_offsets, decided, **given)
+
+
+def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]:
+    """The client's expire time as the release reads it (NONE: none), and the commit time (-1: none), both in epoch
+    ms."""
+    commit_ms = times_in(committed_offsets["commit_timestamp"])
+    commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
+    if not rules.honours_expire_timestamp:
+        return np.full(len(commit_ms), NONE), commit_ms
+    expire_ms = times_in(committed_offsets["expire_timestamp"])
+    if rules.v1_without_expire_timestamp_expired:
+        is_v1 = flags(pc.equal(committed_offsets["value_version"], 1))
+        expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
+    return expire_ms, commit_ms
+
+
+def _is_pending(committed_offsets: pa.Table, pending_offsets: pa.Table, rules: ExpiryRules) -> Flags:
+    """Whether a pending offset of the same partition spares each committed offset."""
+    if not rules.pending_transaction_spares:
+        return np.zeros(committed_offsets.num_rows, bool)
+    return are_among(columns_of(committed_offsets, SLOT), columns_of(pending_offsets, SLOT))
+
+
+def _is_subscribed(committed_offsets: pa.Table, group: Rows, conditions: GroupConditions) -> Flags:
+    return are_among([pa.array(group), committed_offsets["topic"]], conditions.subscribed)
+
+
+def _due_if_empty_ms(
+    conditions: GroupConditions,
+    group: Rows,
+    expire_ms: Ms,
+    commit_ms: Ms,
+    due_ms: Ms,
+    now_ms: int,
+    retention_ms: int,
+) -> Ms:
+    """The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
+    group begins. NONE for share groups."""
+    from_now = np.full(len(group), storable(now_ms + retention_ms))
+    if_waiting = first_known(expire_ms, from_now)
+    if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
+    return np.select(
+        [conditions.waits[group], conditions.goes_by_own_time[group], conditions.has_none[group]],
+        [np.maximum(if_waiting, now_ms), np.maximum(if_by_own_time, now_ms), due_ms],
+        NONE,
+    )
+
+
+# Which groups a clean-up deletes, given the decisions on their offsets and everything else that keeps a group.
+
+
+# In the order in which they are checked.
+GROUP_REASONS = (
+    "has_members",
+    "offsets_left",
+    "open_transaction",
+    "share_group",
+    "clean_up_fails",
+    "topology_description",
+    "empty_and_nothing_left",
+)
+NOTHING_LEFT = GROUP_REASONS.index("empty_and_nothing_left")
+
+
+def group_expiry(
+    offset_expiry: pa.Table,
+    groups: pa.Table,
+    pending_offsets: pa.Table,
+    *,
+    as_of: int,
+    retention_ms: int,
+    rules: ExpiryRules,
+    audit_id: int,
+    held_groups: pa.Table,
+) -> pa.Table:
+    """One row for each group, in their order: whether a clean-up at `as_of` deletes it, why not, and when it will.
+
+    `offset_expiry` is the result of the function of that name for the same tables and arguments. `held_groups`
+    (offsets_partition, group_id): groups that a coordinator of 3.8 to 4.0.0 believes to be in a transaction although it
+    has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
+    nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
+    """
+    offsets = _OffsetsOfGroups.of(offset_expiry, groups)
+    has_members = ~flags(pc.equal(groups["state"], "Empty"))
+    is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
+    is_kept_share = flags(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
+    is_skipped = in_partitions_without_clean_up(groups, offset_expiry, groups, rules)
+    # We assume that the plugin is still configured: no record shows whether it is.
+    is_described = is_given(groups["stored_description_epoch"]) & rules.keeps_described_streams_groups
+    reason = np.select(
+        [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped, is_described],
+        range(NOTHING_LEFT),
+        NOTHING_LEFT,
+    )
+    # Something that does not end with time keeps the group, or one of its offsets.
+    is_held_by_more = is_held | is_kept_share | is_skipped | is_described
+    outlives_its_offsets = has_members | is_held_by_more | offsets.has_timeless
+    deletes_ms = np.where(offsets.last_ms == NONE, storable(as_of), offsets.last_ms)
+    writes_tombstone = flags(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
+    decided = {
+        "decision": texts(reason == NOTHING_LEFT, ("keep", "delete")),
+        "reason": texts(reason, GROUP_REASONS),
+        "deletes_at": timestamps(np.where(outlives_its_offsets, NONE, deletes_ms)),
+        "writes_tombstone": pa.array(writes_tombstone),
+    }
+    given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
+    return decisions("group_expiry", groups, decided, **given)
+
+
+@dataclass(frozen=True)
+class _OffsetsOfGroups:
+    """For each group: whether it has committed offsets, whether one survives the clean-up, whether one never expires by
+    time, and the latest expiry (epoch ms; NONE: there is none)."""
+
+    has_some: Flags
+    has_kept: Flags
+    has_timeless: Flags
+    last_ms: Ms
+
+    @classmethod
+    def of(cls, offset_expiry: pa.Table, groups: pa.Table) -> _OffsetsOfGroups:
+        group = rows_among(columns_of(offset_expiry, GROUP), columns_of(groups, GROUP))
+        expires_ms = times_in(offset_expiry["expires_at"])
+        # The last element is for orphans, the row NOWHERE.
+        has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
+        last_ms = np.full(groups.num_rows + 1, NONE)
+        has_some[group] = True
+        has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
+        has_timeless[group[expires_ms == NONE]] = True
+        np.maximum.at(last_ms, group, expires_ms)
+        return cls(has_some[:NOWHERE], has_kept[:NOWHERE], has_timeless[:NOWHERE], last_ms[:NOWHERE])
+
+
+def _is_held_by_transaction(
+    groups: pa.Table,
+    pending_offsets: pa.Table,
+    held_groups: pa.Table,
+    offsets: _OffsetsOfGroups,
+    rules: ExpiryRules,
+) -> Flags:
+    by_name = columns_of(groups, GROUP)
+    is_in_transaction = are_among(by_name, columns_of(pending_offsets, GROUP))
+    match rules.open_transaction:
+        case OpenTransactionRule.ALWAYS:
+            return is_in_transaction
+        case OpenTransactionRule.IF_IT_HAS_OFFSETS:
+            is_in_transaction |= are_among(by_name, columns_of(held_groups, GROUP))
+            return is_in_transaction & offsets.has_some
+        case OpenTransactionRule.NEVER:
+            return np.zeros(groups.num_rows, bool)
+
+
+# One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables.
+
+
+# The columns that decide. HELD_GROUPS is not a table of the lake: it has the groups for which producers are noted.
+HELD_GROUPS = "held_groups"
+DECIDED_BY = {
+    "groups": (
+        "offsets_partition",
+        "group_id",
+        "group_type",
+        "state",
+        "protocol_type",
+        "protocol",
+        "generation",
+        "current_state_timestamp",
+        "resolved_regex_topics",
+        "topology",
+        "stored_description_epoch",
+    ),
+    "group_members": ("offsets_partition", "group_id", "subscribed_topics"),
+    "committed_offsets": (
+        "offsets_partition",
+        "group_id",
+        "topic",
+        "partition",
+        "committed_offset",
+        "log_offset",
+        "commit_timestamp",
+        "expire_timestamp",
+        "value_version",
+    ),
+    "pending_offsets": ("offsets_partition", "group_id", "topic", "partition"),
+    HELD_GROUPS: ("offsets_partition", "group_id"),
+}
+DECISIONS = ("offset_expiry", "group_expiry")
+
+Output = tuple[str, "pa.RecordBatch | pa.Table"]
+
+
+def columns_needed(name: str) -> pa.Schema:
+    """The columns of a table of DECIDED_BY."""
+    whole = arrow_schema("groups" if name == HELD_GROUPS else name)
+    return pa.schema([whole.field(column) for column in DECIDED_BY[name]])
+
+
+@dataclass(frozen=True)
+class CleanUp:
+    """The moment of a clean-up, its retention and release; times in epoch ms. `audit_id`: of the rows. `tried`: rules
+    of no release, which a comparison tries; None: those of the release."""
+
+    as_of: int
+    retention_ms: int
+    release_version: str
+    audit_id: int
+    tried: ExpiryRules | None = None
+
+    @property
+    def rules(self) -> ExpiryRules:
+        return expiry_rules(self.release_version) if self.tried is None else self.tried
+
+    @property
+    def looks_at_held_groups(self) -> bool:
+        """Whether the release checks HELD_GROUPS, as 3.8 to 4.0.0 do."""
+        return release(self.release_version).open_transactions_by == "group"
+
+    def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+        """The rows of DECISIONS for the shards with rows in the tables (DECIDED_BY)."""
+        offsets, groups, pending = self.of_offsets(tables), tables["groups"], tables["pending_offsets"]
+        yield "offset_expiry", offsets
+        yield "group_expiry", group_expiry(offsets, groups, pending, **self._given, held_groups=tables[HELD_GROUPS])
+
+    def of_offsets(self, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of offset_expiry alone, which do not depend on HELD_GROUPS."""
+        names = ("committed_offsets", "groups", "group_members", "pending_offsets")
+        return offset_expiry(*(tables[name] for name in names), **self._given)
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {
+            "as_of": self.as_of,
+            "retention_ms": self.retention_ms,
+            "rules": self.rules,
+            "audit_id": self.audit_id,
+        }
+
+    def after(self, current: Iterable[Output]) -> Iterator[Output]:
+        """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on
+        them."""
+        needed = list[tuple[str, pa.Table]]()
+        for name, rows in current:
+            if name in DECIDED_BY:
+                needed.append((name, _needed(name, rows)))
+            if name != HELD_GROUPS:
+                yield name, rows
+        yield from self.decided(deciding_tables(needed))
+
+
+def deciding_tables(current: Iterable[Output]) -> dict[str, pa.Table]:
+    """The tables of DECIDED_BY from the current tables of some shards, including HELD_GROUPS."""
+    lots = {name: [no_rows(columns_needed(name))] for name in DECIDED_BY}
+    for name, rows in current:
+        if name in lots:
+            lots[name].append(_needed(name, rows))
+    return {name: pa.concat_tables(tables) for name, tables in lots.items()}
+
+
+def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
+    """Rows of offset_expiry as rows of previous_offset_expiry of the audit `audit_id`."""
+    ours = with_columns(decisions, audit_id=constant(audit_id, decisions.num_rows, pa.int64()))
+    return ours.append_column("decided_by", decisions["audit_id"])
+
+
+def _needed(name: str, rows: pa.RecordBatch | pa.Table) -> pa.Table:
+    return as_table(rows).select(DECIDED_BY[name]).cast(columns_needed(name))

@@ -1,1 +1,0 @@
-"""A lake as commands and users read it, by DuckDB or Spark."""

@@ -1,0 +1,420 @@
+"""Group records, and the offsets that matter to groups, replayed through the coordinator's groups in log order."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.events import GroupEvents, RecordPlace, RemovedCommit, RemovedValue
+from kgroups_spark.coordinator.group_snapshots import DecodedRecord, GroupSnapshots
+from kgroups_spark.coordinator.groups import Groups
+from kgroups_spark.coordinator.releases import ReplayFailure
+from kgroups_spark.coordinator.versions import Group, member_count
+from kgroups_spark.offsets.columns import (
+    I64,
+    NEVER,
+    Markers,
+    SlotRange,
+    codes,
+    column,
+    flags,
+    latest_at,
+    milliseconds,
+    starts_of,
+)
+from kgroups_spark.offsets.effects import Quiet
+from kgroups_spark.offsets.replay import OffsetHistory, ReplayedOffsets, group_ends, markers_of, other_records
+from kgroups_spark.tables.rows import no_rows, sorted_by
+from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
+
+# A group's type and state at each log offset, as far as moves of its offsets depend on it.
+
+
+class GroupFacts(NamedTuple):
+    """`is_emptied`: the group has members at times, and none now. `is_self_assigned`: no record shows a protocol type,
+    so its consumers assign themselves, or are not known."""
+
+    group_type: str | None
+    has_members: bool
+    is_emptied: bool
+    is_self_assigned: bool
+
+
+NO_GROUP = GroupFacts(None, False, False, False)
+
+
+def facts_of(group: Group | None) -> GroupFacts:
+    """The facts of a group in its present state; None: the group does not exist."""
+    if group is None:
+        return NO_GROUP
+    has_members = member_count(group) > 0
+    # Up to 1.0.0 an Empty group forgets its protocol type, but its record has it.
+    has_type = not isinstance(group, ClassicGroup) or bool(group.value and group.value["protocolType"])
+    is_self_assigned = not has_members and not has_type
+    return GroupFacts(group.group_type, has_members, not has_members and not group.is_simple, is_self_assigned)
+
+
+class GroupTimes:
+    """The facts of a partition's groups by log offset: after which record they changed.
+
+    GroupTimes({"g": stable}); changed("g", 12, empty); changed("g", 15, None)
+        at(["g", "g", "h"], [11, 14, 20])  ->  stable, empty, NO_GROUP
+        quiet(["g"])                       ->  group [0], since [12], until [15]
+    """
+
+    def __init__(self, saved: Mapping[str, Group]) -> None:
+        self._numbers: dict[str, int] = {}
+        self._group: list[int] = []
+        self._since: list[int] = []
+        self._facts: list[GroupFacts] = []
+        self._newest: dict[str, GroupFacts] = {}
+        for group_id, group in saved.items():
+            self.changed(group_id, -1, group)
+
+    def changed(self, group_id: str, log_offset: int, group: Group | None) -> None:
+        """Notes the group after the record at `log_offset`; None: it does not exist. Log offsets must ascend."""
+        facts = facts_of(group)
+        if self._newest.get(group_id, NO_GROUP) != facts:
+            self._newest[group_id] = facts
+            self._group.append(self._numbers.setdefault(group_id, len(self._numbers)))
+            self._since.append(log_offset)
+            self._facts.append(facts)
+
+    @property
+    def has_quiet(self) -> bool:
+        """Whether any group was ever emptied."""
+        return any(facts.is_emptied for facts in self._facts)
+
+    def at(self, group_ids: Sequence[str], log_offset: I64) -> list[GroupFacts]:
+        """The facts of each group after the record at its log offset; NO_GROUP if there is no group."""
+        group = np.array([self._numbers.get(name, len(self._numbers)) for name in group_ids], np.int64)
+        own, since, order = self._rows()
+        found = latest_at(own, since, group, log_offset).tolist()
+        return [NO_GROUP if row < 0 else self._facts[order[row]] for row in found]
+
+    def quiet(self, groups: Sequence[str]) -> Quiet:
+        """The spans of log offsets in which each group was emptied; groups are numbered by their place in the list."""
+        asked = {self._numbers[name]: number for number, name in enumerate(groups) if name in self._numbers}
+        own, since, order = self._rows()
+        until = np.full(len(own), NEVER)
+        if len(own):
+            until[:-1] = np.where(own[1:] == own[:-1], since[1:], NEVER)
+        emptied = np.array([self._facts[row].is_emptied for row in order.tolist()], np.bool_)
+        some = [at for at in np.flatnonzero(emptied).tolist() if int(own[at]) in asked]
+        number = np.array([asked[int(own[at])] for at in some], np.int64)
+        order = np.lexsort((since[some], number))
+        return Quiet(number[order], since[some][order], until[some][order])
+
+    def _rows(self) -> tuple[I64, I64, I64]:
+        """Group number and log offset of each change, sorted by both, and its index in the lists."""
+        own, since = np.array(self._group, np.int64), np.array(self._since, np.int64)
+        order = np.lexsort((since, own))
+        return own[order], since[order], order
+
+
+# Which groups hold offsets at a log offset, looked up in columns (coordinator.groups.HeldOffsets).
+
+
+class HeldByColumns:
+    """Whether groups hold offsets at the log offset last given to `at`. `holdings`: rows of HOLDINGS, sorted by group
+    and log offset."""
+
+    def __init__(self, holdings: pa.Table) -> None:
+        holdings = holdings.unify_dictionaries()
+        self._since = column(holdings, "since").tolist()
+        self._committed, self._pending = (flags(holdings, name).tolist() for name in ("has_committed", "has_pending"))
+        starts = np.flatnonzero(starts_of(codes(holdings, "group_id"))).tolist()
+        names = holdings.column("group_id").take(pa.array(starts, pa.int64())).to_pylist()
+        ends = [*starts[1:], len(holdings)]
+        self._rows = dict(zip(names, zip(starts, ends, strict=False), strict=True))
+        self._place = -1
+
+    def at(self, log_offset: int) -> None:
+        """Moves to the state after the record at `log_offset`."""
+        self._place = log_offset
+
+    def has_committed(self, group_id: str) -> bool:
+        row = self._row(group_id)
+        return row is not None and self._committed[row]
+
+    def has_pending(self, group_id: str) -> bool:
+        row = self._row(group_id)
+        return row is not None and self._pending[row]
+
+    def _row(self, group_id: str) -> int | None:
+        start, end = self._rows.get(group_id, (0, 0))
+        row = bisect_right(self._since, self._place, start, end) - 1
+        return row if row >= start and end else None
+
+
+# Steps of offsets that matter to groups, in log order.
+#
+# Values create groups, tombstones remove offsets, and in the Scala coordinator a marker may remove a group's last
+# offset.
+
+
+class ValueStep(NamedTuple):
+    """A value that may create a simple group."""
+
+    log_offset: int
+    log_timestamp: int | None
+    group_id: str
+
+
+class TombstoneStep(NamedTuple):
+    """A tombstone. `removed` None: the removal is not reported. `takes_last`: the group holds no more offsets after
+    it."""
+
+    log_offset: int
+    log_timestamp: int | None
+    group_id: str
+    batch_offset: int | None
+    removed: RemovedCommit | None
+    takes_last: bool
+
+
+class MarkerStep(NamedTuple):
+    """A marker after which groups hold no more offsets."""
+
+    log_offset: int
+    log_timestamp: int | None
+    group_ids: list[str]
+
+
+OffsetStep = ValueStep | TombstoneStep | MarkerStep
+
+
+def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets: bool) -> Iterator[OffsetStep]:
+    """The steps in log order. `follow_offsets`: groups without metadata exist exactly as long as they hold offsets
+    (Scala coordinator); otherwise only a group's first values count."""
+    emptied = _emptied(replayed.holdings) if follow_offsets else {}
+    steps: list[OffsetStep] = [*_value_steps(replayed.turns)]
+    steps += _tombstone_steps(replayed.tombstones, emptied)
+    steps += _last_pending_steps(replayed)
+    steps += _marker_steps(markers, emptied)
+    return iter(sorted(steps, key=lambda step: step.log_offset))
+
+
+def _value_steps(turns: pa.Table) -> Iterator[ValueStep]:
+    values = turns.filter(pc.invert(turns.column("is_tombstone")))
+    return map(ValueStep, *(values.column(name).to_pylist() for name in ValueStep._fields))
+
+
+def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
+    """Scala coordinator: tombstones in a transaction that removed a group's last offset, one pending in the same
+    transaction."""
+    turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
+    is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
+    turns = _with_batches(turns.filter(pc.invert(is_plain)))
+    for row in turns.to_pylist():
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
+        yield TombstoneStep(*place, removed=None, takes_last=True)
+
+
+def _with_batches(rows: pa.Table) -> pa.Table:
+    """The rows with the base offsets of their batches; null: not known."""
+    return rows.append_column("batch_offset", pc.subtract(rows.column("log_offset"), rows.column("offset_delta")))
+
+
+def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Iterator[TombstoneStep]:
+    rows = _with_batches(tombstones).select(
+        [
+            "log_offset",
+            "log_timestamp",
+            "batch_offset",
+            "group_id",
+            "topic",
+            "partition",
+            *RemovedValue._fields,
+            "removed_log_offset",
+            "is_pending",
+            "is_topic_left",
+            "is_group_left",
+            "is_reported",
+        ]
+    )
+    for row in rows.to_pylist():
+        removed = None
+        if row["is_reported"]:
+            value = None
+            if row["removed_log_offset"] is not None:
+                commit_timestamp = -1 if row["commit_timestamp"] is None else row["commit_timestamp"]
+                fields = row | {"commit_timestamp": commit_timestamp}
+                value = RemovedValue(*(fields[name] for name in RemovedValue._fields))
+            slot = (row["group_id"], row["topic"], row["partition"])
+            removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
+        yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
+
+
+def _marker_steps(markers: Markers, emptied: dict[int, list[str]]) -> Iterator[MarkerStep]:
+    if not emptied:
+        return
+    at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
+    for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
+        yield MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset]))
+
+
+def _emptied(holdings: pa.Table) -> dict[int, list[str]]:
+    """The groups that hold no more offsets from a log offset on, by that offset."""
+    has_any = flags(holdings, "has_committed") | flags(holdings, "has_pending")
+    found: dict[int, list[str]] = {}
+    gone = holdings.filter(pa.array(~has_any))
+    for log_offset, group_id in zip(gone.column("since").to_pylist(), gone.column("group_id").to_pylist(), strict=True):
+        found.setdefault(log_offset, []).append(group_id)
+    return found
+
+
+# The log of an offsets partition after its saved state: rows of the four tables that hold the log.
+
+
+# The number of group records that become objects together.
+ROWS_AT_ONCE = 4096
+
+
+class PlacedRecord(NamedTuple):
+    """A record of types 2 to 23 with its log offset; the time is in epoch ms, None: none."""
+
+    log_offset: int
+    log_timestamp: int | None
+    batch_offset: int | None
+    producer_id: int | None
+    record: DecodedRecord
+
+
+@dataclass(frozen=True, eq=False)
+class ShardHistory:
+    """Rows of one offsets partition. Group records and markers are sorted by log offset.
+
+    commits  a range of slots -> its rows of `offset_commits`
+    """
+
+    commits: Callable[[SlotRange], pa.Table]
+    group_records: pa.Table
+    markers: pa.Table
+    quarantine: pa.Table
+
+    @classmethod
+    def of(
+        cls,
+        commits: Callable[[SlotRange], pa.Table],
+        group_records: pa.Table,
+        markers: pa.Table,
+        quarantine: pa.Table,
+    ) -> ShardHistory:
+        """The history of rows in any order."""
+        return cls(commits, sorted_by(group_records, "log_offset"), sorted_by(markers, "log_offset"), quarantine)
+
+    @classmethod
+    def of_tables(
+        cls, commits: pa.Table, group_records: pa.Table, markers: pa.Table, quarantine: pa.Table
+    ) -> ShardHistory:
+        """The rows of the four tables, all in memory."""
+        return cls.of(lambda slots: slots.of(commits), group_records, markers, quarantine)
+
+    @classmethod
+    def empty(cls) -> ShardHistory:
+        return cls.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
+
+    def offsets(self) -> OffsetHistory:
+        """The part that a replay of offsets needs."""
+        return OffsetHistory(
+            self.commits,
+            markers_of(self.markers),
+            other_records(self.group_records, self.quarantine),
+            group_ends(self.group_records),
+        )
+
+    def records(self, snapshots: GroupSnapshots) -> Iterator[PlacedRecord]:
+        """The group records in log order, decoded by `snapshots`."""
+        for batch in self.group_records.to_batches(ROWS_AT_ONCE):
+            table = pa.Table.from_batches([batch])
+            times = milliseconds(table.column("log_timestamp")).to_pylist()
+            decoded = snapshots.records(table)
+            offsets, producers = table.column("log_offset"), table.column("producer_id").to_pylist()
+            batches = pc.subtract(offsets, table.column("offset_delta")).to_pylist()
+            yield from map(PlacedRecord, offsets.to_pylist(), times, batches, producers, decoded)
+
+    def between(self, start: int | None, end: int | None) -> ShardHistory:
+        """The rows with start <= log offset < end; None: without that bound."""
+
+        def some(rows: pa.Table) -> pa.Table:
+            offsets = rows.column("log_offset")
+            rows = rows if start is None else rows.filter(pc.greater_equal(offsets, start))
+            return rows if end is None else rows.filter(pc.less(rows.column("log_offset"), end))
+
+        return ShardHistory(
+            lambda slots: some(self.commits(slots)),
+            some(self.group_records),
+            some(self.markers),
+            some(self.quarantine),
+        )
+
+    def after(self, earlier: ShardHistory) -> ShardHistory:
+        """The rows of both."""
+        return ShardHistory.of(
+            lambda slots: pa.concat_tables([earlier.commits(slots), self.commits(slots)]),
+            pa.concat_tables([earlier.group_records, self.group_records]),
+            pa.concat_tables([earlier.markers, self.markers]),
+            pa.concat_tables([earlier.quarantine, self.quarantine]),
+        )
+
+
+@dataclass(eq=False)
+class GroupReplay:
+    """A replay into groups that were loaded from their saved state. `failures`: records at which a coordinator's load
+    would have failed, with the reason."""
+
+    groups: Groups
+    events: GroupEvents
+    held: HeldByColumns
+    times: GroupTimes
+    failures: list[tuple[PlacedRecord, str]] = field(default_factory=list)
+
+    def run(self, records: Iterable[PlacedRecord], steps: Iterable[OffsetStep]) -> Iterator[None]:
+        """Replays both in log order; yields after each of them. A record that fails goes to `failures`."""
+        for step in heapq.merge(records, steps, key=itemgetter(0)):
+            self.held.at(step.log_offset)
+            if isinstance(step, PlacedRecord):
+                self._record(step)
+            elif isinstance(step, ValueStep):
+                self.groups.keep_group(*step)
+                self._changed(step.group_id, step.log_offset)
+            elif isinstance(step, TombstoneStep):
+                self._tombstone(step)
+            else:
+                place = RecordPlace(step.log_offset, step.log_timestamp)
+                self.groups.remove_simple_groups(step.group_ids, place, by_marker=True)
+                for group_id in step.group_ids:
+                    self._changed(group_id, step.log_offset)
+            yield
+        self.events.close()
+
+    def _record(self, placed: PlacedRecord) -> None:
+        record = placed.record
+        names = (record.group_id, record.member_id, record.regular_expression)
+        value = (record.value, record.value_version, placed.batch_offset)
+        try:
+            self.groups.replay_group_record(placed.log_offset, placed.log_timestamp, record.record_type, *names, *value)
+        except ReplayFailure as failure:
+            self.failures.append((placed, str(failure)))
+        self._changed(record.group_id, placed.log_offset)
+
+    def _tombstone(self, step: TombstoneStep) -> None:
+        place = RecordPlace(step.log_offset, step.log_timestamp, step.batch_offset)
+        self.events.tombstone(place, step.removed)
+        if step.takes_last:
+            self.groups.remove_simple_groups([step.group_id], place)
+            self._changed(step.group_id, step.log_offset)
+
+    def _changed(self, group_id: str, log_offset: int) -> None:
+        self.times.changed(group_id, log_offset, self.groups.groups.get(group_id))

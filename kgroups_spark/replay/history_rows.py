@@ -1,0 +1,606 @@
+"""Decoded offset commits -> rows of `offset_commits`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.lake.parts import ROWS_PER_GROUP
+from kgroups_spark.messages.coordinator_records import (
+    EARLY_ACCESS,
+    CoordinatorRecord,
+    GroupRecordDecoder,
+    Undecodable,
+    layout_from_json,
+)
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, OffsetKeys, classify
+from kgroups_spark.messages.schema import uuid_text
+from kgroups_spark.offsets.columns import ABORT, COMMIT, I64, LARGEST_KEY, NEITHER, Markers, milliseconds, next_marker
+from kgroups_spark.records import columns as control
+from kgroups_spark.records.batches import PADDING
+from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, CorruptBatch, RecordColumns, ranks
+from kgroups_spark.replay.counts import GroupTraffic, has_id
+from kgroups_spark.tables.definitions import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.tables.rows import constant, in_one_chunk, out_of_range, table_batch, timestamps, with_columns
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.words import to_epoch_ms
+
+# The outcomes of transactional rows of a range: rows wait here until their producer's next marker is read.
+#
+# A row of a transaction that is open at the end of the range keeps a null outcome. So one pass over the bytes is
+# enough, and memory holds only the rows of open transactions.
+
+
+OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
+
+
+@dataclass
+class OpenRows:
+    """Rows of offset_commits in transactions without a marker so far."""
+
+    _held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = field(default_factory=list)
+
+    def settle(
+        self,
+        batch: pa.RecordBatch,
+        producer_id: NDArray[np.int64],
+        is_transactional: NDArray[np.bool_],
+        markers: Markers,
+    ) -> list[pa.RecordBatch]:
+        """The rows, including older ones, with a known outcome after this chunk; the others are kept."""
+        done = [self._settle_held(markers)] if self._held and len(markers) else []
+        transactional = np.nonzero(is_transactional)[0]
+        if not len(transactional):
+            return [part for part in (*done, batch) if part.num_rows]
+        offsets = batch.column("log_offset").to_numpy()
+        outcome, marker_offset = _outcomes(producer_id[transactional], offsets[transactional], markers)
+        waiting = np.zeros(len(offsets), np.bool_)
+        waiting[transactional] = marker_offset < 0
+        all_outcomes, all_offsets = np.full(len(offsets), -2, np.int64), np.full(len(offsets), -1, np.int64)
+        all_outcomes[transactional], all_offsets[transactional] = outcome, marker_offset
+        self._hold(batch, producer_id, waiting)
+        settled = _with_outcomes(batch, all_outcomes, all_offsets)
+        done.append(settled.take(pa.array(np.nonzero(~waiting)[0])) if waiting.any() else settled)
+        return [part for part in done if part.num_rows]
+
+    def rest(self) -> list[pa.RecordBatch]:
+        """The rows of transactions that are open at the end of the range."""
+        return [batch for batch, _ in self._held]
+
+    def _hold(self, batch: pa.RecordBatch, producer_id: NDArray[np.int64], waiting: NDArray[np.bool_]) -> None:
+        rows = np.nonzero(waiting)[0]
+        if len(rows):
+            self._held.append((batch.take(pa.array(rows)), producer_id[rows]))
+
+    def _settle_held(self, markers: Markers) -> pa.RecordBatch:
+        (whole,) = pa.Table.from_batches([batch for batch, _ in self._held]).combine_chunks().to_batches()
+        producers = np.concatenate([producer_id for _, producer_id in self._held])
+        outcome, marker_offset = _outcomes(producers, whole.column("log_offset").to_numpy(), markers)
+        ended = np.nonzero(marker_offset >= 0)[0]
+        self._held = []
+        self._hold(whole, producers, marker_offset < 0)
+        return _with_outcomes(whole, outcome, marker_offset).take(pa.array(ended))
+
+
+def _outcomes(
+    producer_id: NDArray[np.int64], log_offset: NDArray[np.int64], markers: Markers
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each row COMMIT, ABORT or NEITHER, and the marker's log offset (-1: no marker follows)."""
+    at = next_marker(producer_id, log_offset, markers)
+    known = at >= 0
+    if not known.any():
+        return np.full(len(at), -2), at
+    return np.where(known, markers.outcome[at], -2), np.where(known, markers.log_offset[at], -1)
+
+
+def _with_outcomes(
+    batch: pa.RecordBatch, outcome: NDArray[np.int64], marker_offset: NDArray[np.int64]
+) -> pa.RecordBatch:
+    names = pa.DictionaryArray.from_arrays(
+        pa.array(np.where(outcome == COMMIT, 0, 1).astype(np.int8), mask=(outcome != COMMIT) & (outcome != ABORT)),
+        pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]]),
+    )
+    offsets = pa.array(marker_offset, mask=marker_offset < 0)
+    return with_columns(batch, outcome=names, marker_offset=offsets)
+
+
+# Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
+ROWS_AT_ONCE = 1 << 17
+
+
+class CommitBatches:
+    """Rows of `offset_commits` of one range, sorted by group, topic, partition and log offset in lots of
+    ROWS_AT_ONCE."""
+
+    def __init__(self, audit_id: int, offsets_partition: int) -> None:
+        self._audit_id = audit_id
+        self._offsets_partition = offsets_partition
+        self._open = OpenRows()
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(
+        self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
+    ) -> Iterator[pa.Table]:
+        """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows are complete."""
+        batch, rows = self._batch(records, commits, keys), commits.rows
+        self._wait(self._open.settle(batch, records.producer_id[rows], records.is_transactional[rows], markers))
+        if self._rows >= ROWS_AT_ONCE:
+            yield from self._lot()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """The remaining rows at the end of the range."""
+        self._wait(self._open.rest())
+        if self._rows:
+            yield from self._lot()
+
+    def _wait(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting += batches
+        self._rows += sum(batch.num_rows for batch in batches)
+
+    def _lot(self) -> Iterator[pa.Table]:
+        """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
+        table = in_one_chunk(self._waited())
+        group_id, topic = (ranks(table.column(name).chunk(0)) for name in ("group_id", "topic"))
+        partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
+        order = pa.array(_order((group_id, topic, partition, log_offset)))
+        ends = np.linspace(0, len(order), math.ceil(len(order) / ROWS_PER_GROUP) + 1, dtype=np.int64)
+        for start, end in itertools.pairwise(ends.tolist()):
+            yield table.take(order.slice(start, end - start))
+
+    def _waited(self) -> pa.Table:
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        return pa.Table.from_batches(waiting)
+
+    def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
+        rows = commits.rows
+        used, code = np.unique(commits.code, return_inverse=True)
+        n, tombstone = len(rows), commits.is_tombstone
+        producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
+        offset_delta = records.offset_delta[rows]
+        columns = {
+            "audit_id": constant(self._audit_id, n, pa.int64()),
+            "offsets_partition": constant(self._offsets_partition, n, pa.int32()),
+            "log_offset": pa.array(records.offset[rows]),
+            "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
+            "offset_delta": _masked(offset_delta, offset_delta < 0),
+            "group_id": _texts(keys.group_id, used, code),
+            "topic": _texts(keys.topic, used, code),
+            "partition": pa.array(keys.partition[commits.code]),
+            "committed_offset": _masked(commits.committed_offset, tombstone),
+            "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
+            "metadata": commits.metadata,
+            "commit_timestamp": timestamps(commits.commit_timestamp, tombstone | (commits.commit_timestamp == -1)),
+            "expire_timestamp": timestamps(commits.expire_timestamp, tombstone | (commits.expire_timestamp == -1)),
+            "topic_id": _topic_id_texts(commits.topic_id),
+            "record_type": pa.array(keys.record_type[commits.code].astype(np.int16)),
+            "value_version": _masked(commits.value_version, tombstone),
+            "producer_id": _masked(producer_id, producer_id < 0),
+            "producer_epoch": _masked(producer_epoch, producer_id < 0),
+            "is_transactional": pa.array(records.is_transactional[rows]),
+            "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), pa.array(["committed", "aborted"])),
+            "marker_offset": pa.nulls(n, pa.int64()),
+            **_raw(records, commits),
+        }
+        schema = arrow_schema("offset_commits")
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
+
+
+def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    """The order of rows by these columns, the first one first; equal rows keep theirs.
+
+    The columns become the digits of one number if it fits into 63 bits: one sort takes a third of the time of four.
+
+        group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]  ->  order [1, 0, 2]
+    """
+    lowest = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+    if math.prod(spans) < LARGEST_KEY:
+        keys = np.zeros(len(columns[0]), np.int64)
+        for column, low, span in zip(columns, lowest, spans, strict=True):
+            keys = keys * span + (column.astype(np.int64) - low)
+        order: NDArray[np.int64] = np.argsort(keys)
+        # This sort may exchange equal rows. Only damaged logs have such rows.
+        if (keys[order[1:]] != keys[order[:-1]]).all():
+            return order
+    return np.lexsort(columns[::-1])
+
+
+def _texts(texts: pa.StringArray, used: NDArray[np.integer], code: NDArray[np.integer]) -> pa.DictionaryArray:
+    """texts[used[code]]. Its dictionary has each text once, although many keys have the same: Parquet files get it as
+    it is, with each row group."""
+    return texts.take(pa.array(used)).dictionary_encode().take(pa.array(code))
+
+
+def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(values, mask=none if none.any() else None)
+
+
+def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.Array]:
+    """raw_key and raw_value of the rows whose columns do not have all of the record; null for other rows."""
+    keys: list[bytes | None] = [None] * len(commits.rows)
+    values: list[bytes | None] = [None] * len(commits.rows)
+    # A client may choose its times: microseconds, say, or "never expire". Expiry needs them as they are.
+    has_odd_time = out_of_range(commits.commit_timestamp) | out_of_range(commits.expire_timestamp)
+    odd = commits.keeps_raw | has_odd_time
+    for row in np.nonzero(odd)[0].tolist():
+        keys[row], values[row] = records.key(int(commits.rows[row])), records.value(int(commits.rows[row]))
+    if not odd.any():
+        return {name: pa.nulls(len(keys), pa.binary()) for name in ("raw_key", "raw_value")}
+    return {"raw_key": pa.array(keys, pa.binary()), "raw_value": pa.array(values, pa.binary())}
+
+
+def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
+    """Kafka's text of each row's topic id (16 bytes); null where it is zero."""
+    halves = np.ascontiguousarray(topic_id).view(np.uint64)
+    none = ~has_id(halves)
+    if none.all():
+        return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
+    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), buffers)
+    encoded = raw.dictionary_encode()
+    texts = pa.array([uuid_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)
+
+
+# Control records of a range. Only the replay knows which transaction each of them ended.
+
+
+OUTCOMES = {control.ABORT: ABORT, control.COMMIT: COMMIT}
+
+
+class Marker(NamedTuple):
+    """A control record. Time in ms; -1: no time, no producer. `outcome` is COMMIT, ABORT or NEITHER."""
+
+    log_offset: int
+    log_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    control_type: int
+    coordinator_epoch: int | None
+    outcome: int
+
+
+def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[tuple[int, Undecodable]]]:
+    """The control records at `rows`, and (row, reason) of those with an unreadable key."""
+    markers: list[Marker] = []
+    unreadable: list[tuple[int, Undecodable]] = []
+    for row in rows.tolist():
+        key, value = records.key(row), records.value(row)
+        kind = control.control_type(key)
+        if kind is None:
+            reason = "null_key" if key is None else "truncated"
+            detail = f"key of a control record has {0 if key is None else len(key)} bytes, 4 are needed"
+            unreadable.append((row, Undecodable(reason=reason, detail=detail)))
+        else:
+            markers.append(_marker(records, row, kind, control.coordinator_epoch(value)))
+    return markers, unreadable
+
+
+def _marker(records: RecordColumns, row: int, control_type: int, coordinator_epoch: int | None) -> Marker:
+    batch = int(records.batch[row])
+    return Marker(
+        int(records.offset[row]),
+        int(records.timestamp[row]),
+        int(records.batches.producer_id[batch]),
+        int(records.batches.producer_epoch[batch]),
+        control_type,
+        coordinator_epoch,
+        OUTCOMES.get(control_type, NEITHER),
+    )
+
+
+def ends(markers: list[Marker]) -> Markers:
+    """The markers that commit or abort, as arrays."""
+    facts = [(each.log_offset, each.log_timestamp, each.producer_id, each.outcome) for each in markers]
+    columns = np.array(facts, np.int64).reshape(-1, 4)
+    return Markers(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3]).ends()
+
+
+# Rows of `group_records`, `transaction_markers` and `quarantine` from one chunk of records.
+
+
+@dataclass(frozen=True)
+class HistoryRows:
+    """Makes rows from the records of one chunk, which are given by their index in the chunk."""
+
+    audit_id: int
+    offsets_partition: int
+    records: RecordColumns
+
+    def group_records(self, decoded: list[tuple[int, CoordinatorRecord]]) -> pa.RecordBatch:
+        # Read once: the properties compute these arrays on each access.
+        is_transactional, offset_delta = self.records.is_transactional, self.records.offset_delta
+        rows = [
+            (
+                *self._place(row),
+                None if offset_delta[row] < 0 else int(offset_delta[row]),
+                record.record_type,
+                record.record_name,
+                record.group_id,
+                record.member_id,
+                record.regular_expression,
+                record.value_version,
+                record.value_json(),
+                self._producer_id(row),
+                bool(is_transactional[row]),
+                self.records.key(row) if record.keeps_raw else None,
+                self.records.value(row) if record.keeps_raw else None,
+            )
+            for row, record in decoded
+        ]
+        return self._batch("group_records", None, rows)
+
+    def markers(self, markers: list[Marker]) -> pa.RecordBatch:
+        """Rows of markers, without the transaction that they ended, which the replay adds."""
+        return self._batch("transaction_markers", None, [marker_row(marker) for marker in markers])
+
+    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
+        # A control record never begins a transaction.
+        is_transactional = self.records.is_transactional & ~self.records.is_control
+        rows = [
+            (
+                *self._place(row),
+                1,
+                what.record_type,
+                what.record_name,
+                what.group_id,
+                what.topic,
+                what.partition,
+                what.value_version,
+                self._producer_id(row),
+                bool(is_transactional[row]),
+                what.reason,
+                what.detail,
+                load_fails(what, release),
+                path,
+                None if path is None else int(self.records.batches.position[self.records.batch[row]]),
+                self.records.key(row),
+                self.records.value(row),
+            )
+            for row, what in bad
+        ]
+        return self._batch("quarantine", None, rows, resolved_by=None)
+
+    def load_failures(self, misread: list[tuple[int, CoordinatorRecord]], release: Release) -> pa.RecordBatch:
+        """Rows of quarantine for records in group_records that a coordinator of the release cannot read, because it has
+        another layout for the same version (T58)."""
+        rows = [
+            (
+                *self._place(row),
+                record.record_type,
+                record.record_name,
+                record.group_id,
+                record.value_version,
+                self._producer_id(row),
+                misread_detail(record.record_name, record.layout, release),
+            )
+            for row, record in misread
+        ]
+        return self._batch("quarantine", MISREAD_COLUMNS, rows, **LOAD_WOULD_FAIL)
+
+    def _place(self, row: int) -> tuple[int, int | None]:
+        timestamp = int(self.records.timestamp[row])
+        return int(self.records.offset[row]), None if timestamp < 0 else timestamp
+
+    def _producer_id(self, row: int) -> int | None:
+        producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
+        return None if producer_id < 0 else producer_id
+
+    def _batch(
+        self, name: str, columns: tuple[str, ...] | None, rows: list[tuple[Any, ...]], **more: Any
+    ) -> pa.RecordBatch:
+        constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}
+        return table_batch(name, columns, rows, **constants)
+
+
+def marker_row(marker: Marker) -> tuple[Any, ...]:
+    """A row of transaction_markers, without the transaction that the marker ended."""
+    return (
+        marker.log_offset,
+        None if marker.log_timestamp < 0 else marker.log_timestamp,
+        None if marker.producer_id < 0 else marker.producer_id,
+        None if marker.producer_id < 0 else marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.control_type,
+        OUTCOME_NAMES.get(marker.outcome),
+        None,
+        None,
+        None,
+    )
+
+
+def load_fails(what: Undecodable, release: Release) -> bool:
+    """Whether the load of a coordinator of the release would fail at the record.
+
+    It skips a type that it does not know, whatever the value (KIP-915). Any other record that it cannot decode ends its
+    load.
+    """
+    if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
+        return True
+    return release.fails_to_read(what.record_type, what.value_version)
+
+
+def misread_detail(record_name: str, layout: str, release: Release) -> str:
+    """The reason for which the release's load fails at a value in that early-access layout."""
+    return f"{record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
+
+
+def is_misread(record: CoordinatorRecord, release: Release) -> bool:
+    """Whether a coordinator of the release knows the record's type but not the layout of its value."""
+    is_known = record.record_type in release.record_types and not record.is_tombstone
+    return is_known and not release.reads_layout(record.layout)
+
+
+def corrupt_batch_rows(
+    audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
+) -> pa.RecordBatch:
+    """The row of quarantine for a batch that cannot be read, with its bytes in raw_value. `path`: of its segment; None:
+    it was fetched from a cluster."""
+    known = {
+        "audit_id": audit_id,
+        "offsets_partition": offsets_partition,
+        "log_offset": log_offset,
+        "record_count": batch.record_count,
+        "reason": "corrupt_batch",
+        "detail": batch.detail,
+        "coordinator_fails": True,
+        "file": path,
+        "file_position": None if path is None else batch.position,
+        "raw_value": batch.raw,
+    }
+    return table_batch("quarantine", (), [()], **dict.fromkeys(arrow_schema("quarantine").names) | known)
+
+
+# Undecodable records in quarantine, decoded again by software that knows more types and versions.
+#
+# A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
+# audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch, so it is null. Rows from before layout 5
+# have no is_transactional either: there a record with a producer counts as transactional, because Kafka's coordinators
+# write no other records with a producer.
+
+
+# The tables for a record that now decodes, and for its counts.
+DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
+# Columns needed to decode.
+COLUMNS = ["log_offset", "log_timestamp", "producer_id", "is_transactional", "raw_key", "raw_value"]
+
+ROWS_PER_DECODE = 10_000
+
+
+def decodable(quarantine: pa.Table) -> pa.Table:
+    """Rows that may decode some day: they still count, are one record each, and have its key."""
+    is_one = (pc.field("record_count") == 1) & pc.field("raw_key").is_valid()
+    return quarantine.filter(pc.field("resolved_by").is_null() & (pc.field("reason") != "corrupt_batch") & is_one)
+
+
+def decoded_again(
+    quarantine: pa.Table, offsets_partition: int, audit_id: int
+) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+    """Rows of DECODED_TABLES for the records in an offsets partition's quarantine that decode now. An hour of a group
+    may have several rows of group_traffic, which the caller adds up."""
+    rows = quarantine.select(COLUMNS).sort_by("log_offset")
+    for start in range(0, rows.num_rows, ROWS_PER_DECODE):
+        records = _record_columns(rows.slice(start, ROWS_PER_DECODE).to_pylist())
+        yield from _decoded_records(records, offsets_partition, audit_id)
+
+
+def _decoded_records(
+    records: RecordColumns, offsets_partition: int, audit_id: int
+) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+    commit_rows, other_rows, _ = classify(records)
+    commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
+    commits = commit_decoder.decode(records, commit_rows)
+    batches = CommitBatches(audit_id, offsets_partition)
+    for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
+        yield "offset_commits", with_columns(lot, producer_epoch=pa.nulls(lot.num_rows, pa.int16()))
+    decoded = [
+        (row, what)
+        for row, what in zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
+        if isinstance(what, CoordinatorRecord)
+    ]
+    if decoded:
+        yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)
+    traffic.add_chunk(records, commits, commit_decoder.keys, decoded)
+    counted = traffic.batch(audit_id=audit_id, offsets_partition=offsets_partition)
+    if counted.num_rows:
+        yield "group_traffic", counted
+
+
+def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
+    """The records as if each had its own batch."""
+    key_start, key_length, value_start, value_length = (np.zeros(len(rows), np.int64) for _ in range(4))
+    data = bytearray()
+    for at, row in enumerate(rows):
+        for start, length, content in (
+            (key_start, key_length, row["raw_key"]),
+            (value_start, value_length, row["raw_value"]),
+        ):
+            start[at], length[at] = len(data), -1 if content is None else len(content)
+            data += content or b""
+    offset = np.array([row["log_offset"] for row in rows], np.int64)
+    timestamp = np.array(
+        [-1 if row["log_timestamp"] is None else to_epoch_ms(row["log_timestamp"]) for row in rows], np.int64
+    )
+    producer_id = np.array([-1 if row["producer_id"] is None else row["producer_id"] for row in rows], np.int64)
+    return RecordColumns(
+        np.frombuffer(bytes(data) + bytes(PADDING), np.uint8),
+        _batch_columns(offset, timestamp, producer_id, np.array(list(map(_is_transactional, rows)))),
+        np.arange(len(rows), dtype=np.int32),
+        offset,
+        timestamp,
+        key_start,
+        key_length,
+        value_start,
+        value_length,
+    )
+
+
+def _is_transactional(row: dict[str, Any]) -> bool:
+    known = row["is_transactional"]
+    return row["producer_id"] is not None if known is None else bool(known)
+
+
+def _batch_columns(
+    offset: np.ndarray[Any, Any],
+    timestamp: np.ndarray[Any, Any],
+    producer_id: np.ndarray[Any, Any],
+    is_transactional: np.ndarray[Any, Any],
+) -> BatchColumns:
+    rows = len(offset)
+    none, zeros = np.full(rows, -1), np.zeros(rows, np.int64)
+    return BatchColumns(
+        base_offset=none,  # quarantine does not have it
+        last_offset=offset,
+        leader_epoch=none.astype(np.int32),
+        magic=np.full(rows, 2, np.int8),
+        crc=zeros,
+        attributes=np.where(is_transactional, TRANSACTIONAL, 0).astype(np.int16),
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=none.astype(np.int16),
+        record_count=np.ones(rows, np.int32),
+        position=zeros,
+        size=zeros,
+    )
+
+
+# Quarantine by the rules of a release, for history that was read under another release.
+
+
+def coordinator_fails(quarantine: pa.Table, release: Release) -> pa.ChunkedArray:
+    """Whether the release's load would fail at each undecodable record (decoding/record_rows.py)."""
+    types = quarantine.column("record_type")
+    if not release.skips_unknown_types:
+        return pa.chunked_array([pa.repeat(True, len(types))])
+    known = pa.array(sorted(release.record_types | release.unreplayable_types), types.type)
+    return pc.or_(pc.is_in(types, known), pc.is_null(types))
+
+
+def misread(group_records: pa.Table, release: Release, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The values in early-access layouts that the release does not read (T58): these columns, with times in epoch ms,
+    and the reason as `detail`."""
+    early = [number for number in EARLY_ACCESS if number in release.record_types]
+    values = group_records.filter(pc.field("record_type").isin(early) & pc.field("value").is_valid())
+    found = []
+    asked = [*dict.fromkeys([*columns, "record_type", "record_name", "value"])]
+    values = values.select(asked)
+    if "log_timestamp" in asked:
+        at = asked.index("log_timestamp")
+        values = values.set_column(at, "log_timestamp", milliseconds(values.column(at)))
+    for row in values.to_pylist():
+        layout = layout_from_json(row["record_type"], row["value"])
+        if not release.reads_layout(layout):
+            found.append(
+                {name: row[name] for name in columns} | {"detail": misread_detail(row["record_name"], layout, release)}
+            )
+    return found

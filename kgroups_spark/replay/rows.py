@@ -1,0 +1,335 @@
+"""Rows of `group_member_versions` and `group_members` of classic groups, built from columns of member blocks."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.events import GroupEvent, MemberEvents
+from kgroups_spark.coordinator.group_snapshots import SnapshotBlock, SnapshotMembers
+from kgroups_spark.coordinator.releases import Release, Topics, unknown_version
+from kgroups_spark.coordinator.versions import MemberName, MemberVersions
+from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
+from kgroups_spark.messages.group_metadata import ASSIGNED
+from kgroups_spark.offsets.columns import NEITHER, TEXT, Markers, flags, starts_of
+from kgroups_spark.offsets.columns import column as offset_column
+from kgroups_spark.offsets.effects import MOVES
+from kgroups_spark.offsets.replay import ReplayedOffsets
+from kgroups_spark.offsets.state import Transactions
+from kgroups_spark.records.columns import list_offsets
+from kgroups_spark.replay.groups import GroupFacts, GroupTimes
+from kgroups_spark.tables.rows import by_name, column, constant, table_batch, table_of, where
+from kgroups_spark.tables.rows import column as array_of
+from kgroups_spark.tables.schemas import arrow_schema
+
+# Member columns that go into the tables unchanged.
+_AS_IT_STANDS = (
+    "member_id",
+    "group_instance_id",
+    "client_id",
+    "client_host",
+    "rack_id",
+    "session_timeout_ms",
+    "subscribed_topics",
+    "assigned_partitions",
+)
+
+
+def member_version_batches(
+    versions: Sequence[MemberVersions], release: Release, **constants: Any
+) -> Iterator[pa.Table]:
+    """Rows of `group_member_versions`: one table for each block, and one for all members that are gone."""
+    by_block: dict[SnapshotBlock, list[MemberVersions]] = {}
+    for version in versions:
+        if version.numbers:
+            by_block.setdefault(_members(version.group).block, []).append(version)
+    for block, of_block in by_block.items():
+        rows, of = _rows((_members(version.group), version.numbers) for version in of_block)
+        taken = _taken(block.members, rows)
+        columns = {**_places(of_block, of), **_columns(taken, release)}
+        yield table_of("group_member_versions", columns, len(rows), **constants)
+    gone = [version for version in versions if version.gone]
+    if gone:
+        of = np.repeat(np.arange(len(gone)), [len(version.gone) for version in gone])
+        member_ids = pa.array([member_id for version in gone for member_id in version.gone], pa.string())
+        columns = {**_places(gone, of, is_removed=True), "member_id": member_ids}
+        yield table_of("group_member_versions", columns, len(of), **constants)
+
+
+def member_batches(
+    groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
+) -> Iterator[pa.Table]:
+    """Rows of `group_members`, one table for each block. A topic id is null if `topics` lacks the topic."""
+    by_block: dict[SnapshotBlock, list[ClassicGroup]] = {}
+    for group in groups:
+        by_block.setdefault(_members(group).block, []).append(group)
+    for block, of_block in by_block.items():
+        rows, of = _rows((_members(group), list(group.member_numbers.values())) for group in of_block)
+        taken = _taken(block.members, rows)
+        columns = {
+            "group_id": pa.array([group.group_id for group in of_block], pa.string()).take(pa.array(of)),
+            "log_offset": pa.array([group.log_offset for group in of_block], pa.int64()).take(pa.array(of)),
+            "user_data": _user_data(taken.column("user_data")),
+            **_columns(taken, release),
+        }
+        columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
+        if len(rows):
+            yield table_of("group_members", columns, len(rows), **constants)
+
+
+def _members(group: ClassicGroup | None) -> SnapshotMembers:
+    assert group is not None and group.members_on_demand is not None
+    return group.members_on_demand
+
+
+def _rows(chosen: Iterable[tuple[SnapshotMembers, list[int]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each chosen member, its row in the block and the index of its entry in `chosen`."""
+    rows: list[int] = []
+    counts = []
+    first = []
+    for members, numbers in chosen:
+        rows += numbers
+        counts.append(len(numbers))
+        first.append(members.first)
+    of = np.repeat(np.arange(len(counts)), counts)
+    return np.array(rows, np.int64) + np.array(first, np.int64)[of], of
+
+
+def _taken(members: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    """These rows. If they are most rows and consecutive, for example when every member is new, they are not copied."""
+    if 2 * len(rows) > members.num_rows and (np.diff(rows) == 1).all():
+        return members.slice(rows[0], len(rows))
+    return members.take(pa.array(rows))
+
+
+def _user_data(user_data: pa.Array) -> pa.Array:
+    """The bytes of base64 texts."""
+    encoded = user_data.dictionary_encode()
+    decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
+    return decoded.take(encoded.indices)
+
+
+def _places(
+    versions: Sequence[MemberVersions], of: NDArray[np.int64], *, is_removed: bool = False
+) -> dict[str, pa.Array]:
+    names = ("offsets_partition", "log_offset", "log_timestamp", "group_id")
+    fields = [arrow_schema("group_member_versions").field(name) for name in names]
+    values = zip(*(version[:4] for version in versions), strict=True)
+    columns = {
+        field.name: column(list(of_field), field.type).take(pa.array(of))
+        for field, of_field in zip(fields, values, strict=True)
+    }
+    return {**columns, "is_removed": constant(is_removed, len(of), pa.bool_())}
+
+
+def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
+    """The member columns that both tables have."""
+    return {
+        **{name: taken.column(name) for name in _AS_IT_STANDS},
+        "rebalance_timeout_ms": _rebalance_timeout(taken, release),
+        "uses_classic_protocol": constant(True, taken.num_rows, pa.bool_()),
+    }
+
+
+def _rebalance_timeout(taken: pa.RecordBatch, release: Release) -> pa.Array:
+    """The rebalance timeout in ms. If it is unset (T8), the session timeout or null, as in ClassicGroup."""
+    rebalance, session = taken.column("rebalance_timeout_ms"), taken.column("session_timeout_ms")
+    default = session
+    if not release.unset_rebalance_timeout_is_session_timeout:
+        default = pc.if_else(pc.equal(taken.column("value_version"), 0), session, pa.scalar(None, pa.int32()))
+    return pc.if_else(pc.equal(rebalance, -1), default, rebalance)
+
+
+def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
+    """The partitions with the topic ids of their topics."""
+    elements = assigned.flatten()
+    topic, _, partition, epoch = elements.flatten()
+    names = topic.dictionary_encode()
+    ids = pa.array([topics.ids.get(name) for name in names.dictionary.to_pylist()], pa.string())
+    offsets = list_offsets(pc.list_value_length(assigned).to_numpy())
+    completed = pa.StructArray.from_arrays(
+        [topic, ids.take(names.indices), partition, epoch], fields=list(ASSIGNED.value_type)
+    )
+    return pa.ListArray.from_arrays(offsets, completed, type=ASSIGNED)
+
+
+# Rows of the lake's tables from a replay of offsets, with the columns of tables/current.py and tables/history.py.
+#
+# `audit_id` and `offsets_partition` are the same in all rows. A time outside TIMESTAMP's range becomes the nearest one.
+
+
+def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
+    """Rows of `committed_offsets`, by slot. `groups`: the existing ones; offsets of other groups are orphans."""
+    rows = where(replayed.state.offsets, ~replayed.is_pending)
+    is_known = pc.is_in(rows.column("group_id").cast(pa.string()), pa.array(list(groups), pa.string()))
+    return _table_rows("committed_offsets", rows, {"is_orphan": pc.invert(is_known)}, constants)
+
+
+def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+    """Rows of `pending_offsets`, by slot and producer. transactional_id is null: the offsets log does not name it."""
+    rows = where(replayed.state.offsets, replayed.is_pending)
+    open_ = replayed.state.transactions
+    at = pc.index_in(rows.column("producer_id"), open_.column("producer_id").combine_chunks())
+    of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(at)
+    return _table_rows("pending_offsets", rows, by_name(of_transaction), constants | {"transactional_id": None})
+
+
+def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+    return _table_rows("open_transactions", replayed.state.transactions, {}, constants | {"transactional_id": None})
+
+
+def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+    """Rows of `quarantine`: values of a version at which the release's load fails."""
+    rows = replayed.unreadable
+    record_type, version = offset_column(rows, "record_type").tolist(), offset_column(rows, "value_version").tolist()
+    details = list(map(unknown_version, record_type, version))
+    names = [CONSUMER_OFFSETS[each].name for each in record_type]
+    more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
+    fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True, "is_transactional": None}
+    return _table_rows("quarantine", rows, more, constants | fixed)
+
+
+def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
+    """transaction_start_offset, offset_count and group_ids of `transaction_markers`, a row for each marker."""
+    at = pc.index_in(pa.array(markers.log_offset), pa.array(transactions.end))
+    count = pc.fill_null(pa.array(transactions.offset_count).take(at), 0).cast(pa.int32())
+    nothing = pa.array([[]], pa.list_(pa.string()))
+    is_neither = pa.array(markers.outcome == NEITHER)
+    groups = pa.concat_arrays([transactions.groups(), nothing]).take(pc.fill_null(at, len(transactions)))
+    return pa.table(
+        {
+            "transaction_start_offset": pa.array(transactions.start_offset).take(at),
+            "offset_count": pc.if_else(is_neither, pa.scalar(None, pa.int32()), count),
+            "group_ids": groups.take(pa.array(np.arange(len(groups)), mask=markers.outcome == NEITHER)),
+        }
+    )
+
+
+def _table_rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, Any]) -> pa.Table:
+    return table_of(name, by_name(rows) | more, len(rows), **constants)
+
+
+# Rows of `group_events`: events of acts (coordinator/group_events.py), and events at values and markers.
+#
+# Events at values and markers are moves of offsets, and groups that a value creates or a marker removes.
+
+
+WITHOUT_CAUSE = ("topic_recreated", "offset_unset")
+_OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")
+
+
+def event_batches(events: Sequence[GroupEvent | MemberEvents], **constants: Any) -> Iterator[pa.RecordBatch | pa.Table]:
+    """The events as rows, in no order."""
+    single = [event for event in events if isinstance(event, GroupEvent)]
+    if single:
+        yield table_batch("group_events", GroupEvent._fields, single, **constants)
+    of_members = [event for event in events if isinstance(event, MemberEvents)]
+    if of_members:
+        yield _member_rows(of_members, constants)
+
+
+def _member_rows(events: list[MemberEvents], constants: dict[str, Any]) -> pa.Table:
+    counts = np.array([len(event.members) for event in events])
+    rows, of = int(counts.sum()), np.repeat(np.arange(len(events)), counts)
+    first = np.array([event.event_index for event in events])
+    names = zip(*chain.from_iterable(event.members for event in events), strict=True)
+    columns = {name: pa.array(values, pa.string()) for name, values in zip(MemberName._fields, names, strict=True)}
+    columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
+    for name in _OF_ALL:
+        values = array_of([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
+        columns[name] = values.take(pa.array(of))
+    return table_of("group_events", columns, rows, **constants)
+
+
+_ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
+
+
+def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, **constants: Any) -> pa.Table:
+    """Moves (MOVES, in any order) and events of groups at values and markers, as rows of `group_events`. They are
+    numbered from 0 at each log offset: by group, topic and partition, a group before its offsets.
+
+    `times`: the facts of the groups. Facts at a marker's moves are those before the marker removes groups.
+    """
+    rows = pa.concat_tables([_with_facts(moves, times), _of_groups(of_groups)])
+    order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
+    rows = rows.take(order)
+    starts = np.flatnonzero(starts_of(offset_column(rows, "log_offset")))
+    first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
+    return table_of("group_events", by_name(rows), len(rows), **constants)
+
+
+def _sort_keys(rows: pa.Table) -> pa.Table:
+    """_ORDER of the rows, without nulls, because pyarrow's releases sort nulls differently."""
+    topic = rows.column("topic").cast(pa.string())
+    return pa.table(
+        [
+            rows.column("log_offset"),
+            rows.column("group_id").cast(pa.string()),
+            topic.is_valid().cast(pa.int8()),
+            pc.fill_null(topic, ""),
+            pc.fill_null(rows.column("partition"), 0),
+            rows.column("rank"),
+        ],
+        list(_ORDER),
+    )
+
+
+_ROWS = pa.schema(
+    [
+        *(MOVES.field(name) for name in ("log_offset", "log_timestamp", "event_timestamp", "group_id")),
+        ("group_type", pa.string()),
+        ("event", pa.string()),
+        ("topic", TEXT),
+        *(MOVES.field(n) for n in ("partition", "offset_before", "offset_after", "value_before", "value_after")),
+        ("cause", pa.string()),
+        ("rank", pa.int64()),
+    ]
+)
+
+
+def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
+    by_marker = flags(moves, "by_marker")
+    at = offset_column(moves, "log_offset") - by_marker
+    facts = times.at(moves.column("group_id").to_pylist(), at)
+    # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
+    events = moves.column("event")
+    is_renamed = pc.equal(events, "topic_recreated").to_numpy()
+    causes = [
+        None if event in WITHOUT_CAUSE else cause or _cause(of)
+        for event, cause, of in zip(events.to_pylist(), moves.column("cause").to_pylist(), facts, strict=True)
+    ]
+    found = {
+        "group_type": pa.array([each.group_type for each in facts], pa.string()),
+        "cause": pa.array(causes, pa.string()),
+        "rank": pa.array((is_renamed == by_marker).astype(np.int64)),
+    }
+    return pa.table(by_name(moves) | found, _ROWS)
+
+
+def _cause(facts: GroupFacts) -> str:
+    if facts.group_type is None:
+        return "unknown"
+    if facts.has_members:
+        return "with_members"
+    return "self_assigned" if facts.is_self_assigned else "no_members"
+
+
+def _of_groups(events: Sequence[GroupEvent]) -> pa.Table:
+    columns = [
+        pa.array([0] * len(events), f.type)
+        if f.name == "rank"
+        else pa.array([getattr(event, f.name) for event in events], pa.string()).dictionary_encode()
+        if f.type == TEXT
+        else pa.array([getattr(event, f.name) for event in events], f.type)
+        for f in _ROWS
+    ]
+    return pa.table(columns, schema=_ROWS)

@@ -1,0 +1,318 @@
+"""The destination of the rows of tasks: they write Parquet files, and the driver commits the files that they name.
+
+A task that fails or runs twice leaves files that no commit names.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from kgroups_spark.lake.hadoop_storage import reported_in_one_line
+from kgroups_spark.lake.parts import ROWS_PER_GROUP, OpenPart, Part, PartWriter
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.replay.stored_history import StoredFile, StoredTable, part_schema, shards_in_file
+from kgroups_spark.sources.files import file_system
+from kgroups_spark.spark.runner import Files, Line, Runner, line_batch
+from kgroups_spark.tables.rows import as_table, sorted_by
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, WORK_FOLDER
+from kgroups_spark.words import counted
+
+# The outputs of tasks, and how their rows are collected: into few Parquet parts.
+
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatch"
+TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
+# A table -> the columns by which its rows are sorted.
+Order: TypeAlias = "Callable[[str], Sequence[str]]"
+# The rough limits for rows and bytes of a part.
+ROWS_PER_PART = 1 << 20
+BYTES_PER_PART = 32 << 20
+# The rough limit for bytes of a table that a task keeps in memory to sort them.
+BYTES_TO_SORT = 2 << 20
+# Kinds of outputs of a task: rows for a table, rows only for the replay, such rows that were read before, and facts.
+ROWS, PASSED_ON, AGAIN, FACT = "rows", "passed_on", "again", "fact"
+
+# Most tables are sorted by these columns, if they have them.
+IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
+# Those of which a task's rows need no sorting: offset_commits come in sorted lots, one offsets partition after the
+# other, and no query reads a saved state by group.
+AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
+
+
+class Growing(NamedTuple):
+    """Rows of a kind: those that wait, and the part that has the rows before them.
+
+    rows, size_bytes   of those that wait: asking Arrow again with each new table would take quadratic time
+    written            rows of the part: it may have got others since then
+    """
+
+    waiting: tuple[pa.Table, ...] = ()
+    rows: int = 0
+    size_bytes: int = 0
+    part: OpenPart | None = None
+    written: int = 0
+
+    def plus(self, table: pa.Table) -> Growing:
+        return self._replace(
+            waiting=(*self.waiting, table), rows=self.rows + len(table), size_bytes=self.size_bytes + table.nbytes
+        )
+
+
+# A table, and for checkpoints also the reason, so that a night finds the files of a state without reading rows.
+Parts: TypeAlias = "dict[tuple[str, str | None], Growing]"
+
+
+class ForReplay(NamedTuple):
+    """Rows that do not go to a table: the replay completes them first, or an earlier audit read them (`is_again`)."""
+
+    table: str
+    rows: Rows
+    is_again: bool = False
+
+
+class Fact(NamedTuple):
+    """A fact for the driver; it must be a JSON value."""
+
+    reported: Any
+
+
+class ShardBegins(NamedTuple):
+    """The following outputs are of this shard, up to the next ShardBegins."""
+
+    shard: str
+
+
+class ShardLost(NamedTuple):
+    """No output of the shard that has begun counts. The following outputs are not of a shard."""
+
+
+def kind_of(rows: tuple[str, Rows] | ForReplay) -> tuple[str, str, Rows]:
+    """The kind of rows, their table, and the rows."""
+    if isinstance(rows, ForReplay):
+        return AGAIN if rows.is_again else PASSED_ON, rows.table, rows.rows
+    return ROWS, *rows
+
+
+def order_of_night(name: str) -> list[str]:
+    """The columns by which a night's tasks sort a table's rows; none: they come in order."""
+    columns = [] if name in AS_THEY_COME else IN_ORDER_OF
+    return [column for column in columns if column in TABLES[name].schema.names]
+
+
+class PartCollector:
+    """Packs the rows of a task into few parts per table, row group by row group. `order_of`: columns to sort by.
+
+    Rows that come in order wait only until they are worth a row group: a small offsets partition is not.
+    """
+
+    def __init__(self, lake_uri: str, audit_id: int, order_of: Order = order_of_night) -> None:
+        self._lake_uri, self._audit_id, self._order_of = lake_uri, audit_id, order_of
+        self._parts: Parts = {}
+
+    def add(self, name: str, rows: Rows) -> Iterator[Part]:
+        """Adds rows; yields a part once it is full."""
+        table = as_table(rows)
+        if not table.num_rows:
+            return
+        kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
+        self._parts[kind] = growing = self._parts.get(kind, Growing()).plus(table)
+        # A lot of commits comes in tables of half a row group or more (CommitBatches): each is written at once.
+        if growing.size_bytes >= BYTES_TO_SORT if self._order_of(name) else 2 * growing.rows >= ROWS_PER_GROUP:
+            part = self._written(name, growing)
+            self._parts[kind] = Growing(part=part, written=part.records)
+            if part.records >= ROWS_PER_PART or part.size >= BYTES_PER_PART:
+                del self._parts[kind]
+                yield part.close()
+
+    def mark(self) -> Parts:
+        """The rows up to now, for `back_to`."""
+        return dict(self._parts)
+
+    def back_to(self, mark: Parts) -> None:
+        """Drops the rows added since the mark. Parts that were yielded since then must not be used."""
+        for kind, growing in self._parts.items():
+            if growing.part is not None and (kind not in mark or mark[kind].part is not growing.part):
+                growing.part.close()
+        self._parts = {
+            kind: was if was.part is None else was._replace(part=was.part.first(was.written))
+            for kind, was in mark.items()
+        }
+
+    def rest(self) -> Iterator[Part]:
+        """The parts of the remaining rows."""
+        for kind in list(self._parts):
+            yield self._written(kind[0], self._parts.pop(kind)).close()
+
+    def _written(self, name: str, growing: Growing) -> OpenPart:
+        """The part with the rows that waited, too."""
+        part = growing.part
+        if growing.waiting:
+            rows = pa.concat_tables(growing.waiting).unify_dictionaries()
+            columns = self._order_of(name)
+            rows = sorted_by(rows, *columns) if columns else rows
+            part = part or PartWriter(name, self._lake_uri, self._audit_id).open(rows.schema)
+            part.write(rows)
+        assert part is not None
+        return part
+
+
+# The input rows of a task -> its outputs.
+Work = Callable[[Iterator[pa.RecordBatch]], Iterable[TaskOutput]]
+# Tables of the rows that only the replay gets.
+FOR_REPLAY = (*LOG_TABLES, "group_traffic")
+# Lines that a task collects before it passes them to Spark; it keeps all lines of a shard that may still be lost.
+LINES_AT_ONCE = 8192
+
+
+class Given(NamedTuple):
+    """The input of an action: a table for each task, and the URIs of the stored files that it may read."""
+
+    tables: Sequence[pa.Table]
+    files: Files = ()
+
+
+class Made(NamedTuple):
+    """The facts that the tasks of an action reported, and their number of rows of each table."""
+
+    facts: list[Any]
+    rows: Counter[str]
+
+
+@contextmanager
+def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
+    """The sink of an audit; `for_replay`: some of its rows go only to the replay."""
+    with ExitStack() as stack:
+        folders = {ROWS: writer.lake.uri}
+        if for_replay:
+            folders[PASSED_ON] = folders[AGAIN] = stack.enter_context(_work_folder(writer))
+        yield Sink(writer.lake.runner, folders, writer.audit_id)
+
+
+@contextmanager
+def _work_folder(writer: LakeWriter) -> Iterator[str]:
+    """A folder for parts that are never committed, deleted at the end of the block."""
+    work_uri = f"{writer.lake.uri}/{WORK_FOLDER}/audit-{writer.audit_id}-{uuid.uuid4()}"
+    storage, folder = file_system(work_uri)
+    for name in FOR_REPLAY:
+        storage.create_dir(f"{folder}/{name}")
+    try:
+        yield work_uri
+    finally:
+        with suppress(FileNotFoundError):  # an audit that took over has removed it
+            storage.delete_dir(folder)
+        if writer.lake.stand_in is not None:
+            writer.lake.store.delete(work_uri)
+
+
+@dataclass
+class Sink:
+    """Tasks write parts, each kind of rows under its own URI. `rows`: their number so far, by table."""
+
+    runner: Runner
+    folders: Mapping[str, str]
+    audit_id: int
+    order_of: Order = order_of_night
+    rows: Counter[str] = field(default_factory=Counter)
+    parts: list[tuple[str, Part]] = field(default_factory=list)
+
+    @property
+    def size(self) -> str:
+        """The amount so far, as text for people."""
+        return counted(sum(kind == ROWS for kind, _ in self.parts), "part")
+
+    def run(self, given: Given, work: Work) -> Made:
+        """Runs one action: the work of each task on its input."""
+        collect = partial(PartCollector, audit_id=self.audit_id, order_of=self.order_of)
+        collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from map(line_batch, written(work(batches), collectors))
+
+        made = Made([], Counter())
+        for kind, reported in self.runner.map(task, *given):
+            if kind == FACT:
+                made.facts.append(reported)
+                continue
+            part = Part(**reported)
+            self.parts.append((kind, part))
+            if kind == ROWS:
+                made.rows[part.table] += part.records
+        self.rows.update(made.rows)
+        return made
+
+    def tables(self, kinds: Collection[str], names: Iterable[str] = FOR_REPLAY) -> dict[str, StoredTable]:
+        """All rows of these kinds so far as input of the replay, by table."""
+        return {name: self._table(name, kinds) for name in names}
+
+    def _table(self, name: str, kinds: Collection[str]) -> StoredTable:
+        found = [(kind, part) for kind, part in self.parts if kind in kinds and part.table == name]
+        folder = self.folders[found[0][0]] if found else ""
+        files = (StoredFile(part.path, shards_in_file(name, json.loads(part.stats_json))) for _, part in found)
+        label = f"{name} {'again' if AGAIN in kinds else 'new'}"
+        return StoredTable(label, name, f"{folder}/{name}", tuple(part_schema(name).names), tuple(files))
+
+    def append(self, writer: LakeWriter, name: str) -> None:
+        """Adds the rows to the table; no rows, no commit."""
+        writer.append_parts(name, self._of(name))
+
+    def replace(self, writer: LakeWriter, name: str, keep_audit: int | None = None) -> None:
+        """Replaces the table's rows, except those of `keep_audit`, by these. An empty table and no rows: no commit."""
+        writer.replace_parts(name, self._of(name), keep_audit)
+
+    def table(self, writer: LakeWriter, name: str) -> pa.Table:
+        """The rows of a table, in the driver's memory."""
+        return writer.lake.dataset(name, [part.path for part in self._of(name)]).to_table()
+
+    def _of(self, name: str) -> list[Part]:
+        return [part for kind, part in self.parts if kind == ROWS and part.table == name]
+
+
+def parts_of(runner: Runner, rows: DataFrame, writer: PartWriter) -> list[Part]:
+    """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = writer.write_batches(batches)
+        yield line_batch([] if part is None else [(ROWS, asdict(part))])
+
+    with reported_in_one_line(f"table {writer.table_name}: a task could not write its part"):
+        return [Part(**reported) for _, reported in runner.lines(rows, task)]
+
+
+def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:
+    """Writes the rows of a task, each kind by its collector; yields the parts with their kind, and the facts, in
+    lots."""
+    lines, marks = list[Line](), dict[str, Parts]()
+    of_shard: list[Line] | None = None  # those of the shard that has begun, which may be lost
+    for output in outputs:
+        if isinstance(output, ShardBegins):
+            lines += of_shard or ()
+            of_shard, marks = [], {kind: collector.mark() for kind, collector in collectors.items()}
+        elif isinstance(output, ShardLost):
+            # Parts that were yielded with rows of this shard also have the rows in the mark: no commit will name them.
+            of_shard = None
+            for kind, mark in marks.items():
+                collectors[kind].back_to(mark)
+        else:
+            (lines if of_shard is None else of_shard).extend(_lines(output, collectors))
+        if len(lines) >= LINES_AT_ONCE:
+            yield lines
+            lines = []
+    rest = [(kind, asdict(part)) for kind, collector in collectors.items() for part in collector.rest()]
+    yield [*lines, *(of_shard or ()), *rest]
+
+
+def _lines(output: tuple[str, Rows] | ForReplay | Fact, collectors: Mapping[str, PartCollector]) -> list[Line]:
+    if isinstance(output, Fact):
+        return [(FACT, output.reported)]
+    kind, name, rows = kind_of(output)
+    return [(kind, asdict(part)) for part in collectors[kind].add(name, rows)]

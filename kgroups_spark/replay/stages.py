@@ -1,0 +1,236 @@
+"""Stage 1 as Spark runs it: tasks read ranges of the log, and return rows of history and the progress of each range.
+
+A task finds its ranges by its number: they are small and part of the function.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.state_entries import made_by
+from kgroups_spark.errors import NotReadable
+from kgroups_spark.offsets.expiry import decided_before
+from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
+from kgroups_spark.replay.counts import summed
+from kgroups_spark.replay.history_rows import decoded_again
+from kgroups_spark.replay.log_times import LogTimes
+from kgroups_spark.replay.range_decoder import RangeDecoder, readings
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
+from kgroups_spark.replay.shard import Night, Output, ReadBy
+from kgroups_spark.replay.sinks import Fact, ForReplay, Given, ShardBegins, ShardLost, Sink, TaskOutput
+from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
+from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard, StoredTable, TaskShards
+from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.spark.runner import numbers, numbers_in
+from kgroups_spark.tables.definitions import NIGHT
+from kgroups_spark.tables.rows import as_table, no_rows
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
+
+# Python's cycle collector, kept out of work that makes no cycles.
+
+
+@contextmanager
+def no_cycle_collector() -> Iterator[None]:
+    """Disables the collector within the block.
+
+    Groups and offsets are trees, freed when their last reference goes. The collector would search a whole shard for
+    cycles, again and again while it grows, which costs two fifths of an audit's Python time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+Ranges = Sequence[LogRange]
+# Rows that the replay completes: markers get the transaction that they ended, and counts of one hour in several ranges
+# are added up.
+PASSED_ON = ("transaction_markers", "group_traffic")
+
+
+def read_ranges(sink: Sink, tasks: Sequence[Ranges], context: ReadContext) -> list[RangeProgress]:
+    """The progress of each range, and of the partitions that were given up. Stage 1 runs in one action, and only once,
+    because the cleaner may run between two reads of a log, on a broker and in its folder."""
+    if not tasks:
+        return []
+    made = sink.run(Given(numbers(len(tasks))), partial(read_tasks, list(map(list, tasks)), context))
+    return list(map(progress_from_json, made.facts))
+
+
+def read_tasks(
+    tasks: Sequence[Ranges], context: ReadContext, batches: Iterable[pa.RecordBatch]
+) -> Iterator[TaskOutput]:
+    """The outputs of a task: rows of history, rows that the replay completes (PASSED_ON), rows that are read again, and
+    the progress of each range as a fact."""
+    for number in numbers_in(batches):
+        with no_cycle_collector(), context.connected() as connected:
+            for reading in readings(tasks[number], connected):
+                yield ShardBegins(str(reading.offsets_partition))
+                try:
+                    for decoder in reading.decoders():
+                        yield from _read_range(decoder)
+                except NotReadable as err:
+                    if isinstance(err, LeaderLost):
+                        connected.live.lose_patience()
+                    yield ShardLost()
+                    yield Fact(progress_to_json(reading.given_up(err)))
+
+
+def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:
+    is_again = reading.progress.is_reread
+    for name, rows in reading.outputs():
+        yield ForReplay(name, rows, is_again) if is_again or name in PASSED_ON else (name, rows)
+    yield Fact(progress_to_json(reading.progress))
+
+
+def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
+    """The progress as a JSON value."""
+    counts = [(record_type, version, count) for (record_type, version), count in progress.record_counts.items()]
+    return {**vars(progress), "record_counts": counts, "log_times": vars(progress.log_times)}
+
+
+def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
+    """The inverse of progress_to_json, after JSON."""
+    counts = Counter({(record_type, version): count for record_type, version, count in payload["record_counts"]})
+    return RangeProgress(
+        **{
+            **payload,
+            "record_counts": counts,
+            "log_times": LogTimes(**payload["log_times"]),
+            "quarantined": Counter(payload["quarantined"]),
+            "topics": [tuple(row) for row in payload["topics"]],
+            "damage": [tuple(place) for place in payload["damage"]],
+        }
+    )
+
+
+# Stage 2 as Spark runs it: a shard's task reads the files of its history, and returns rows of tables.
+
+
+# The current tables that a replay makes.
+CURRENT = (
+    "groups",
+    "group_members",
+    "committed_offsets",
+    "pending_offsets",
+    "open_transactions",
+    "offset_expiry",
+    "group_expiry",
+)
+TRAFFIC = "group_traffic"
+# The table with the previous audit's decisions, and the table to which this audit moves them.
+EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
+
+
+class Task(Protocol):
+    """A task's work on each of its shards."""
+
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
+        """The rows of tables of one shard, and facts."""
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """All settings of a task besides its shards.
+
+    ends          by offsets partition the end of the replayed history
+    stored        the replayed history
+    is_night      the history is new, and goes on from a saved state
+    state_of      the audit with that state; None: there is none
+    given         other tables of a night: saved states, the previous decisions, traffic
+    read_again    by offsets partition the end of a log that was read again, and `again` the history in it
+    decoded_again quarantine with records that this audit has decoded again and group_traffic does not count yet
+    read_by       in a rebuild: the audit that read each record. Rows of history get its number; in a night, the night's
+    reason        the reason in the saved state
+    tables        the tables with wanted rows; None: all of them
+    """
+
+    night: Night
+    ends: Mapping[int, int]
+    stored: StoredHistory
+    is_night: bool = False
+    state_of: int | None = None
+    given: Mapping[str, StoredTable] = field(default_factory=dict)
+    read_again: Mapping[int, int] = field(default_factory=dict)
+    again: StoredHistory | None = None
+    decoded_again: StoredTable | None = None
+    read_by: ReadBy | None = None
+    reason: str = NIGHT
+    tables: frozenset[str] | None = None
+
+    @property
+    def audit_id(self) -> int:
+        return self.night.audit_id
+
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
+        """The wanted (table, rows) of one shard, including its new state; a night adds its mixed commits as a fact."""
+        for output in self._all(reader, offsets_partition):
+            if isinstance(output, Fact):
+                yield output
+                continue
+            table, rows = output
+            if rows.num_rows and (self.tables is None or table in self.tables):
+                by = self.read_by if TABLES[table].kind == "history" else None
+                yield table, rows if by is None else by.with_audit_ids(rows)
+
+    def _all(self, reader: PartReader, offsets_partition: int) -> Iterator[Output | Fact]:
+        replay = self._replay(reader, offsets_partition)
+        yield from replay.outputs()
+        if self.is_night and replay.mixed:
+            yield Fact([(offsets_partition, *each) for each in replay.mixed])
+        made = made_by(self.audit_id, self.reason, self.night.release_version)
+        yield CHECKPOINTS, checkpoint_rows(saved(replay.state), offsets_partition, self.ends[offsets_partition], made)
+        if EXPIRY in self.given:
+            yield PREVIOUS, decided_before(reader.rows(self.given[EXPIRY], offsets_partition), self.night.audit_id)
+        traffic = [reader.rows(self.given[name], offsets_partition) for name in self.given if name == TRAFFIC]
+        traffic += self._decoded_again(reader, offsets_partition)
+        if traffic:
+            yield TRAFFIC, summed(pa.concat_tables(traffic))
+
+    def _decoded_again(self, reader: PartReader, offsets_partition: int) -> Iterator[pa.Table]:
+        """Rows of group_traffic for records that this audit has decoded again."""
+        if self.decoded_again is None:
+            return
+        rows = reader.rows(self.decoded_again, offsets_partition)
+        ours = rows.filter(pc.field("resolved_by") == self.audit_id)
+        for name, counted in decoded_again(ours, offsets_partition, self.audit_id):
+            if name == TRAFFIC:
+                yield as_table(counted)
+
+    def _replay(self, reader: PartReader, offsets_partition: int) -> HistoryReplay | CorrectedReplay:
+        shard = self.stored.shard(reader, offsets_partition)
+        state = loaded(self._state(reader, shard), self.night.release)
+        of = (offsets_partition, self.night, state, shard.history())
+        if offsets_partition in self.read_again:
+            assert self.again is not None
+            again = self.again.shard(reader, offsets_partition).history()
+            return CorrectedReplay(*of, again, self.read_again[offsets_partition], shard.ranges())
+        return HistoryReplay(*of, shard.corrections(), shard.ranges(), shard.begins)
+
+    def _state(self, reader: PartReader, shard: StoredShard) -> pa.Table:
+        if not self.is_night:
+            return shard.state()
+        if self.state_of is None:
+            return no_rows(ENTRIES)
+        return entries_of_night(reader.rows(self.given[CHECKPOINTS], shard.offsets_partition), self.state_of)
+
+
+def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+    """Numbers of tasks -> the outputs of their shards, one after the other."""
+    with no_cycle_collector():
+        for task in numbers_in(batches):
+            reader = PartReader(tasks)
+            for number in tasks.shards[task]:
+                yield from shard_task.outputs(reader, number)

@@ -1,0 +1,590 @@
+"""A task's work on shards of `__share_group_state` and `__transaction_state`: it reads, decodes and replays them.
+
+    saved state, or all history, and the new part of the log -> rows of STATE_LOG_TABLES; the progress as a fact
+
+Both logs' partitions of one number are a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.releases import NEWEST, Release, ReplayFailure, release
+from kgroups_spark.coordinator.share_shard import (
+    ShareBatchRow,
+    ShareCoordinatorShard,
+    ShareEvent,
+    SharePartitionKey,
+    SharePartitionRow,
+    ShareRules,
+    share_rules,
+)
+from kgroups_spark.coordinator.state_entries import StateRow
+from kgroups_spark.coordinator.transaction_shard import (
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+    TransactionalIdRow,
+    TransactionCoordinatorShard,
+    TransactionEvent,
+    TransactionRules,
+    transaction_rules,
+)
+from kgroups_spark.errors import NotReadable
+from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.messages.coordinator_records import (
+    COORDINATOR_LOGS,
+    SHARE_LOG,
+    TRANSACTION_LOG,
+    CoordinatorLog,
+    CoordinatorRecord,
+    CoordinatorRecordDecoder,
+    Undecodable,
+)
+from kgroups_spark.offsets.columns import milliseconds
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.replay.log_times import LogTimes
+from kgroups_spark.replay.range_decoder import PartitionReading
+from kgroups_spark.replay.ranges import LogRange, RangeProgress, RangeReader, ReadContext, damaged_when_read_again
+from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
+from kgroups_spark.replay.stages import progress_from_json, progress_to_json
+from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
+from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
+from kgroups_spark.spark.runner import numbers_in
+from kgroups_spark.tables.rows import table_batch
+
+# Replay of `__share_group_state` and `__transaction_state`: (state, records in log order) -> rows by table, new state.
+#
+# One partition is one shard, as in Kafka. This module uses no Spark, no files and no clock. R2 holds: a log that is cut
+# anywhere, and saved and loaded there, gives the rows of the whole log.
+#
+# A state's rows are those of its shard (share_coordinator, transaction_coordinator), and
+#
+# gone a key that was no longer in the log when the partition was read again from its start (R6), or none for all keys
+# of a log that began after the last offset read; and the log offset up to which it is gone: history still has its
+# records, and a replay of history drops the key there settings the last known configuration of the cluster (Settings):
+# an entry without a group, and one of each group with a limit of its own
+
+
+GONE, SETTINGS = "gone", "settings"
+# Saved entries that do not come from records.
+KEPT = (GONE, SETTINGS)
+Key = tuple[Any, ...]
+ALL_KEYS: Key = ()
+
+
+class StateRecord(NamedTuple):
+    """A record of either log. `key`: the key's fields in order. `value` None: a tombstone. `log_timestamp`: epoch
+    ms."""
+
+    log_offset: int
+    log_timestamp: int | None
+    record_type: int
+    key: Key
+    value_version: int | None
+    value: dict[str, Any] | None
+    layout: str = ""
+
+
+class Settings(NamedTuple):
+    """The settings of both coordinators in the cluster's configuration; None: unknown. `limits_of_groups`: groups with
+    a delivery count limit of their own, which may be unknown, too."""
+
+    delivery_count_limit: int | None = None  # group.share.delivery.count.limit
+    transactional_id_expiration_ms: int | None = None  # transactional.id.expiration.ms
+    limits_of_groups: dict[str, int | None] | None = None  # share.delivery.count.limit
+
+    def limit_of(self, group_id: str) -> int | None:
+        """The most deliveries of a record to the group's consumers."""
+        return (self.limits_of_groups or {}).get(group_id, self.delivery_count_limit)
+
+    def or_else(self, other: Settings) -> Settings:
+        """These; each that is unknown from `other`."""
+        return self._replace(**{name: value for name, value in other._asdict().items() if getattr(self, name) is None})
+
+
+def state_record(log_offset: int, log_timestamp: int | None, record: CoordinatorRecord) -> StateRecord:
+    """The record in the form for a replay."""
+    key = tuple(record.key.values())
+    return StateRecord(
+        log_offset, log_timestamp, record.record_type, key, record.value_version, record.value, record.layout
+    )
+
+
+def rules_of(log: CoordinatorLog, of: Release) -> ShareRules | TransactionRules:
+    """The release's rules for the log; the newest release's if the release has no such log."""
+    rules = share_rules if log is SHARE_LOG else transaction_rules
+    found = rules(of) or rules(release(NEWEST))
+    assert found is not None
+    return found
+
+
+class StateReplay:
+    """One shard of either log, from its saved rows on. `reporting`: it records events."""
+
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        of: Release,
+        partition: int,
+        state: Iterable[StateRow] = (),
+        *,
+        reporting: bool = True,
+    ) -> None:
+        self.log = log
+        self.partition = partition
+        rows = list(state)
+        self._gone = [row for row in rows if row.entry_type == GONE]
+        saved = [row for row in rows if row.entry_type not in KEPT]
+        reported = {row.group_id: orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS}
+        of_groups = {group_id: payload[0] for group_id, payload in reported.items() if group_id is not None}
+        self._settings = Settings(*reported.get(None, ()))._replace(limits_of_groups=of_groups or None)
+        rules = rules_of(log, of)
+        self._shard: ShareCoordinatorShard | TransactionCoordinatorShard
+        if isinstance(rules, ShareRules):
+            self._shard = ShareCoordinatorShard.load(rules, partition, saved, reporting=reporting)
+        else:
+            self._shard = TransactionCoordinatorShard.load(rules, partition, saved, reporting=reporting)
+
+    def reporting(self) -> StateReplay:
+        """The same shard, which records events from now on."""
+        self._shard.reporting = True
+        return self
+
+    def replay(self, record: StateRecord) -> str | None:
+        """Replays the record. Returns the reason if a coordinator's load fails at it; then nothing has changed."""
+        offset, time, record_type, key, version, value, layout = record
+        try:
+            if isinstance(self._shard, ShareCoordinatorShard):
+                group_id, topic_id, partition = key
+                self._shard.replay(offset, time, record_type, group_id, topic_id, partition, value, layout)
+            else:
+                (transactional_id,) = key
+                self._shard.replay(offset, time, transactional_id, version, value)
+        except ReplayFailure as failure:
+            return str(failure)
+        return None
+
+    def keys(self) -> set[Key]:
+        if isinstance(self._shard, ShareCoordinatorShard):
+            return {tuple(key) for key in self._shard.share_partitions}
+        return {(key,) for key in self._shard.transactional_ids}
+
+    def drop(self, key: Key) -> None:
+        """Removes the state of a key that the log no longer has; of all keys: ()."""
+        if key == ALL_KEYS:
+            for each in self.keys():
+                self.drop(each)
+        elif isinstance(self._shard, ShareCoordinatorShard):
+            self._shard.share_partitions.pop(SharePartitionKey(*key), None)
+        else:
+            self._shard.transactional_ids.pop(key[0], None)
+
+    def report_gone(self, keys: Iterable[Key], log_offset: int) -> None:
+        """Records that these keys were no longer in the log below that offset."""
+        for key in sorted(keys):
+            self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
+
+    def start_again(self, log_offset: int) -> None:
+        """Removes all keys, and records that they were no longer in the log below that offset: by one entry, because
+        brokers delete share state between any two audits."""
+        if self.keys():
+            self.report_gone([ALL_KEYS], log_offset)
+            self.drop(ALL_KEYS)
+
+    def keep(self, other: StateReplay) -> None:
+        """Takes over the facts that another replay of the partition keeps besides its state."""
+        self._gone, self._settings = list(other._gone), other._settings
+
+    def gone(self) -> list[tuple[int, Key]]:
+        """(log offset, key) of keys that were no longer in the log, in the log's order."""
+        found = [orjson.loads(row.payload) for row in self._gone]
+        return sorted((offset, tuple(key)) for offset, *key in found)
+
+    def save(self) -> Iterator[StateRow]:
+        yield from self._shard.save()
+        yield from self._gone
+        if self._settings != Settings():
+            yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings[:2])).decode())
+        for group_id, limit in sorted((self._settings.limits_of_groups or {}).items()):
+            yield StateRow(SETTINGS, group_id, orjson.dumps([limit]).decode())
+
+    def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of the current tables, and of the state. The last known settings stand for those that are unknown.
+        `share_partitions` lack topic and init_state, which only the group coordinator has (share_listing.py)."""
+        self._settings = settings = (settings or Settings()).or_else(self._settings)
+        if isinstance(self._shard, ShareCoordinatorShard):
+            partitions = self._shard.share_partition_rows()
+            yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)
+            batches = self._shard.share_batch_rows(settings.limit_of)
+            yield "share_batches", _rows("share_batches", ShareBatchRow._fields, batches, audit_id)
+        else:
+            expiration_ms = settings.transactional_id_expiration_ms or TRANSACTIONAL_ID_EXPIRATION_MS
+            rows = self._shard.transactional_id_rows(expiration_ms)
+            columns = TransactionalIdRow._fields
+            yield "transactional_ids", _rows("transactional_ids", columns, map(_as_columns, rows), audit_id)
+        place = {"log": self.log.topic, "state_partition": self.partition}
+        yield "state_log_state", _rows("state_log_state", StateRow._fields, self.save(), audit_id, **place)
+
+    def take_events(self, audit_id: int) -> pa.RecordBatch:
+        """Rows of state_events since the last call."""
+        is_share = self.log is SHARE_LOG
+        fields, no_fields = (ShareEvent._fields, _OF_TRANSACTIONS) if is_share else (_TRANSACTION_EVENT, _OF_SHARES)
+        events = ([getattr(event, name) for name in fields] for event in self._shard.take_events())
+        place = {"log": self.log.topic, "state_partition": self.partition}
+        return _rows("state_events", fields, events, audit_id, **place, **dict.fromkeys(no_fields))
+
+
+# The columns of state_events that an event has, and those that it lacks.
+_OF_TRANSACTIONS = ("transactional_id", "producer_id", "producer_epoch", "start_timestamp", "timeout_ms")
+_OF_SHARES = tuple(name for name in ShareEvent._fields if name not in TransactionEvent._fields)
+_TRANSACTION_EVENT = tuple(name for name in TransactionEvent._fields if name != "topic_partitions")
+
+
+def replay_history(
+    shard: StateReplay, records: Iterable[StateRecord], gone: Iterable[tuple[int, Key]]
+) -> list[Failure]:
+    """Replays a partition's records from history, in log order, and drops the keys of `gone` at their log offsets.
+    Returns the records at which a load fails."""
+    failures: list[Failure] = []
+    waiting = sorted(gone)
+    for record in records:
+        while waiting and waiting[0][0] <= record.log_offset:
+            shard.drop(waiting.pop(0)[1])
+        if why := shard.replay(record):
+            failures.append((record, why))
+    for _, key in waiting:
+        shard.drop(key)
+    return failures
+
+
+Failure = tuple[StateRecord, str]
+
+
+def _as_columns(row: TransactionalIdRow) -> list[Any]:
+    columns = row._asdict()
+    columns["topic_partitions"] = [each._asdict() for each in row.topic_partitions]
+    return list(columns.values())
+
+
+def _rows(name: str, columns: tuple[str, ...], rows: Iterable[Any], audit_id: int, **constants: Any) -> pa.RecordBatch:
+    return table_batch(name, columns, list(rows), audit_id=audit_id, **constants)
+
+
+# One range of `__share_group_state` or `__transaction_state` -> rows of history, and the records for the replay.
+
+
+# Replays a record; returns the reason if a load fails at it, None if it does not.
+Take = Callable[[StateRecord], str | None]
+Output = tuple[str, pa.RecordBatch]
+
+RECORDS = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
+QUARANTINE = "state_quarantine"
+
+
+class StateRangeDecoder:
+    """Reads one range: `outputs()` yields (table name, rows); `progress` is complete when it has ended."""
+
+    def __init__(
+        self, log: CoordinatorLog, log_range: LogRange, context: ReadContext, records: CoordinatorRecordDecoder
+    ) -> None:
+        self.is_reread = log_range.is_reread
+        self.progress = RangeProgress.of(log_range, log_times=LogTimes(context.latest_ms))
+        self._log = log
+        self._audit_id = context.audit_id
+        self._reader = RangeReader(log_range, context, log.topic, self.progress)
+        self._records = records
+        self._rules = rules_of(log, release(context.release_version))
+        detail = f"A control record: nobody writes to {log.topic} in transactions"
+        self._control = Undecodable("unknown_record_type", detail)
+
+    def outputs(self, take: Take) -> Iterator[Output]:
+        """Rows of the log's records and of state_quarantine, chunk by chunk; none for a range that is read again.
+        `take` gets each record in log order."""
+        for path, item in self._reader.items():
+            rows = self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path, take)
+            if not self.is_reread:
+                yield from rows
+
+    def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
+        self.progress.note(records)
+        sound, bad = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+        # Read once: these properties compute whole columns on each access.
+        facts = (records.offset, records.timestamp, records.is_control, records.batches.position[records.batch])
+        for row, (offset, timestamp, is_control, position) in enumerate(zip(*(f.tolist() for f in facts), strict=True)):
+            key, value = records.key(row), records.value(row)
+            place = (offset, None if timestamp < 0 else timestamp)
+            where = (path, None if path is None else position)
+            record = self._control if is_control else self._records.decode(key, value)
+            if isinstance(record, Undecodable):
+                self.progress.quarantined[record.reason] += 1
+                bad.append((*place, *self._undecodable(record), *where, key, value))
+                continue
+            raw = (key, value) if record.keeps_raw else (None, None)
+            sound.append((*place, *self._columns(record), *raw))
+            if why := take(state_record(*place, record)):
+                self.progress.quarantined["load_would_fail"] += 1
+                bad.append((*place, *_load_failure(record, why), *where, None, None))
+        return [self._rows(RECORDS[self._log.topic], sound), self._rows(QUARANTINE, bad, log=self._log.topic)]
+
+    def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
+        kind = (what.record_type, what.record_name, what.group_id, what.topic_id, what.partition, what.transactional_id)
+        return (1, *kind, what.value_version, what.reason, what.detail, self._rules.fails_at(what.reason))
+
+    def _columns(self, record: CoordinatorRecord) -> tuple[Any, ...]:
+        value = (record.value_version, record.value_json())
+        layout = (record.layout or None,) if self._log is SHARE_LOG else ()
+        return (record.record_type, record.record_name, *record.key.values(), *value, *layout)
+
+    def _corrupt(self, batch: CorruptBatch, path: str | None) -> list[Output]:
+        log_offset = self._reader.place_of(batch, path)
+        if log_offset is None:
+            return []
+        position = None if path is None else batch.position
+        unknown = (None,) * 7  # type and name of the record, its key, the version of its value
+        why = ("corrupt_batch", batch.detail, True)
+        row = (log_offset, None, batch.record_count, *unknown, *why, path, position, None, batch.raw)
+        return [self._rows(QUARANTINE, [row], log=self._log.topic)]
+
+    def _rows(self, name: str, rows: list[tuple[Any, ...]], **more: Any) -> Output:
+        place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
+        return name, table_batch(name, None, rows, **place, **more)
+
+
+def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
+    """The middle columns of quarantine's row for a record that is in its own table, which has its bytes and counts
+    it."""
+    key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
+    return (0, record.record_type, record.record_name, *key, record.value_version, "load_would_fail", why, True)
+
+
+# One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
+#
+# One task reads a partition and replays it at the same time: no record is about a key of another partition, and there
+# are no transactions, so there is nothing to combine, to sort or to wait for.
+
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class StateShardWork:
+    """The work of an audit on one partition. `starts_again`: the offset at which the log now begins, if that is
+    after the last one read, because DeleteRecords removed records that newer snapshots replace; keys that it no longer
+    has are dropped. `is_replaced`: nothing that was read of it counts any longer."""
+
+    topic: str
+    partition: int
+    ranges: tuple[LogRange, ...] = ()
+    starts_again: int | None = None
+    is_replaced: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+    def without_deleted(self, log_start: int) -> StateShardWork:
+        """The work if DeleteRecords moved the log's start there after planning."""
+        ranges = tuple(each.without_deleted(log_start) for each in self.ranges)
+        is_gap = any(each.start_offset < log_start for each in self.ranges if not each.is_reread)
+        return replace(self, ranges=ranges, starts_again=log_start if is_gap else self.starts_again)
+
+
+@dataclass
+class StateShardRead:
+    """The progress in one partition, complete when its outputs have ended. `gone`: the number of keys that the log had
+    lost when it was read again."""
+
+    topic: str
+    progress: list[RangeProgress] = field(default_factory=list)
+    gone: int = 0
+
+
+def read_and_replay(
+    work: StateShardWork,
+    state: Iterable[StateRow],
+    context: ReadContext,
+    settings: Settings | None,
+    read: StateShardRead,
+    history: Iterable[StateRecord] | None,
+) -> Iterator[Output]:
+    """Rows of every table of the partition, read on from the saved `state`, or in a rebuild from the state after its
+    `history`.
+
+    Raises NotReadable: then none of these rows count. `left_as_it_was` returns the valid ones.
+    """
+    shard, log = _before(work, state, context, history), COORDINATOR_LOGS[work.topic]
+    if work.starts_again is not None:
+        shard.start_again(work.starts_again)
+    records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
+    is_kept = any(each.is_reread for each in work.ranges)
+
+    def take(record: StateRecord) -> str | None:
+        if is_kept:
+            again.append(record)
+        return shard.replay(record)
+
+    if work.ranges:
+        reading = PartitionReading(
+            work.partition, work.ranges, context, lambda r: StateRangeDecoder(log, r, context, records)
+        )
+        for decoder in reading.decoders():
+            yield from decoder.outputs(again.append if decoder.is_reread else take)
+            read.progress.append(decoder.progress)
+    events = shard.take_events(context.audit_id)
+    if events.num_rows:
+        yield "state_events", events
+    if any(each.is_reread for each in read.progress) and not damaged_when_read_again(read.progress):
+        fresh = StateReplay(log, release(context.release_version), work.partition, reporting=False)
+        for record in sorted(again, key=attrgetter("log_offset")):
+            fresh.replay(record)
+        gone = shard.keys() - fresh.keys()
+        fresh.keep(shard)
+        fresh.report_gone(gone, max(each.next_offset for each in read.progress))
+        shard, read.gone = fresh, len(gone)
+    yield from shard.tables(context.audit_id, settings)
+
+
+def _before(
+    work: StateShardWork, state: Iterable[StateRow], context: ReadContext, history: Iterable[StateRecord] | None
+) -> StateReplay:
+    """The shard after the history of its partition, without events: earlier audits have written them. None: it is the
+    saved state, in which a key that was gone may be there again."""
+    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    if work.is_replaced:
+        state, history = [row for row in state if row.entry_type == SETTINGS], None
+    shard = StateReplay(log, rules, work.partition, state, reporting=False)
+    if history is not None:
+        replay_history(shard, history, shard.gone())
+    return shard.reporting()
+
+
+def left_as_it_was(
+    work: StateShardWork,
+    state: Iterable[StateRow],
+    context: ReadContext,
+    settings: Settings | None,
+    why: str,
+    history: Iterable[StateRecord] | None,
+) -> tuple[list[Output], StateShardRead]:
+    """The rows of a partition that could not be read to its end: those of the last audit."""
+    shard = _before(work, state, context, history)
+    lost = RangeProgress.of(work.ranges[0], given_up=why)
+    return list(shard.tables(context.audit_id, settings)), StateShardRead(work.topic, [lost])
+
+
+STATE_TABLE = "state_log_state"
+# The columns of a record's key, by log.
+NAMES = {SHARE_LOG.topic: ("group_id", "topic_id", "partition"), TRANSACTION_LOG.topic: ("transactional_id",)}
+
+
+@dataclass(frozen=True)
+class StateLogHistory:
+    """The stored rows of these logs for tasks: the state that an audit saved (None: there is none), and in a rebuild
+    the records up to the last finished audit."""
+
+    tables: Mapping[str, StoredTable]
+    saved_audit_id: int | None
+    last_audit_id: int
+    from_history: bool
+    replaced: Replaced = NOTHING
+
+    def state(self, reader: PartReader, place: Place) -> list[StateRow]:
+        """The saved state of the partition; in a rebuild only the entries that history does not have."""
+        topic, number = place
+        if STATE_TABLE not in self.tables:
+            return []
+        is_it = (pc.field("audit_id") == self.saved_audit_id) & (pc.field("log") == topic)
+        if self.from_history:
+            is_it &= pc.field("entry_type").isin(KEPT)
+        rows = reader.rows(self.tables[STATE_TABLE], number).filter(is_it)
+        return [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
+
+    def records(self, reader: PartReader, place: Place) -> Iterator[StateRecord] | None:
+        """The stored records of the partition in log order; None outside a rebuild."""
+        topic, number = place
+        if not self.from_history:
+            return None
+        rows = reader.rows(self.tables[RECORDS[topic]], number)
+        rows = rows.filter(pa.array(~self.replaced.is_replaced(RECORDS[topic], rows)))
+        rows = rows.filter(pc.field("audit_id") <= self.last_audit_id).sort_by("log_offset")
+        at = rows.schema.get_field_index("log_timestamp")
+        rows = rows.set_column(at, "log_timestamp", milliseconds(rows["log_timestamp"]))
+        return (_record(topic, row) for batch in rows.to_batches() for row in batch.to_pylist())
+
+
+def _record(topic: str, row: dict[str, Any]) -> StateRecord:
+    value = row["value"]
+    return StateRecord(
+        row["log_offset"],
+        row["log_timestamp"],
+        row["record_type"],
+        tuple(row[name] for name in NAMES[topic]),
+        row["value_version"],
+        None if value is None else orjson.loads(value),
+        row.get("layout") or "",
+    )
+
+
+@dataclass(frozen=True)
+class StateTask:
+    """All settings of a task besides its shards. `works`: the work on each partition of either log."""
+
+    works: tuple[StateShardWork, ...]
+    context: ReadContext
+    settings: Settings | None
+    history: StateLogHistory
+
+
+def read_and_replay_shards(
+    task: StateTask, tasks: TaskShards, batches: Iterable[pa.RecordBatch]
+) -> Iterator[TaskOutput]:
+    """Numbers of tasks -> rows of tables, and the progress in each partition as a fact."""
+    reader = PartReader(tasks)
+    with task.context.connected() as context:
+        for number in (shard for each in numbers_in(batches) for shard in tasks.shards[each]):
+            for work in [each for each in task.works if each.partition == number]:
+                state = task.history.state(reader, work.place)
+                records = partial(task.history.records, reader, work.place)
+                yield from _read_and_replay(work, state, records, context, task.settings)
+
+
+def _read_and_replay(
+    work: StateShardWork,
+    state: list[StateRow],
+    records: Callable[[], Iterator[StateRecord] | None],
+    context: ReadContext,
+    settings: Settings | None,
+) -> Iterator[TaskOutput]:
+    read = StateShardRead(work.topic)
+    first = min((each.start_offset for each in work.ranges), default=0)
+    yield ShardBegins(f"{work.topic}-{work.partition} from {first}")
+    try:
+        yield from read_and_replay(work, state, context, settings, read, records())
+    except NotReadable as err:
+        yield ShardLost()
+        if isinstance(err, LogStartMoved) and COORDINATOR_LOGS[work.topic].clean_up_policy == "delete":
+            left = work.without_deleted(err.log_start_offset)
+            yield from _read_and_replay(left, state, records, context, settings)
+            return
+        if isinstance(err, LeaderLost):
+            context.live.lose_patience()
+        outputs, read = left_as_it_was(work, state, context, settings, str(err), records())
+        yield from outputs
+    yield Fact(_to_json(read))
+
+
+def _to_json(read: StateShardRead) -> dict[str, Any]:
+    return {"topic": read.topic, "gone": read.gone, "progress": [progress_to_json(each) for each in read.progress]}
+
+
+def read_from_json(payload: dict[str, Any]) -> StateShardRead:
+    """The progress in one partition, from the fact that its task reported."""
+    progress = [progress_from_json(each) for each in payload["progress"]]
+    return StateShardRead(payload["topic"], progress, payload["gone"])

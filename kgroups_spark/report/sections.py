@@ -1,0 +1,821 @@
+"""The figures of the page in order, and the sentences in place of empty ones: a file for each subject."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kgroups_spark.coordinator.transaction_shard import TWO_PHASE_TIMEOUT_MS
+from kgroups_spark.report.figures import (
+    ABORTS,
+    AMBER,
+    BLUE,
+    BUDGET_BYTES,
+    CAUSES,
+    EVENTS,
+    GREEN,
+    GREY,
+    MOVES,
+    OTHER_REBALANCE,
+    PALE_BLUE,
+    PURPLE,
+    REBALANCES,
+    RED,
+    STATE_COLORS,
+    Axes,
+    Column,
+    Plot,
+    Row,
+    Section,
+    Table,
+    counted_from,
+    days_chart,
+    numbered_chart,
+    query,
+    svg,
+    table,
+)
+from kgroups_spark.words import counted, filled, format_duration, group_count
+
+# Columns, tables and plots that several parts of the page have.
+
+
+Answers = Mapping[str, Sequence[Row]]  # rows by query
+DAYS = 30
+DAY, AS_EACH_DAY_ENDED = "day (UTC)", "as each day ended"
+OFFSETS_BY_DAY = Axes(DAY, "offsets", "offset")
+# Tables with a row for each group have up to 5,000 of them; all tables together stay below 4 MB.
+ALL_GROUPS_BYTES, GROUPS_BYTES = 900_000, 550_000
+
+
+def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
+    """The days from that of the audit on, up to the last bar, at least a week, or up to the end of the year 9999. There
+    may be no bar."""
+    first = day_of(answers["lake"][0]["as_of"])
+    days = max([7, *((row["day"] - first).days + 1 for row in rows)])
+    days = min(days, (datetime.max.replace(tzinfo=first.tzinfo) - first).days + 1)
+    chart = days_chart(rows, series, OFFSETS_BY_DAY, first, days, {})
+    return Plot(name, caption, svg(chart), legend_of(rows, series), query(name))
+
+
+def last_days_plot(
+    answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
+) -> Plot:
+    """The days up to that of the audit, from the log's first on; the queries begin at the time of day of `as_of`. The
+    log may begin after that day (--as-of)."""
+    as_of = answers["lake"][0]["as_of"]
+    begins = max(as_of - timedelta(days=DAYS), answers["lake"][0]["traffic_begins"] or as_of)
+    last = day_of(as_of)
+    first = min(last, day_of(begins))
+    partial = {last: f"until {as_of:%H:%M} UTC"}
+    if not caption.endswith(AS_EACH_DAY_ENDED) and first < begins and first != last:
+        partial[first] = f"from {begins:%H:%M} UTC"
+    chart = days_chart(rows, series, Axes(DAY, f"{noun}s", noun), first, (last - first).days + 1, partial)
+    return Plot(name, caption, svg(chart), legend_of(rows, series), query(asked), _note_on_pale_bars(rows, partial))
+
+
+def _note_on_pale_bars(rows: Sequence[Row], partial: Mapping[datetime, str]) -> str:
+    """Empty if no bar is pale."""
+    pale = sorted(partial.keys() & {row["day"] for row in rows})
+    parts = " and ".join(f"{day:%-d %b} ({partial[day]})" for day in pale)
+    return f"Pale: {parts} {'is not a whole day' if len(pale) == 1 else 'are not whole days'}." if pale else ""
+
+
+def legend_of(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The series that have a bar; a single one needs no legend, so the list is empty."""
+    names = {row["series"] for row in rows}
+    drawn = [(name, color) for name, color in series if name in names]
+    return drawn if len(drawn) > 1 else []
+
+
+def day_of(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+# Committed offsets that expire: by day, under another retention, and of groups that would lose their members.
+
+
+def expiring_section(answers: Answers) -> Section:
+    lake, soon = answers["lake"][0], answers["expiring_soon"][0]
+    groups = answers["expiring_groups"]
+    what_if = _what_if(answers)
+    if not groups:
+        nothing = (
+            "No committed offset expires if things stay as they are."
+            if soon["offsets"]
+            else "There are no committed offsets."
+        )
+        return Section("expiring", "Expiring offsets by day", [nothing], what_if if soon["offsets"] else [])
+    sentences = [
+        f"If every group stays as it was at {lake['as_of']:%Y-%m-%d %H:%M} UTC, "
+        f"{counted(soon['month_offsets'], 'offset')} of {counted(soon['month_groups'], 'group')} "
+        f"expire within {DAYS} days."
+    ]
+    if soon["due_offsets"]:
+        sentences.append(
+            f"{counted(soon['due_offsets'], 'offset')}, already due, will be removed at the broker’s next check."
+        )
+    rows = [{**row, "counted_from": counted_from(row)} for row in groups]
+    columns = (
+        "group_id Group; group_type- Type; state- State; offsets Offsets :count; "
+        "first_expires_at First expires (UTC) :time; last_expires_at- Last (UTC) :time; counted_from- Counted from"
+    )
+    by_day = [
+        {"day": row["day"], "series": "due now" if row["is_due"] else "later", "value": row["offsets"]}
+        for row in answers["expiring_by_day"]
+    ]
+    figures: list[Table | Plot] = [
+        days_to_come_plot(
+            answers,
+            "expiring_by_day",
+            f"Offsets that expire, by day, in the {DAYS} days after the audit",
+            by_day,
+            [("due now", RED), ("later", BLUE)],
+        ),
+        *what_if,
+        table(
+            "expiring_groups", "Groups that lose offsets, the soonest first", columns, rows, budget_bytes=GROUPS_BYTES
+        ),
+    ]
+    return Section("expiring", "Expiring offsets by day", sentences, figures)
+
+
+def _what_if(answers: Answers) -> list[Table | Plot]:
+    """The effect of another retention. Offsets of groups with members or subscriptions stay in any case."""
+    actual = answers["lake"][0]["retention_ms"]
+    rows = []
+    bars = []
+    for row in answers["what_if_retention"]:
+        retention = format_duration(row["retention_ms"])
+        rows.append({**row, "retention": f"{retention} (as it is)" if row["retention_ms"] == actual else retention})
+        parts = {
+            "at once": row["due_offsets"],
+            "within 7 days": row["week_offsets"] - row["due_offsets"],
+            "within 30 days": row["month_offsets"] - row["week_offsets"],
+        }
+        bars += [{"at": retention, "series": name, "value": value} for name, value in parts.items()]
+    columns = (
+        "retention Retention; due_offsets At once :count; due_groups- Groups :count; "
+        "week_offsets Within 7 days :count; month_offsets Within 30 days :count"
+    )
+    series = [("at once", RED), ("within 7 days", BLUE), ("within 30 days", PALE_BLUE)]
+    plot = Plot(
+        "what_if_plot",
+        "Offsets that expire, if offsets.retention.minutes were",
+        svg(numbered_chart(bars, series, Axes("retention", "offsets", "offset"))),
+        legend_of([bar for bar in bars if bar["value"]], series),
+        query("what_if_retention"),
+    )
+    return [
+        plot,
+        table(
+            "what_if_retention",
+            "The same in figures: offsets that expire, and of how many groups at once",
+            columns,
+            rows,
+            is_small=True,
+        ),
+    ]
+
+
+def if_empty_section(answers: Answers) -> Section:
+    rows = answers["if_empty"]
+    at_once = [row for row in rows if row["at_once"]]
+    heading = "Offsets lost at once if a group empties"
+    if not rows:
+        return Section("if-empty", heading, ["No offset is kept only because its group has members."])
+    offsets, groups = sum(row["at_once"] for row in rows), group_count(at_once)
+    kept = sum(row["offsets"] for row in rows)
+    sentences = [
+        f"{counted(kept, 'offset')} of {counted(group_count(rows), 'group')} stay only as long as their groups do not "
+        "change. "
+        + (
+            f"{offsets:,} of them, of {counted(groups, 'group')}, would be due as soon as the last member leaves: "
+            "KIP-848 groups count from the commit, however old it is."
+            if offsets
+            else "None would be due at once: each has a full retention left when its group empties, or part of it."
+        )
+    ]
+    columns = (
+        "group_id Group; group_type- Type; state- State; member_count- Members :count; at_once At once :count; "
+        "offsets In all :count; last_expires_at- All expired by (UTC) :time"
+    )
+    caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
+    return Section(
+        "if-empty", heading, sentences, [table("if_empty", caption, columns, rows, budget_bytes=GROUPS_BYTES)]
+    )
+
+
+# The findings of the last audit, by kind and one by one.
+
+
+def findings_section(answers: Answers) -> Section:
+    rows = answers["findings"]
+    if not rows:
+        nothing = "The last audit found nothing odd."
+        if answers["lake"][0]["looked_by"] is None:
+            nothing = "No audit has looked for findings yet; the next one will."
+        return Section("findings", "Findings", [nothing])
+    columns = (
+        "severity Severity; finding Finding; group_id Group; topic- Topic; partition- Partition :count; "
+        "since- Since (UTC) :time; detail! The problem, why it matters, what to do"
+    )
+    kinds = answers["findings_by_kind"]
+    kind_columns = (
+        "severity Severity; finding Finding; findings Findings :count; group_count Groups :count; "
+        "since- Since (UTC) :time"
+    )
+    by_severity = {name: sum(row["severity"] == name for row in rows) for name in ("error", "warning", "notice")}
+    said = [counted(count, name) for name, count in by_severity.items() if count]
+    figures = [
+        table("findings_by_kind", "Findings of the last audit by kind, errors first", kind_columns, kinds),
+        table("findings", "All of them", columns, rows, budget_bytes=GROUPS_BYTES),
+    ]
+    return Section("findings", "Findings", [", ".join(said) + "."], figures)
+
+
+# Groups by type and state, now and as each day ended, their migration to KIP-848, and each by itself.
+
+
+def groups_section(answers: Answers) -> Section:
+    if not answers["groups_now"] and not answers["groups_by_day"]:
+        return Section("groups", "Groups", ["The log has no groups."])
+    now = answers["groups_now"]
+    states = sorted({row["state"] for row in now if row["state"] is not None})
+    by_type: dict[str, Row] = {}
+    for row in now:
+        group_type = by_type.setdefault(row["group_type"], {"group_type": row["group_type"]})
+        group_type[row["state"] or "total"] = row["group_count"]
+    crosstab = [dict.fromkeys(states) | row for row in by_type.values()]
+    crosstab_columns = [
+        Column("group_type", "Type"),
+        *(Column(state, state, "count") for state in states),
+        Column("total", "All", "count"),
+    ]
+    state_bars = _by_day(answers, "state")
+    columns = (
+        "group_id Group; group_type Type; state State; state_since- Since (UTC) :time; member_count- Members :count; "
+        "offsets Offsets :count; expires_at- First expires (UTC) :time; offsets_partition- Offsets partition :count"
+    )
+    figures: list[Table | Plot] = []
+    if now:
+        figures.append(
+            table("groups_now", "Groups by type and state, as of the audit", crosstab_columns, crosstab, is_small=True)
+        )
+    if state_bars:
+        states = list(dict.fromkeys(row["series"] for row in sorted(state_bars, key=_state_order)))
+        series = [(state, STATE_COLORS.get(state, GREY)) for state in states]
+        caption = f"Groups by state, {AS_EACH_DAY_ENDED}"
+        figures.append(last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day", "group"))
+    if now:
+        caption = "All groups"
+        rows = answers["all_groups"]
+        figures.append(table("all_groups", caption, columns, rows, budget_bytes=ALL_GROUPS_BYTES))
+    sentence = f"{counted(answers['lake'][0]['group_count'], 'group')} when the log ended."
+    return Section("groups", "Groups", [sentence], figures)
+
+
+_TYPE_COLORS = {"classic": GREY, "consumer": BLUE, "share": GREEN, "streams": PURPLE}
+
+
+def _state_order(row: Row) -> int:
+    return [*STATE_COLORS, row["series"]].index(row["series"])
+
+
+def _by_day(answers: Answers, by: str) -> list[Row]:
+    """Groups by state or type at the end of each day; a day without records repeats the previous one."""
+    counts: dict[datetime, dict[str, int]] = {}
+    for row in answers["groups_by_day"]:
+        of_day = counts.setdefault(row["day"], {})
+        of_day[row[by]] = of_day.get(row[by], 0) + row["group_count"]
+    if not counts:
+        return []
+    bars = []
+    day, last = min(counts), day_of(answers["lake"][0]["as_of"])
+    standing: dict[str, int] = {}
+    while day <= last:
+        standing = counts.get(day, standing)
+        bars += [{"day": day, "series": name, "value": value} for name, value in standing.items()]
+        day += timedelta(days=1)
+    return bars
+
+
+def each_group_sections(answers: Answers) -> list[Section]:
+    if not answers["all_groups"] and not answers["newest_events"]:
+        return []
+    sentence = "Open a group for its committed offsets, the owners of their partitions and its newest events."
+    return [Section("each-group", "Each group", [sentence], has_groups=True)]
+
+
+def migration_section(answers: Answers) -> Section:
+    heading = "Migration to the new protocol (KIP-848)"
+    bars = _by_day(answers, "group_type")
+    if not bars:
+        return Section("migration", heading, ["There are no groups of either protocol."])
+    now = {row["group_type"]: row["group_count"] for row in answers["groups_now"] if row["state"] is None}
+    classic, consumer = now.get("classic", 0), now.get("consumer", 0)
+    changes = answers["type_changes"]
+    sentences = [f"{counted(classic, 'group')} with the classic protocol, {consumer:,} with the new one."]
+    series = [(name, color) for name, color in _TYPE_COLORS.items() if any(bar["series"] == name for bar in bars)]
+    caption = f"Groups by type, {AS_EACH_DAY_ENDED}"
+    figures: list[Table | Plot] = [
+        last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day", "group"),
+    ]
+    if changes:
+        columns = "event_timestamp When (UTC) :time; group_id Group; value_before From; value_after To"
+        figures.append(
+            table("type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True)
+        )
+    else:
+        sentences.append("No group changed its type in the log.")
+    return Section("migration", heading, sentences, figures)
+
+
+# Parts of the page as data: a question, the sentence if its answer is empty, sentences with figures of the answer,
+# tables and bars.
+
+
+# Columns whose values are shown in words.
+WORDS: Mapping[str, Mapping[str, str]] = {"event": EVENTS, "cause": CAUSES}
+
+
+@dataclass(frozen=True)
+class TableOf:
+    """A query's answer. `columns`: as in `table`."""
+
+    query: str
+    caption: str
+    columns: str
+    budget_bytes: int = BUDGET_BYTES
+
+    def figures(self, answers: Answers) -> list[Table | Plot]:
+        rows = [
+            row | {name: words[row[name]] for name, words in WORDS.items() if name in row}
+            for row in answers[self.query]
+        ]
+        return [table(self.query, self.caption, self.columns, rows, budget_bytes=self.budget_bytes)] if rows else []
+
+
+@dataclass(frozen=True)
+class BarsOf:
+    """Bars for the last days: `value` by day and by `series`, a column whose values have names and colours."""
+
+    name: str
+    query: str
+    caption: str
+    series: str
+    colors: Mapping[str, str]
+    value: str
+    noun: str
+    where: Callable[[Row], bool] = bool
+
+    def figures(self, answers: Answers) -> list[Table | Plot]:
+        words = WORDS.get(self.series, {})
+        bars = [
+            {"day": row["day"], "series": words.get(row[self.series], row[self.series]), "value": row[self.value]}
+            for row in answers[self.query]
+            if self.where(row)
+        ]
+        series = [(words.get(name, name), color) for name, color in self.colors.items()]
+        return [last_days_plot(answers, self.name, self.caption, bars, series, self.query, self.noun)] if bars else []
+
+
+@dataclass(frozen=True)
+class Part:
+    """`asked`: the query whose answer the sentences are about; without rows there is only the sentence `nothing`."""
+
+    name: str
+    heading: str
+    asked: str
+    nothing: str
+    sentences: Sequence[str]
+    figures: Sequence[TableOf | BarsOf]
+
+    def __call__(self, answers: Answers) -> Section:
+        rows = answers[self.asked]
+        if not rows:
+            return Section(self.name, self.heading, [self.nothing])
+        facts = facts_of(answers, [self.asked, *(figure.query for figure in self.figures)])
+        said = filter(None, (filled(text, facts) for text in self.sentences))
+        return Section(self.name, self.heading, [*said], [each for f in self.figures for each in f.figures(answers)])
+
+
+def facts_of(answers: Answers, queries: Sequence[str]) -> dict[str, Any]:
+    """For sentences: `removals`, the number of that query's rows; `removals_groups`; `removals_offsets`, the sum of its
+    column, null without a value; `removals_offsets_known`, the number of values; `removals_no_offsets`, empty without
+    one, else null."""
+    facts = defaultdict[str, Any](lambda: None)
+    for name in queries:
+        rows = answers[name]
+        facts |= {name: len(rows), f"{name}_groups": group_count(rows) if rows and "group_id" in rows[0] else None}
+        for column in rows[0] if rows else ():
+            values = [row[column] for row in rows if isinstance(row[column], int)]
+            facts |= {f"{name}_{column}": sum(values) if values else None, f"{name}_{column}_known": len(values)}
+            facts[f"{name}_no_{column}"] = None if values else ""
+    return facts
+
+
+# The topic itself: rate and bloat, records that could not be used, and the part of the log that was read.
+
+
+def offsets_topic_section(answers: Answers) -> Section:
+    heading = "The topic __consumer_offsets itself"
+    rows = answers["offsets_partitions"]
+    if not any(row["records"] for row in rows):
+        return Section("offsets-topic", heading, ["No record was read."])
+    records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
+    sentence = (
+        f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
+        "compacted away, tombstones and markers after their time."
+    )
+    current = [(row, 100 * row["live_records"] / (row["records"] or 1)) for row in rows]
+    rates = [(row, row["commits_per_hour"] or 0) for row in rows]
+    figures: list[Table | Plot] = [
+        *_commits_by_day(answers),
+        _partitions_plot(
+            "current",
+            "Records that are still current, in % of all records read, by partition",
+            "% still current",
+            current,
+        ),
+        _partitions_plot(
+            "rates", "Offset commits an hour by partition, in its last 24 hours of log time", "commits an hour", rates
+        ),
+        _partitions_table(rows),
+        *_busiest_groups(answers),
+    ]
+    return Section("offsets-topic", heading, [sentence], figures)
+
+
+def _commits_by_day(answers: Answers) -> Iterator[Plot]:
+    commits = [
+        {"day": row["day"], "series": name, "value": row[column]}
+        for row in answers["commits_by_day"]
+        for name, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
+    ]
+    if commits:
+        caption = f"Offset commits by day, in the {DAYS} days before the audit"
+        series = [("plain", BLUE), ("in transactions", AMBER)]
+        yield last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit")
+
+
+def _partitions_plot(name: str, caption: str, unit: str, values: Iterable[tuple[Row, float]]) -> Plot:
+    bars = [{"at": str(row["offsets_partition"]), "series": unit, "value": value} for row, value in values]
+    chart = numbered_chart(bars, [(unit, BLUE)], Axes("partition", unit, None))
+    return Plot(name, caption, svg(chart), [], query("offsets_partitions"))
+
+
+def _partitions_table(rows: Sequence[Row]) -> Table:
+    columns = (
+        "offsets_partition Partition :count; commits_per_hour Commits an hour :rate; records Records :count; "
+        "live_records Still current :count; records_per_live Records per current record :rate; "
+        "tombstones- Tombstones :count; bytes- Size :bytes; open_transactions- Open transactions :count"
+    )
+    shown = [
+        {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
+        for row in rows
+    ]
+    return table("offsets_partitions", "Rate and bloat by partition", columns, shown)
+
+
+def _busiest_groups(answers: Answers) -> Iterator[Table]:
+    columns = (
+        "group_id Group; commits Commits :count; tombstones- Tombstones :count; other_records- Other records :count; "
+        "bytes Size :bytes"
+    )
+    if answers["busiest_groups"]:
+        caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
+        yield table("busiest_groups", caption, columns, answers["busiest_groups"])
+
+
+quarantine_section = Part(
+    "quarantine",
+    "Quarantine",
+    "quarantine",
+    "Every record that was read could be used.",
+    ["{quarantine_records:counted record} could not be used; the table quarantine keeps their bytes."],
+    [
+        TableOf(
+            "quarantine",
+            "Records that could not be used, by reason",
+            "reason Reason; coordinator_fails Load would fail; entries Entries :count; records Records :count; "
+            "partitions- Partitions :count; newest- Newest (UTC) :time; example-! Example",
+        )
+    ],
+)
+
+
+def coverage_section(answers: Answers) -> Section:
+    rows = answers["coverage"]
+    if not rows:
+        return Section("coverage", "Coverage", ["No partition was read."])
+    columns = (
+        "offsets_partition Partition :count; first_log_offset First record :count; "
+        "complete_from Complete from :count; read_to Read to :count; lost Lost :count; "
+        "newest_log_timestamp- Newest record (UTC) :time"
+    )
+    gaps = sum(row["is_complete"] is False for row in rows)
+    lost = sum(row["lost"] or 0 for row in rows)
+    sentences = [
+        f"History has every record of {len(rows) - gaps:,} of {counted(len(rows), 'partition')}, from the "
+        "first one read"
+        + ("." if not gaps else "; the others lack records that were compacted away before they were read.")
+    ]
+    if lost:
+        sentences.append(f"{counted(lost, 'offset')} were compacted away before an audit read them: audit more often.")
+    sentences += answers["lake"][0]["notes"] or []
+    caption = "The part of each partition’s log that is in the tables, by log offset"
+    figure = table("coverage", caption, columns, rows)
+    return Section("coverage", "Coverage", sentences, [figure])
+
+
+# Offsets that were rewound or skipped ahead, and offsets and groups that were removed.
+
+
+moves_section = Part(
+    "moves",
+    "Offsets rewound or skipped ahead",
+    "offset_moves",
+    "No committed offset was rewound or skipped ahead in the log.",
+    [
+        "The log does not record who committed. If a group has members at other times, a lower offset committed while "
+        "it has none is most likely an admin reset. If its consumers assign themselves, the log cannot tell."
+    ],
+    [
+        BarsOf(
+            "moves_by_day",
+            "events_by_day",
+            f"Partitions whose offset moved, by day, in the {DAYS} days before the audit",
+            "event",
+            dict(zip(MOVES, (RED, AMBER, PURPLE), strict=True)),
+            "events",
+            "partition",
+            lambda row: row["event"] in MOVES,
+        ),
+        TableOf(
+            "offset_moves",
+            "Moves, the newest first",
+            "event_timestamp When (UTC) :time; group_id Group; topic Topic; event What; cause How; "
+            "partitions- Partitions :count; read_again Read again :count; skipped Never read :count",
+        ),
+    ],
+)
+removals_section = Part(
+    "removals",
+    "Offsets and groups that were removed",
+    "removals",
+    "No offset and no group was removed in the log.",
+    ["{removals_offsets:counted offset} and {removals_is_group_removed:counted group} were removed in the log."],
+    [
+        BarsOf(
+            "removals_by_day",
+            "events_by_day",
+            f"Offsets that were removed, by day, in the {DAYS} days before the audit",
+            "cause",
+            {"expired": BLUE, "probably_expired": PURPLE, "group_deleted": RED, "offset_deleted": AMBER}
+            | {"topic_deleted": GREEN, "unknown": GREY},
+            "events",
+            "offset",
+            lambda row: row["event"] == "offset_removed",
+        ),
+        TableOf(
+            "removals",
+            "Removals, the newest first",
+            "event_timestamp When (UTC) :time; group_id Group; cause Cause; offsets Offsets :count; "
+            "topics- Topics :count; is_group_removed- Group removed, too",
+        ),
+    ],
+)
+
+
+# Rebalances by day and cause, the groups that have most, and the slowest members.
+
+
+def rebalances_section(answers: Answers) -> Section:
+    by_day, groups, members = (answers[name] for name in ("rebalances_by_day", "rebalancing_groups", "slowest_members"))
+    if not by_day:
+        return Section("rebalances", "Rebalances", [f"No group rebalanced in the {DAYS} days before the audit."])
+    counts: Counter[tuple[datetime, str]] = Counter()
+    for row in by_day:
+        counts[row["day"], REBALANCES.get(row["cause"], OTHER_REBALANCE)] += row["rebalances"]
+    bars = [{"day": day, "series": name, "value": value} for (day, name), value in counts.items()]
+    series = list(zip([*REBALANCES.values(), OTHER_REBALANCE], (BLUE, AMBER, PURPLE, GREY), strict=True))
+    sentences = [
+        f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. Durations are known only for "
+        "consumer, share and streams groups: the log does not show when a rebalance of a classic group began."
+    ]
+    group_columns = (
+        "group_id Group; group_type- Type; rebalances Rebalances :count; superseded- Cut short by the next :count; "
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+    )
+    member_columns = (
+        "group_id Group; client_id Client id; slowest_member_id- Member id; times_last Times last :count; "
+        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+    )
+    caption = "Rebalances by day and cause"
+    figures: list[Table | Plot] = [
+        last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),
+        table("rebalancing_groups", "The groups that rebalanced most (50 at most)", group_columns, _in_seconds(groups)),
+    ]
+    if members:
+        caption = "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)"
+        figures.append(table("slowest_members", caption, member_columns, _in_seconds(members)))
+    return Section("rebalances", "Rebalances", sentences, figures)
+
+
+def _in_seconds(rows: Iterable[Row]) -> list[Row]:
+    return [{**row, "longest_s": None if row["longest_ms"] is None else row["longest_ms"] / 1000} for row in rows]
+
+
+# Share partitions, and the records that are near their delivery limit.
+
+
+share_groups_section = Part(
+    "share-groups",
+    "Share groups",
+    "share_partitions",
+    "No share partition is known: there is none, or __share_group_state was not read.",
+    [
+        "{share_partitions_groups:counted share group} with {share_partitions:counted share partition}. "
+        "[{share_partitions_lag:counted record} of {share_partitions_lag_known:counted partition} are still to be "
+        "processed.][{share_partitions_no_lag}Their lag is unknown: no audit of a live cluster saw the topics' ends, "
+        "or the brokers are older than 4.2.]",
+        "[{share_near_limit_records:counted record} can be delivered once more at most. If that fails they are "
+        "archived, and no consumer receives them again.]",
+    ],
+    [
+        TableOf(
+            "share_near_limit",
+            "Records near their delivery limit",
+            "group_id Group; topic Topic; partition Partition :count; first_offset From offset :count; "
+            "last_offset To offset :count; delivery_count Delivered :count; attempts_left Attempts left :count",
+        ),
+        TableOf(
+            "share_partitions",
+            "Share partitions, the longest lag first",
+            "group_id Group; topic Topic; partition Partition :count; init_state- State; "
+            "start_offset Start offset :count; lag Lag :count; archived- Archived :count; "
+            "log_timestamp- Last stored (UTC) :time",
+            GROUPS_BYTES,
+        ),
+    ],
+)
+
+
+# Open transactions, and transactional ids from __transaction_state.
+
+
+def transactions_section(answers: Answers) -> Section:
+    rows = answers["open_transactions"]
+    heading = "Open transactions"
+    if not rows:
+        return Section("transactions", heading, ["No transaction was open at the end of the log."])
+    lake = answers["lake"][0]
+    as_of, is_known = lake["as_of"], lake["has_transaction_state"]
+    sentences = _sentences(len(rows), sum(row["is_hanging"] for row in rows), is_known)
+    columns = (
+        "producer_id Producer id; transactional_id- Transactional id; open_since- Open since (UTC) :time; age Age; "
+        "verdict Hanging; groups Group; offsets Offsets :count; offsets_partition- Offsets partition :count; "
+        "records_held- Records after it :count"
+    )
+    shown = [
+        {
+            **row,
+            "producer_id": str(row["producer_id"]),
+            "age": _age(as_of, row["open_since"]),
+            "verdict": "yes" if row["is_hanging"] else "no",
+            "groups": _groups_named(row),
+        }
+        for row in rows
+    ]
+    caption = "Transactions, the longest open first; records after it: those that the cleaner cannot reach"
+    return Section("transactions", heading, sentences, [table("open_transactions", caption, columns, shown)])
+
+
+def _sentences(count: int, hanging: int, is_known: bool) -> list[str]:
+    """`is_known`: by __transaction_state, not by age alone."""
+    likely, why = (
+        ("", ", and by __transaction_state the coordinator will write no marker")
+        if is_known
+        else ("likely ", ". This is by age alone: __transaction_state was not read, and a marker may still come")
+    )
+    verdict = (
+        f"{hanging:,} {likely}hanging: open for longer than 15 minutes, Kafka’s default of "
+        f"transaction.max.timeout.ms{why}"
+    )
+    return [
+        f"{counted(count, 'transaction')} {'was' if count == 1 else 'were'} open at the end of the log, "
+        f"{verdict if hanging else 'none hanging'}.",
+        "Until a transaction ends, consumers that ask for stable offsets wait, and the log cleaner cannot pass the "
+        "transaction’s first record.",
+    ]
+
+
+def _groups_named(row: Row) -> str | None:
+    if row["group_count"] > 1:
+        return f"{row['group_id']} and {row['group_count'] - 1} more"
+    return None if row["group_id"] is None else str(row["group_id"])
+
+
+def transactional_ids_section(answers: Answers) -> Section:
+    states, aborted = answers["transactional_states"], answers["aborted_by_coordinator"]
+    named = answers["named_transactions"]
+    heading = "Transactions by name"
+    if not states and not aborted:
+        nothing = "No transactional id is known: there is none, or __transaction_state was not read."
+        return Section("transactional-ids", heading, [nothing])
+    as_of = answers["lake"][0]["as_of"]
+    ids = counted(sum(row["transactional_ids"] for row in states), "transactional id")
+    sentences = [
+        f"The transaction coordinator has {ids}; {len(named):,} have an open transaction. It aborted "
+        f"{counted(len(aborted), 'transaction')} by itself in the {DAYS} days before the audit."
+    ]
+    figures = []
+    if named:
+        columns = (
+            "transactional_id Transactional id; producer_id- Producer id; state State; "
+            "start_timestamp- Began (UTC) :time; age Age; timeout Timeout; "
+            "topic_partitions Partitions written to :count; groups- Groups :count; offsets- Offsets :count"
+        )
+        shown = [
+            {
+                **row,
+                **_as_texts(row),
+                "age": _age(as_of, row["start_timestamp"]),
+                "timeout": _timeout(row["timeout_ms"]),
+            }
+            for row in named
+        ]
+        figures.append(table("named_transactions", "Open transactions, the longest open first", columns, shown))
+    if aborted:
+        columns = (
+            "log_timestamp When (UTC) :time; transactional_id Transactional id; why Why; producer_id- Producer id; "
+            "start_timestamp- Began (UTC) :time; timeout- Timeout"
+        )
+        shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
+        caption = "Transactions that the coordinator aborted, the newest first"
+        figures.append(table("aborted_by_coordinator", caption, columns, shown))
+    if states:
+        columns = "state State; transactional_ids Ids :count; newest_change Newest change (UTC) :time"
+        caption = "Transactional ids by state"
+        figures.append(table("transactional_states", caption, columns, states, is_small=True))
+    return Section("transactional-ids", heading, sentences, figures)
+
+
+def _as_texts(row: Row) -> Row:
+    """The row with its producer id as text, because the number is a name, without thousands separators."""
+    producer_id = None if row["producer_id"] is None else str(row["producer_id"])
+    return {"producer_id": producer_id, "timeout": _timeout(row["timeout_ms"])}
+
+
+def _age(as_of: datetime, since: datetime | None) -> str | None:
+    return None if since is None else format_duration((as_of - since) // timedelta(milliseconds=1))
+
+
+def _timeout(timeout_ms: int) -> str:
+    return "none (two-phase)" if timeout_ms == TWO_PHASE_TIMEOUT_MS else format_duration(timeout_ms)
+
+
+# The queries in the order of the page, by the heading of the part that shows their answers.
+QUESTIONS: Mapping[str, Sequence[str]] = {
+    "The last audit": ("lake",),
+    "Expiring offsets by day": ("expiring_by_day", "expiring_groups", "expiring_soon", "what_if_retention"),
+    "Offsets lost at once if a group empties": ("if_empty",),
+    "Open transactions": ("open_transactions",),
+    "Transactions by name": ("transactional_states", "named_transactions", "aborted_by_coordinator"),
+    "Share groups": ("share_partitions", "share_near_limit"),
+    "Offsets rewound or skipped ahead": ("offset_moves", "events_by_day"),
+    "Offsets and groups that were removed": ("removals",),
+    "Findings": ("findings", "findings_by_kind"),
+    "Groups": ("groups_now", "groups_by_day", "all_groups"),
+    "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members"),
+    "Migration to the new protocol (KIP-848)": ("type_changes",),
+    "The topic __consumer_offsets itself": ("offsets_partitions", "commits_by_day", "busiest_groups"),
+    "Quarantine": ("quarantine",),
+    "Coverage": ("coverage",),
+    "Each group": ("group_offsets", "newest_events"),
+}
+
+
+def sections(answers: Answers) -> list[Section]:
+    """All parts of the page, the urgent ones first."""
+    return [
+        expiring_section(answers),
+        if_empty_section(answers),
+        transactions_section(answers),
+        transactional_ids_section(answers),
+        share_groups_section(answers),
+        moves_section(answers),
+        removals_section(answers),
+        findings_section(answers),
+        groups_section(answers),
+        rebalances_section(answers),
+        migration_section(answers),
+        offsets_topic_section(answers),
+        quarantine_section(answers),
+        coverage_section(answers),
+        *each_group_sections(answers),
+    ]

@@ -1,0 +1,142 @@
+"""Runs a function over tables, each in its own task, and collects the lines that tasks report.
+
+Spark runs the tasks; in tests, a loop in this process does. All code that reads or writes files in tasks uses a Runner.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kgroups_spark.sources.files import Task, with_storage
+
+# (kind, a value of JSON)
+Line: TypeAlias = "tuple[str, Any]"
+Files: TypeAlias = "Sequence[Collection[str]]"
+LINES = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Runner(Protocol):
+    """Runs tasks. `slots`: how many at the same time; `is_here`: on this machine, so that they see its folders."""
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def is_here(self) -> bool: ...
+
+    def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
+        """The lines (`line_batch`) that the task makes from each table, each table in a task of its own. `files`: for
+        each table the URIs of stored files that the task may read."""
+
+    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
+        """The lines that the tasks of a frame make."""
+
+    def watched(self, say: Callable[[str], None], what: str) -> AbstractContextManager[None]:
+        """Reports `what`, and during the block the number of finished tasks."""
+
+
+@dataclass(frozen=True)
+class SparkRunner:
+    """Tasks in Spark."""
+
+    spark: SparkSession
+
+    @property
+    def slots(self) -> int:
+        return max(1, self.spark.sparkContext.defaultParallelism)
+
+    @property
+    def is_here(self) -> bool:
+        return str(self.spark.sparkContext.master).startswith("local")
+
+    def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
+        return self.lines(self.frame(given), task) if given else []
+
+    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
+        return lines_of(rows, task)
+
+    def frame(self, given: Sequence[pa.Table]) -> DataFrame:
+        """The rows of each table, in their order, in a Spark partition of their own."""
+        shards = rows_by_task(self.spark, given)
+        if len(given) == 1:
+            return shards.coalesce(1)  # keeps the order, without a shuffle
+        return shards.repartitionById(len(given), "task").sortWithinPartitions("row")
+
+    @contextmanager
+    def watched(self, say: Callable[[str], None], what: str) -> Iterator[None]:
+        say(what)
+        over = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(self.spark, say, what, over), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+
+def rows_by_task(spark: SparkSession, given: Sequence[pa.Table]) -> DataFrame:
+    """The rows of all tables, each with the number of its table (`task`) and its number there (`row`)."""
+    return frame_of(spark, pa.concat_tables(map(_numbered, given, range(len(given)))))
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """The rows as a frame. `schema`: Spark's, if Arrow's has not all of it.
+
+    Spark 4.2 loses all rows after an empty chunk of a column, without an error: a table of several chunks becomes one
+    of one chunk.
+    """
+    whole = rows.combine_chunks()
+    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
+
+
+def lines_of(rows: DataFrame, task: Task) -> list[Line]:
+    """The lines that the tasks of a frame report."""
+    return lines_in(rows.mapInArrow(with_storage(task), LINES).collect())
+
+
+def lines_in(reported: Iterable[Any]) -> list[Line]:
+    return [(kind, json.loads(payload)) for kind, payload in reported]
+
+
+def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
+    kinds = pa.array([kind for kind, _ in lines], pa.string())
+    return pa.RecordBatch.from_arrays(
+        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=LINES.names
+    )
+
+
+def numbers(tasks: int) -> list[pa.Table]:
+    """A table for each task, with its number. The work of each task is in the function that is sent to it."""
+    return [pa.table({"number": pa.array([number], pa.int64())}) for number in range(tasks)]
+
+
+def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _numbered(table: pa.Table, task: int) -> pa.Table:
+    tasks, rows = pa.array([task] * len(table), pa.int32()), pa.array(range(len(table)), pa.int64())
+    return table.append_column("task", tasks).append_column("row", rows)
+
+
+def _watch(spark: SparkSession, say: Callable[[str], None], what: str, over: threading.Event) -> None:
+    tracker, reported = spark.sparkContext.statusTracker(), 0
+    while not over.wait(SECONDS_BETWEEN_LOOKS):
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        total = sum(stage.numTasks for stage in stages if stage is not None)
+        if total > 1 and done != reported:
+            reported = done
+            say(f"{what}: {done} of {total} tasks done")

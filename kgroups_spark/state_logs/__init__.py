@@ -1,1 +1,0 @@
-"""`__share_group_state` and `__transaction_state`: planned, decoded and replayed."""

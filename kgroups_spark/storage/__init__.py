@@ -1,1 +1,0 @@
-"""Files of this machine and of object stores."""

@@ -1,1 +1,0 @@
-"""The terminal: tables, styles, progress, prompts and help."""

@@ -1,1 +1,0 @@
-"""The transaction coordinator: the state of transactional ids, from the records of `__transaction_state`."""
