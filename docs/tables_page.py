@@ -22,7 +22,7 @@ _HEAD = """\
 # Tables, views and functions
 
 `make docs` writes this page from the schemas (`kgroups_spark/tables/`) and from the heads of the SQL files
-(`kgroups_spark/views/sql/`). Change those, not this page. [sql.md](sql.md) shows how to query them.
+(`kgroups_spark/sql/definitions/`). Change those, not this page. [sql.md](sql.md) shows how to query them.
 
 Everything here but the internal tables is **contract**:
 

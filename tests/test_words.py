@@ -20,7 +20,7 @@ CODE = sorted([*(ROOT / "kgroups_spark").rglob("*.py"), *(ROOT / "jobs").glob("*
 AROUND = sorted(
     path for name in ("tests", "benchmarks") for path in (ROOT / name).rglob("*.py") if path != Path(__file__)
 )
-HEADS = sorted((ROOT / "kgroups_spark/views/sql").glob("*.sql"))
+HEADS = sorted((ROOT / "kgroups_spark/sql/definitions").glob("*.sql"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TEMPLATES = sorted((ROOT / "kgroups_spark/report/page").iterdir())
 QUERIES = sorted((ROOT / "kgroups_spark").rglob("*.sql"))

@@ -1,1 +1,13 @@
-""""""
+"""`kgroups`, the command line: one file for each command, and what commands share. No rule of Kafka is here.
+
+entry.py        the process: streams, Ctrl-C, what is imported
+main.py         the list of commands; arguments to a command; a failure to a message and an exit code
+form.py         the form of most commands, and moments (`--as-of`)
+options.py      options that commands share, and the readers of their values
+open_lake.py    the lake of --lake, by DuckDB or Spark; session.py: a Spark session when there is work for it
+output.py       rows as a table, JSON or CSV; notes on stderr; output files; progress
+text.py         tables for a screen of any width
+
+The commands: audit, audits, compare, completion, demo, describe, dump, expiring, export_offsets, findings, groups,
+history, maintain, pending, rebuild, report, sql.
+"""

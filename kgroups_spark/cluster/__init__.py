@@ -1,1 +1,12 @@
-"""A live cluster: its brokers, their answers, and the logs that they serve."""
+"""A live cluster, read by raw fetches: connections, requests, answers, and the client's properties and security.
+
+cluster.py             leaders, offsets, configurations, stored batches
+live_log.py            a partition's log: fixed at planning, fetched later by a task
+fetch.py               a range of it as a file of whole batches, with a limit on bytes a second
+connection.py          one connection to one broker; how long to wait
+requests.py            requests and answers, each answer checked before use
+client_properties.py   kafka-python's settings from the properties of Java's clients
+property.py            one property: its value, its errors; secrets that messages hide
+tls.py                 TLS from ssl.* properties
+sasl.py, oauth.py      SASL from sasl.* properties; the tokens of OAUTHBEARER
+"""

@@ -1,5 +1,9 @@
-"""The findings in a log: the rows of `findings`, from the tables as an audit leaves them and from what it read.
+"""Findings: odd things in a lake, with what to do about them. They are the rows of `findings`.
 
 Each finding is reported once for a group (or an offsets partition, a producer, a name pattern), however often it holds
-there.
+there. An audit looks for findings in `audit/findings.py`, after all tables are committed.
+
+sql/         one file a finding: a head (severity, summary, sentences), and a query that DuckDB runs
+finding.py   the form of a finding, the list of their kinds, and the evidence
+finders.py   runs the queries; the three findings in Python
 """

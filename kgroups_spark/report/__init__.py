@@ -1,9 +1,8 @@
 """The report: a lake on one HTML page that needs neither a network nor a server.
 
-queries/    the questions: SQL that Spark, DuckDB and `kgroups sql` all run unchanged
-figures     an answer as a table or a plot, with its SQL
-plots       plots as static SVG: they print, scale, and follow the reader's colours without a script
-sections    the order of the figures, and the sentences around them
-headlines   the page in a few sentences, the most urgent first
-page        all of these as HTML
+queries/, group_queries/   the questions: SQL that Spark, DuckDB and `kgroups sql` all run unchanged
+figures.py                 an answer as a table or a plot, with its SQL; plots are static SVG
+sections.py                the order of the figures, and the sentences around them
+page.py                    the headlines, a part for each group, and all of it as HTML
+page/                      the template, its style and its script
 """

@@ -418,7 +418,7 @@ class _RecordView:
         return f"  SELECT *, {self._layout()} AS layout\n  FROM (\n{source}\n  )" if self.has_layouts else source
 
     def _layout(self) -> str:
-        """The layout of a record, by the rule of layout_from_json in messages/group_records.py."""
+        """The layout of a record, by the rule of layout_from_json in messages/coordinator_records.py."""
         # Imported here: the decoder's imports take a third of a second, and few queries need such a view.
         from kgroups_spark.messages.coordinator_records import EARLY_ACCESS
 
@@ -607,7 +607,7 @@ def definition(name: str) -> Definition:
     """The view or function of that name. Raises FileNotFoundError for any other."""
     if name in RECORD_VIEWS:
         return record_view(name)
-    text = package_text(f"views/sql/{name}.sql")
+    text = package_text(f"sql/definitions/{name}.sql")
     return parsed(text, columns_of, is_function=name in FUNCTIONS)
 
 
