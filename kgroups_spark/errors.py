@@ -16,7 +16,7 @@ class KgroupsError(Exception):
     """An error that a person can act on. The text names the input, what is wrong with it, and what to do. Exit code 1.
 
     Several texts are several lines. A text may hold names unchanged from the log. Code that prints it must spell out
-    characters that a terminal would obey, including line feeds (terminal/output.py).
+    characters that a terminal would obey, including line feeds (cli/output.py).
     """
 
     exit_code = 1

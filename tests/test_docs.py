@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from docs import tables_page
 from kgroups_spark import open_lake
-from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.log_source import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.form import help_of

@@ -33,8 +33,8 @@ def start(script: str) -> subprocess.Popen[str]:
 
 COMMAND = """
     import sys, time
-    from kgroups_spark import cli
-    from kgroups_spark.commands import dump
+    from kgroups_spark.cli import main as cli
+    from kgroups_spark.cli import dump
 
     def work(path, topic):
         {work}
@@ -92,7 +92,7 @@ def test_a_second_signal_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize(("number", "code", "said"), ENDS)
-@pytest.mark.parametrize("module", ["cli", "commands"])
+@pytest.mark.parametrize("module", ["cli.main", "cli.audit"])
 def test_a_signal_while_the_commands_are_loaded_is_one_line(
     module: str, number: signal.Signals, code: int, said: str
 ) -> None:
@@ -144,8 +144,8 @@ def test_a_prompt_survives_ctrl_c_but_not_sigterm() -> None:
 QUERY = """
     import time
     import duckdb
-    from kgroups_spark import cli
-    from kgroups_spark.commands import dump
+    from kgroups_spark.cli import main as cli
+    from kgroups_spark.cli import dump
     from kgroups_spark.spark.interruption import run_interruptibly
 
     def work(path, topic):
@@ -183,8 +183,8 @@ def test_interruptible_work_passes_on_its_result_and_its_error() -> None:
 def test_a_signal_after_the_work_ends_the_process_silently() -> None:
     script = """
         import atexit, sys, time
-        from kgroups_spark import cli
-        from kgroups_spark.commands import dump
+        from kgroups_spark.cli import main as cli
+        from kgroups_spark.cli import dump
 
         def last():
             print("ready", flush=True)

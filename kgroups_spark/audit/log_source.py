@@ -40,7 +40,7 @@ RetentionSource = Literal["option", "broker", "default"]
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (decoding/log_times.py).
+    """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (replay/log_times.py).
     `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
     that fits every group's hash. `states`: settings of the other coordinators; of those that are unknown, those of the
     last audit that knew them count."""

@@ -6,7 +6,7 @@
     replay   saved state, rows of history -> rows of all other tables, new state   tasks; a shard an offsets partition
     commit   history, then current tables, then the saved state
 
-The sink decides where rows go and how they become rows of tables (tasks/sinks.py).
+The sink decides where rows go and how they become rows of tables (replay/sinks.py).
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class DeleteRetention:
         """Milliseconds since the last read, by the ledger's clock or by log time, whichever is longer: a copy of a log
         may be read long after it was made.
 
-        A log time more than a day ahead of the ledger's clock does not count (decoding/log_times.py). A wrong time
+        A log time more than a day ahead of the ledger's clock does not count (replay/log_times.py). A wrong time
         that is not ahead counts, because reading a partition again without need does no harm.
         """
         read = self.last_reads.of(offsets_partition)

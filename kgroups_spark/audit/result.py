@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 #     saved state, or all history --+
 #     ranges to read ---------------+--> a task per shard: read, decode, replay --> rows of STATE_LOG_TABLES
 #
-# Tasks get the stored rows as they do for the shards of `__consumer_offsets` (history/stored.py). An audit without such
+# Tasks get the stored rows as they do for the shards of `__consumer_offsets` (replay/shard_states.py). An audit without such
 # logs, in a lake that never had any, does nothing here.
 
 
@@ -66,7 +66,7 @@ class StateLogsResult:
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     reads: tuple[StateShardRead, ...] = ()
-    share_partitions: pa.Table | None = None  # as stored, not committed: state_logs/share_listing.py completes them
+    share_partitions: pa.Table | None = None  # as stored, not committed: audit/state_log_plan.py completes them
 
 
 def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLogsResult:

@@ -235,7 +235,7 @@ def _time(time_ms: int) -> str | int | None:
         return time_ms
 
 
-# The coordinators' logs, as in messages/coordinator_logs.py, which is not imported because options need no decoders.
+# The coordinators' logs, as in messages/coordinator_records.py, which is not imported because options need no decoders.
 TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
 # The number of a segment's first keys by which its log is recognized.
 KEYS_LOOKED_AT = 1000

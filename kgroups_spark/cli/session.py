@@ -50,7 +50,7 @@ def require_file_system(location: str) -> None:
     raise UsageError(f"--lake {location}: no file system is known for {scheme}://{suggested(scheme, known)}")
 
 
-# pyarrow.fs.FileSystem.from_uri (23.0), and Hadoop's names that storage/files.py turns into those.
+# pyarrow.fs.FileSystem.from_uri (23.0), and Hadoop's names that sources/files.py turns into those.
 OF_PYARROW = ("file", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "wasbs", "mock")
 
 

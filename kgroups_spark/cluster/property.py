@@ -53,7 +53,7 @@ def listed(value: str) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
-# Files with a client's properties, as Kafka's tools read them for --command-config (storage/properties.py).
+# Files with a client's properties, as Kafka's tools read them for --command-config (sources/files.py).
 
 
 # Far larger than any file of settings, certificates or tokens; needed because /dev/zero never ends.

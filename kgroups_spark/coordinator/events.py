@@ -1,7 +1,7 @@
 """Events of groups, found while their records are replayed: rows of `group_events`.
 
 Offsets. Each tombstone is an event with the removed offset and the cause. Moves of offsets are found elsewhere (by
-columns: offsets/moves.py).
+columns: offsets/effects.py).
 
 Groups. The records of one act of a coordinator are one change: an upgrade to the consumer protocol deletes a group and
 creates it again, and a first member takes five records. The events are at the last record of the act that changed the

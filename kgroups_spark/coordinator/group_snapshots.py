@@ -1,8 +1,8 @@
 """Records of types 2 to 23 from rows of `group_records`; GroupMetadata values of consumer groups in blocks.
 
 Such a value is a snapshot of a whole group, perhaps with hundreds of members, and the next snapshot soon replaces it.
-So a block of values is read into columns at once (messages/snapshot_columns.py). Groups and version rows refer to
-members by their row in the block, and become rows of the tables by columns, too (replay/member_columns.py). Other
+So a block of values is read into columns at once (messages/group_metadata.py). Groups and version rows refer to
+members by their row in the block, and become rows of the tables by columns, too (replay/rows.py). Other
 values, and small blocks, are read one by one; the rows are the same.
 """
 

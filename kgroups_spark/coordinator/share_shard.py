@@ -121,7 +121,7 @@ class ShareRules:
     combines: Literal["pairs", "sweep"] = "sweep"
 
     def fails_at(self, reason: str) -> bool:
-        """Whether its load fails at a record that cannot be decoded for that reason (messages/outcome.py).
+        """Whether its load fails at a record that cannot be decoded for that reason (messages/coordinator_records.py).
 
         Every release skips types that it does not know (CoordinatorLoaderImpl), and nothing else.
         """

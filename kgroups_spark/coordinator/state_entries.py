@@ -27,7 +27,7 @@ from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember, Strea
 from kgroups_spark.coordinator.versions import Group, Modern
 
 # To be increased if the form of these rows changes. A state in a format that is not in STATE_FORMATS is rebuilt from
-# history. Since 2 each offset has its own row (replay/checkpoint_rows.py); corrections have offsets in the entry of
+# history. Since 2 each offset has its own row (replay/state.py); corrections have offsets in the entry of
 # their group or producer, as in 1.
 STATE_FORMAT = 1
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 
 replayed = replay_offsets(state, OffsetHistory(commits, markers, ...), release("4.3"))
 replayed.state      goes on where this ended
-replay/offset_rows.py   makes rows of the lake's tables of it
+replay/rows.py   makes rows of the lake's tables of it
 """
 
 from __future__ import annotations

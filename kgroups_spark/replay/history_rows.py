@@ -578,7 +578,7 @@ def _batch_columns(
 
 
 def coordinator_fails(quarantine: pa.Table, release: Release) -> pa.ChunkedArray:
-    """Whether the release's load would fail at each undecodable record (decoding/record_rows.py)."""
+    """Whether the release's load would fail at each undecodable record (replay/history_rows.py)."""
     types = quarantine.column("record_type")
     if not release.skips_unknown_types:
         return pa.chunked_array([pa.repeat(True, len(types))])

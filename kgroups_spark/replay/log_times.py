@@ -129,7 +129,7 @@ def live_as_of(clock_ms: int, newest_ms: int | None, appended_ms: int | None, be
     return Judged(as_of, tuple(notes))
 
 
-# The newest log times in the ledger that count (decoding/log_times.py).
+# The newest log times in the ledger that count (replay/log_times.py).
 
 
 def believed_until(audit: AuditRow) -> int:

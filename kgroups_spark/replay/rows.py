@@ -161,7 +161,7 @@ def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, completed, type=ASSIGNED)
 
 
-# Rows of the lake's tables from a replay of offsets, with the columns of tables/current.py and tables/history.py.
+# Rows of the lake's tables from a replay of offsets, with the columns of tables/definitions.py and tables/definitions.py.
 #
 # `audit_id` and `offsets_partition` are the same in all rows. A time outside TIMESTAMP's range becomes the nearest one.
 
@@ -217,7 +217,7 @@ def _table_rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict
     return table_of(name, by_name(rows) | more, len(rows), **constants)
 
 
-# Rows of `group_events`: events of acts (coordinator/group_events.py), and events at values and markers.
+# Rows of `group_events`: events of acts (coordinator/events.py), and events at values and markers.
 #
 # Events at values and markers are moves of offsets, and groups that a value creates or a marker removes.
 

@@ -196,7 +196,7 @@ FETCHERS_PER_BROKER = 2
 
 class PartitionLog(ABC):
     """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order, without a last
-    batch that is held back (`records/bounds.py`). A last leader epoch that nothing confirms is UNCONFIRMED_EPOCH."""
+    batch that is held back (`records/damage.py`). A last leader epoch that nothing confirms is UNCONFIRMED_EPOCH."""
 
     @property
     @abstractmethod

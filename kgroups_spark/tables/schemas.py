@@ -218,7 +218,7 @@ TABLES: dict[str, Table] = {
 
 # The two logs as the lake holds them.
 STATE_LOG_HISTORY = ("share_group_state_records", "transaction_state_records", "state_quarantine")
-# The tables of __share_group_state and __transaction_state (audit/state_logs.py).
+# The tables of __share_group_state and __transaction_state (audit/result.py).
 STATE_LOG_TABLES = (
     "share_group_state_records",
     "transaction_state_records",

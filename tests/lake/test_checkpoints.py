@@ -1,5 +1,5 @@
 """The log of a table stays short, and keeps the version that readers go back to: checkpoints, and old versions, which
-are ours to delete (lake/log_files.py)."""
+are ours to delete (lake/as_of_audit.py)."""
 
 from __future__ import annotations
 

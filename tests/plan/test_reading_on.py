@@ -1,4 +1,4 @@
-"""A live log that is cleaned while it is read: the rows are a state that it had (decoding/partition_reading.py)."""
+"""A live log that is cleaned while it is read: the rows are a state that it had (replay/range_decoder.py)."""
 
 from __future__ import annotations
 

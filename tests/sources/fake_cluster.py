@@ -26,6 +26,8 @@ class FakeTime:
     def monotonic(self) -> float:
         return self.now
 
+    time = monotonic
+
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
@@ -34,7 +36,7 @@ class FakeTime:
 @pytest.fixture
 def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     time = FakeTime()
-    for module in ("connection", "sockets", "cluster", "fetch", "patience"):
+    for module in ("connection", "cluster", "fetch"):
         monkeypatch.setattr(f"kgroups_spark.cluster.{module}.time", time)
     return time
 

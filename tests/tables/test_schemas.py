@@ -21,7 +21,7 @@ INTERNAL = {"checkpoints", "previous_offset_expiry", "state_log_state"}
 WORDS = {
     ("offset_expiry", "reason"): offset_expiry.REASONS,
     ("offset_expiry", "base"): offset_expiry.BASES,
-    ("group_expiry", "reason"): group_expiry.REASONS,
+    ("group_expiry", "reason"): group_expiry.GROUP_REASONS,
     ("group_events", "event"): EVENTS,
     ("quarantine", "reason"): (*REASONS, "corrupt_batch", "load_would_fail"),
 }

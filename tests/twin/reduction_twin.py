@@ -1,4 +1,4 @@
-"""The slow, obvious twin of reduced history: row by row, by the rules in history/reduction.py; and the product's SQL
+"""The slow, obvious twin of reduced history: row by row, by the rules in replay/reduction.py; and the product's SQL
 over rows in memory."""
 
 from __future__ import annotations

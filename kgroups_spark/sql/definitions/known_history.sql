@@ -5,7 +5,7 @@
 -- incomplete_to: Newest log time when an audit last found offsets missing or damaged among new records, or lost before them: records up to here may be missing; null: no audit has
 -- ends: Newest log time at the last audit's read, or the time of that read for a live cluster: later states are unknown; null: the log has no times
 
--- The row as long as no audit has finished. A reader finds it once (views/known_history.py), and makes the view from it.
+-- The row as long as no audit has finished. A reader finds it once (sql/known_history.py), and makes the view from it.
 SELECT
   CAST(NULL AS TIMESTAMPTZ) AS begins,
   CAST(NULL AS TIMESTAMPTZ) AS reduced_to,
