@@ -1,7 +1,8 @@
 """The audit, in the driver: plan, read, replay, commit, decide, find, finish. Also rebuild, maintain and compare.
 
 run.py                             one audit from the claim to the ledger's row. Begin here
-log_source.py, cluster_facts.py    options and settings; folders or a cluster; what only a cluster knows
+options.py                         what a user asks of an audit
+log_source.py, cluster_facts.py    folders or a cluster, with their settings; what only a cluster knows
 plan.py, same_log.py               where each partition is resumed; whether it is still the same log (R8)
 work.py                            the means of an audit, shared by its steps: plan, state, names, tasks, as_of
 night.py                           read and replay, then the commits; the state before a cut; decisions alone
@@ -10,6 +11,6 @@ result.py, summary.py              the ledger's row with its notes; the summary 
 findings.py                        findings over the tables as this audit leaves them
 rebuild.py, run_rebuild.py         all other tables from history (R3), in an audit and as a command
 maintain.py, optimize.py           small files, old files
-keep.py, state_log_keep.py         history that is reduced
+keep.py                            history that is reduced
 comparison.py                      two releases over one history
 """

@@ -5,10 +5,10 @@ store.py            the interface to the logs of Delta tables, and the carrying 
 kernel.py           the same through Delta Kernel
 writer.py           a Delta commit of parts; saved states of an audit; whether tasks reach the lake
 parts.py            the Parquet files that tasks write, and datasets of them
-claim.py            one audit at a time: the number, its owner, the heartbeat; what unfinished audits left
+claim.py            one audit at a time: the number, the heartbeat; what unfinished audits left
 fence.py            an audit's changes to rows of others: deletions, rewritten files
 ledger.py           the ledger as plain values: claim, reading, end
-last_finished.py    the last finished audit, whose tables readers see; lost versions; removed rows of the ledger
+last_finished.py    the last finished audit, whose tables readers see; lost versions; who owns a claim
 as_of_audit.py      the lake as one finished audit left it; old versions of the tables' logs
 replaced.py         rows of history that were cut off the log: which rows count
 hadoop_storage.py   Hadoop's settings and errors

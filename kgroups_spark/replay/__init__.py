@@ -13,5 +13,5 @@ stored_history.py             which rows of which files count, and how a task re
 corrections.py                a log that was read again (R6): the differences between two states
 sinks.py                      where rows of tasks go: Parquet parts, which the driver commits
 state_logs.py                 the same for a partition of __share_group_state or __transaction_state
-horizons.py, reduction.py, table_scan.py   history that `maintain --keep` reduces
+reduction.py                  the rows that `maintain --keep` keeps, as SQL
 """
