@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.audit.optimize import files_for, in_order, replace_files, total_bytes
-from kgroups_spark.audit.options import silent
 from kgroups_spark.coordinator.state_entries import MARK, made_by
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings.finders import FINDINGS, has_looked
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.hadoop_storage import reported_in_one_line
@@ -43,7 +42,7 @@ from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.rows import flags, with_columns
 from kgroups_spark.tables.rows import numbers as column_numbers
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
-from kgroups_spark.words import DAY_MS, to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 
 # The ledger after `maintain --keep`: the rows of old audits that later audits, readers and rebuilds still need.
 #
@@ -378,33 +377,3 @@ def _counted(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
 def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) -> KeptHistory:
     """History reduced to the newest kept states, or further, to `further` (only for a dry run)."""
     return KeptHistory(lake, {**reduced_to(lake), **(further or {})}, moment_ms)
-
-
-# The options of maintenance.
-
-
-# Delta's own limit. Younger files may still be needed: by a running query, by time travel, or as the last finished
-# audit's tables while another audit rewrites the current tables.
-LEAST_VACUUM_MS = 7 * DAY_MS
-
-
-@dataclass(frozen=True)
-class MaintainOptions:
-    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: history is not reduced."""
-
-    lake: str
-    optimize: bool = True
-    vacuum_ms: int = LEAST_VACUUM_MS
-    keep_ms: int | None = None
-    dry_run: bool = False
-    take_over: bool = False
-    progress: Callable[[str], None] = silent
-
-
-def require_vacuum_allowed(vacuum_ms: int) -> None:
-    """Raises UsageError below LEAST_VACUUM_MS."""
-    if vacuum_ms < LEAST_VACUUM_MS:
-        raise UsageError(
-            "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
-            "files of the last finished one until it finishes"
-        )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.words import DAY_MS
 
 if TYPE_CHECKING:
     from kgroups_spark.cluster.client_properties import ClientProperties
@@ -60,3 +61,33 @@ class AuditOptions:
     max_bytes_per_second: int | None = None
     take_over: bool = False
     progress: Callable[[str], None] = silent
+
+
+# The options of maintenance.
+
+
+# Delta's own limit. Younger files may still be needed: by a running query, by time travel, or as the last finished
+# audit's tables while another audit rewrites the current tables.
+LEAST_VACUUM_MS = 7 * DAY_MS
+
+
+@dataclass(frozen=True)
+class MaintainOptions:
+    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: history is not reduced."""
+
+    lake: str
+    optimize: bool = True
+    vacuum_ms: int = LEAST_VACUUM_MS
+    keep_ms: int | None = None
+    dry_run: bool = False
+    take_over: bool = False
+    progress: Callable[[str], None] = silent
+
+
+def require_vacuum_allowed(vacuum_ms: int) -> None:
+    """Raises UsageError below LEAST_VACUUM_MS."""
+    if vacuum_ms < LEAST_VACUUM_MS:
+        raise UsageError(
+            "--vacuum below 7d is refused: readers may still use files that young, and a running audit keeps the "
+            "files of the last finished one until it finishes"
+        )

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 #     saved state, or all history --+
 #     ranges to read ---------------+--> a task per shard: read, decode, replay --> rows of STATE_LOG_TABLES
 #
-# Tasks get the stored rows as they do for the shards of `__consumer_offsets` (replay/shard_states.py). An audit without such
-# logs, in a lake that never had any, does nothing here.
+# Tasks get the stored rows as they do for the shards of `__consumer_offsets` (replay/shard_states.py). An audit without
+# such logs, in a lake that never had any, does nothing here.
 
 
 HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "history")

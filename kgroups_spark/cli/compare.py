@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.audit.comparison import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
+from kgroups_spark.audit.differences import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
 from kgroups_spark.cli.form import FORMAT, LAKE, WIDE, Option, screen, write
 from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import fail_if_any, group_value, positive_duration_value, release_value
@@ -49,7 +49,8 @@ from kgroups_spark.words import (
 )
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.comparison import Comparison, Difference
+    from kgroups_spark.audit.comparison import Comparison
+    from kgroups_spark.audit.differences import Difference
 
 
 # Differences between two releases for the screen: a table for each cause; each row counts its consequences.
@@ -331,7 +332,7 @@ def _them(numbers: Any) -> str:
 
 def count_lines(found: Comparison) -> Iterator[str]:
     """Lines for people, after the rows: the numbers of groups and offsets that differ."""
-    from kgroups_spark.audit.comparison import is_unserved
+    from kgroups_spark.audit.differences import is_unserved
 
     b = found.b.release_version
     served = [each for each in found.differences if each.what != "load" and not is_unserved(each)]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
+from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
 from kgroups_spark.cli.form import LAKE, TAKE_OVER, Option
 from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import options_of, positive_duration_value

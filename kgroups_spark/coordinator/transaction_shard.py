@@ -103,7 +103,7 @@ class TransactionRules:
     reads_tags: bool = True
 
     def fails_at(self, reason: str) -> bool:
-        """Whether its load ends at a record that cannot be decoded for that reason (messages/coordinator_records.py)."""
+        """Whether its load ends at a record that cannot be decoded for that reason."""
         if reason == "unknown_record_type":
             return not self.skips_unknown_types
         return reason != "unknown_value_version" or not self.skips_unknown_value_versions

@@ -144,7 +144,7 @@ def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
 
 
 def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
-    """The verdict on each open transaction, by Kafka's rule (hanging.py)."""
+    """The verdict on each open transaction, by Kafka's rule (coordinator/transaction_shard.py)."""
     if not transactions:
         return []
 
@@ -198,7 +198,7 @@ def _ms(until: datetime, since: datetime) -> int:
 #
 #     -- error: committed offsets of a group that does not exist          its severity and its summary
 #     --
-#     -- {offsets:counted committed offset} belong to {group_id} ...      the sentences of a row (sentences.py)
+#     -- {offsets:counted committed offset} belong to {group_id} ...      the sentences of a row (words.py)
 #
 #     SELECT ...                                                          the rows, with columns of `findings`
 #

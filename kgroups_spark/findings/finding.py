@@ -28,7 +28,7 @@ class Kind(NamedTuple):
 
 
 class FindingSql(NamedTuple):
-    """A file of `sql/` (by_sql.py)."""
+    """A file of `sql/` (findings/finders.py)."""
 
     kind: Kind
     detail: str

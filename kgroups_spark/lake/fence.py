@@ -2,7 +2,7 @@
 
 Rows that an audit adds have their own transactions (writer.py). Here every other change becomes a Delta transaction of
 its audit, too. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The next
-audit shuts the earlier one out of every table before it reads any of them (unfinished.py).
+audit shuts the earlier one out of every table before it reads any of them (lake/claim.py).
 
     audit 3, which deletes   look at the claim ............ stalled ............ commit 3,1: refused
     audit 4, which took over                  shut out (4,0)  delete (4,1)  append  finish

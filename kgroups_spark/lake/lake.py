@@ -466,7 +466,7 @@ def table_properties(table: Table) -> dict[str, str]:
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-        # Delta must not delete versions that readers go back to (log_files.py).
+        # Delta must not delete versions that readers go back to (lake/as_of_audit.py).
         "delta.enableExpiredLogCleanup": "false",
         LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
     }

@@ -520,7 +520,7 @@ CRC_FROM = 21  # of a batch of magic 2: its attributes
 
 
 class Bytes(Protocol):
-    """The bytes that are summed: a window (window.py), or a buffer that does not change."""
+    """The bytes that are summed: a window (records/segment.py), or a buffer that does not change."""
 
     position: int
     held: int

@@ -2,7 +2,7 @@
 
 A segment is never cut inside a file. A partition is cut only if it alone would keep one task busy while the others
 wait, into at most twice as many ranges as there are slots. A live partition is never cut: one task reads it
-(partition_reading.py).
+(replay/range_decoder.py).
 """
 
 from __future__ import annotations

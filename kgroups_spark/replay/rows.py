@@ -161,7 +161,7 @@ def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, completed, type=ASSIGNED)
 
 
-# Rows of the lake's tables from a replay of offsets, with the columns of tables/definitions.py and tables/definitions.py.
+# Rows of the lake's tables from a replay of offsets, with the columns of tables/definitions.py.
 #
 # `audit_id` and `offsets_partition` are the same in all rows. A time outside TIMESTAMP's range becomes the nearest one.
 

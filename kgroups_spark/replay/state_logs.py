@@ -217,7 +217,7 @@ class StateReplay:
 
     def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of the current tables, and of the state. The last known settings stand for those that are unknown.
-        `share_partitions` lack topic and init_state, which only the group coordinator has (share_listing.py)."""
+        `share_partitions` lack topic and init_state, which only the group coordinator has (audit/state_log_plan.py)."""
         self._settings = settings = (settings or Settings()).or_else(self._settings)
         if isinstance(self._shard, ShareCoordinatorShard):
             partitions = self._shard.share_partition_rows()

@@ -14,8 +14,8 @@ are not part of the log. A compressed segment is (`<20 digits>.log.gz`, of a cop
 itself is there, too.
 
 A running broker's cleaner replaces, merges and deletes segments while they are read. So a listing has the identity of
-each segment's file (`FileVersion`), which is checked when a segment is opened: see segment_file.py,
-segment_reading.py and `settled`.
+each segment's file (`FileVersion`), which is checked when a segment is opened: see sources/partition_log.py,
+sources/segment_log.py and `settled`.
 
 Folders are local paths or URIs of any file system that pyarrow.fs opens. Spark's own file sources hide names that
 start with `_`.

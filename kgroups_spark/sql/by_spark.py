@@ -100,7 +100,7 @@ def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES
     """Makes or replaces every table, view and function in the session. Returns the audit that they reflect; 0: none has
     finished, and all are empty. They reflect it until they are registered again.
 
-    `names`: only these, in the order of their dependencies (needed.py).
+    `names`: only these, in the order of their dependencies (sql/views.py).
     """
     tables = LakeAsOfAudit.last_finished(lake)
     made = _made(spark)

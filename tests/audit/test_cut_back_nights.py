@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.lake import Lake

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from tests.findings.logs import HOUR, Log
 from tests.nights.cleaned_nights import write_folder

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.keep import MaintainOptions
-from kgroups_spark.audit.options import AuditOptions, silent
+from kgroups_spark.audit.options import AuditOptions, MaintainOptions, silent
 from kgroups_spark.audit.run_rebuild import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import NAMES, main, parse

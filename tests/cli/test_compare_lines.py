@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import OTHER_GROUP, WITHOUT_LOAD, Difference, with_causes
+from kgroups_spark.audit.differences import OTHER_GROUP, WITHOUT_LOAD, Difference, with_causes
 from kgroups_spark.cli.compare import difference_lines, screen_of
 from kgroups_spark.cli.output import write_rows
 from kgroups_spark.cli.text import Style

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import WITHOUT_LOAD, Comparison, Difference, Facts, Side
+from kgroups_spark.audit.comparison import Comparison, Facts, Side
+from kgroups_spark.audit.differences import WITHOUT_LOAD, Difference
 from kgroups_spark.cli import compare
 from kgroups_spark.cli.compare import COLUMNS, count_lines, screen_of, summary_lines
 from kgroups_spark.cli.main import main

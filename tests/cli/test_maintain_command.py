@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.keep import LEAST_VACUUM_MS
 from kgroups_spark.audit.maintain import MaintainSummary
+from kgroups_spark.audit.options import LEAST_VACUUM_MS
 from kgroups_spark.cli.main import main, parse
 from kgroups_spark.words import parse_duration
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY, Comparison, Side, compare
+from kgroups_spark.audit.comparison import Comparison, Side, compare
+from kgroups_spark.audit.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
 from kgroups_spark.coordinator.releases import release

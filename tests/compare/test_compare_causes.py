@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.audit.comparison import OTHER_GROUP, OTHER_OFFSETS, WITHOUT_LOAD, Difference, with_causes
+from kgroups_spark.audit.differences import OTHER_GROUP, OTHER_OFFSETS, WITHOUT_LOAD, Difference, with_causes
 
 RULE, EXPIRY_RULE = "a rule of the coordinator", "a rule of expiry"
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.comparison import EXPIRY_RULES, GROUP, LOAD, RULES, Comparison, Difference, Side, compare
+from kgroups_spark.audit.comparison import Comparison, Side, compare
+from kgroups_spark.audit.differences import EXPIRY_RULES, GROUP, LOAD, RULES, Difference
 from kgroups_spark.coordinator.releases import OFFSET_AND_CLASSIC, Release, expiry_rules, release
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.offsets.expiry import CleanUp

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from kgroups_spark.audit.comparison import COMMITTED, GROUP, LOAD, Difference, differences, reason
+from kgroups_spark.audit.differences import COMMITTED, GROUP, LOAD, Difference, differences, reason
 from kgroups_spark.coordinator.releases import release
 from tests.coordinator.loaded_shards import as_loaded, failures_at
 from tests.coordinator.log_rows import replay_rows

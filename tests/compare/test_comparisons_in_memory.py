@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from kgroups_spark.audit.comparison import EXPIRY_RULES, GROUP, GROUP_EXPIRY, OFFSET_EXPIRY, Comparison, Side, compare
+from kgroups_spark.audit.comparison import Comparison, Side, compare
+from kgroups_spark.audit.differences import EXPIRY_RULES, GROUP, GROUP_EXPIRY, OFFSET_EXPIRY
 from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
 from tests.logs.log_files import Files, read_zip, segments_of

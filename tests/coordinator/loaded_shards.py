@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from kgroups_spark.audit.comparison import Difference, Loaded, LoadFailure, LoadFailures
+from kgroups_spark.audit.differences import Difference, Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import release
 from tests.coordinator.generated_logs import rows_of
 from tests.coordinator.oracle_answers import replay_all

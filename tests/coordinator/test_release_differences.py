@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.audit.comparison import (
+from kgroups_spark.audit.differences import (
     EXPIRY_RULES,
     EXPIRY_WITHOUT_TRACE,
     RULES,

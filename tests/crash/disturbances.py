@@ -17,8 +17,8 @@ from unittest import mock
 
 from deltalake import DeltaTable
 
-from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import ClaimLost

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit import run, run_rebuild
-from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions
 from kgroups_spark.coordinator.share_shard import share_lag

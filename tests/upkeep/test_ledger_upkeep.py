@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.cli.main import main
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from tests.cli.written_lake import AS_OF, ledger, write_lake

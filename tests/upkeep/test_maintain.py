@@ -16,9 +16,9 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions
 from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
 from kgroups_spark.audit.optimize import vacuumable
+from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError

@@ -16,7 +16,7 @@ from kgroups_spark.sql.spark_sql import spark_sql
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.views import fixtures, outcome_cases, rebalance_cases, recorded, test_lag, test_without_times, unstable_cases
+from tests.views import fixtures, outcome_cases, rebalance_cases, recorded, test_lag, unstable_cases
 from tests.views.arrow_tables import InSpark, comments, in_duckdb
 from tests.views.shapes import shape
 
@@ -28,8 +28,6 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "share_lag": test_lag.tables,
     **{view: partial(fixtures.tables_of, view) for view in ("group_topics", "lag", "topic_health", "topic_ids")},
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
-    # Over a log without times.
-    **{view: partial(test_without_times.tables, "kip848-4.3") for view in test_without_times.VIEWS},
 }
 
 

@@ -17,8 +17,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.maintain import run_maintain
+from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit

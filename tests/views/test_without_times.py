@@ -7,9 +7,10 @@ from functools import cache
 import duckdb
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.cli.written_lake import AS_OF, ledger
-from tests.views.arrow_tables import in_duckdb, rows_of
+from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 from tests.views.recorded import tables_of
 
 LOGS = ("kip848-4.3", "classic-4.3")
@@ -61,3 +62,10 @@ def test_current_groups_and_offsets_are_those_of_the_tables(views: duckdb.DuckDB
          "WHERE took_effect AND committed_offset IS NOT NULL"),
     ):  # fmt: skip
         assert rows_of(views, f"{history} AND valid_to IS NULL") == rows_of(views, table)
+
+
+@pytest.mark.spark
+def test_spark_agrees_with_duckdb(spark: SparkSession) -> None:
+    by_spark, by_duckdb = InSpark(spark, tables("kip848-4.3")), in_duckdb(tables("kip848-4.3"))
+    for view in VIEWS:
+        assert rows_of(by_spark, f"SELECT * FROM {view}") == rows_of(by_duckdb, f"SELECT * FROM {view}") != []
