@@ -12,5 +12,5 @@ findings.py                        findings over the tables as this audit leaves
 rebuild.py, run_rebuild.py         all other tables from history (R3), in an audit and as a command
 maintain.py, optimize.py           small files, old files
 keep.py                            history that is reduced
-comparison.py                      two releases over one history
+comparison.py, differences.py      two releases over one history; how two states differ, and why
 """

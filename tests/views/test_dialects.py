@@ -16,7 +16,7 @@ from kgroups_spark.sql.spark_sql import spark_sql
 from tests.chosen import some_of
 from tests.cli.written_lake import ledger
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.views import fixtures, outcome_cases, rebalance_cases, recorded, test_lag, unstable_cases
+from tests.views import fixtures, lag_cases, outcome_cases, rebalance_cases, recorded, unstable_cases
 from tests.views.arrow_tables import InSpark, comments, in_duckdb
 from tests.views.shapes import shape
 
@@ -25,7 +25,7 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "rebalances": rebalance_cases.tables_of_cases,
     "unstable_periods": unstable_cases.tables_of_cases,
     "expiry_outcomes": lambda: outcome_cases.tables_of(outcome_cases.CASES),
-    "share_lag": test_lag.tables,
+    "share_lag": lag_cases.tables,
     **{view: partial(fixtures.tables_of, view) for view in ("group_topics", "lag", "topic_health", "topic_ids")},
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
 }

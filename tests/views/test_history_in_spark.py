@@ -27,7 +27,7 @@ from tests.twin.reduction_twin import reduced
 from tests.views import arrow_tables
 from tests.views.arrow_tables import InSpark, rows_of
 from tests.views.history_logs import history_log
-from tests.views.test_scans import scans_of_duckdb, scans_of_spark
+from tests.views.scans import scans_of_duckdb, scans_of_spark
 
 pytestmark = pytest.mark.spark
 

@@ -3,20 +3,18 @@ view."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kgroups_spark.sql.views import RECORD_VIEWS, view_sql
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.views.recorded import tables_of
+from tests.views.scans import scans_of_duckdb, scans_of_spark
 
 # Others are on these.
 FIRST = ("last_audit", "audit_partitions", "log_totals", "effective_commits")
@@ -57,32 +55,6 @@ def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
     for name in (*FIRST, *VIEWS):
         connection.execute(view_sql(name, "duckdb", audit_id=1))  # as readers do
     return connection
-
-
-def scans_of_spark(asked: DataFrame) -> list[tuple[str, str]]:
-    """The table of each scan, and the filters that choose its files and row groups."""
-    asked.sparkSession.conf.set("spark.sql.maxMetadataStringLength", "10000")
-    plan = asked._jdf.queryExecution().executedPlan().toString()
-    found: list[tuple[str, str]] = re.findall(
-        r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan
-    )
-    assert plan.count("FileScan") == len(found) > 0
-    return found
-
-
-def scans_of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[set[str], str]]:
-    """The columns that each scan reads, and its filters."""
-    [(_, text)] = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
-    waiting = list(json.loads(text))
-    while waiting:
-        node = waiting.pop()
-        waiting += node["children"]
-        if "ARROW_SCAN" in node["name"]:
-            columns, filters = node["extra_info"]["Projections"], node["extra_info"].get("Filters", "")
-            yield (
-                {columns} if isinstance(columns, str) else set(columns),
-                " AND ".join([filters] * isinstance(filters, str) or filters),
-            )
 
 
 @pytest.mark.parametrize("name", VIEWS)
