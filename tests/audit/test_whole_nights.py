@@ -231,4 +231,4 @@ def test_the_versions_of_all_tables_take_one_read_of_the_ledger() -> None:
             assert [call.args[1] for call in rows.call_args_list].count("audits") == reads
         with mock.patch.object(lake.store, "files_in", return_value={}):  # these logs are in memory
             tidy_logs(lake, 1)
-        assert [call.args[1] for call in rows.call_args_list].count("audits") == 2
+        assert [call.args[1] for call in rows.call_args_list].count("audits") == 1

@@ -122,9 +122,9 @@ def test_arrow_batches_end_at_64k_rows(tmp_path: Path) -> None:
 
 
 def test_arrow_batches_end_at_32_mb(tmp_path: Path) -> None:
-    put(tmp_path, "t", 0, batch(0, [(b"k%d" % i, bytes(5 << 20)) for i in range(8)], codec=4))
+    put(tmp_path, "t", 0, batch(0, [(b"k%d" % i, bytes(1 << 16)) for i in range(900)], codec=4))
     parts = read_parts({"path": str(tmp_path), "subscribe": "t"})
-    assert [part.num_rows for part in parts] == [6, 2]
+    assert len(parts) == 2 and sum(part.num_rows for part in parts) == 900
     assert all(part.nbytes < BYTES_PER_BATCH + 1000 for part in parts)
 
 
