@@ -54,6 +54,9 @@ def test_slots_are_numbered_by_group_topic_and_partition():
 
 
 def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():
+    """T19; the order of markers decides nothing (T20)."""
+    both = Log().commit(5, producer=7).commit(6, producer=8).end(8, "committed").end(7, "committed")
+    assert fates_of(both)[0] == "superseded"
     log = Log().commit(5).commit(9, producer=7).commit(6).end(7, "committed").tombstone()
     assert fates_of(log) == ["replaced", "superseded", "removed", "tombstone"]
     # 3.7 does not look which of the two records is newer.
