@@ -78,7 +78,7 @@ def test_nights_in_spark_and_in_this_process_give_the_same_tables(local, spark, 
     """Also where a partition is cut into ranges: then they hold records of the same groups and hours."""
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
     in_segments(log, tmp_path / "rolled", batches=6)
-    # Each of the two has commits, records of groups and markers; more nights: test_many_nights.py.
+    # Each of the two has commits, records of groups and markers.
     for share in (0.65, 1.0):
         copy_until(tmp_path / "rolled", tmp_path / "log", share)
         audit(local, tmp_path / "lake-here", tmp_path / "log")

@@ -31,10 +31,10 @@ from tests.logs.log_files import Files, random_cuts, read_zip
 from tests.logs.night_logs import RELEASES, logs, reported
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
 from tests.nights.nights_here import audit, audit_nights, how_of
+from tests.nights.replayed_logs import replayed
 from tests.nights.reported_tables import Reported, unordered
 from tests.offsets.night_history import ends_of_nights
 from tests.recorded_logs import CORPORA
-from tests.twin.object_nights import by_objects
 from tests.twin.shard import Shard
 
 Rows = dict[str, Counter[str]]
@@ -277,7 +277,7 @@ def test_logs_of_real_brokers_give_the_same_rows_in_blocks_and_one_by_one(corpus
     files, release_version = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], ALL[corpus]["release"]
     with blocks_of(20_000):
         found = everything(audit(files, how_of(release_version)), files)
-    assert found == everything(by_objects(files, how_of(release_version)), files)
+    assert found == everything(replayed(files, how_of(release_version)), files)
 
 
 @pytest.mark.parametrize("version", one_of(*RELEASES))
@@ -289,6 +289,6 @@ def test_generated_logs_give_the_same_rows_in_nights_in_blocks_and_one_by_one(ve
         cuts = random_cuts(files, rng, 2, 2)
         with blocks_of(20_000):
             nights = audit_nights(files, cuts, how)
-        # Without batches an act ends with its night: the twin is given the ends of nights.
-        whole = by_objects(files, how, audits=ends_of_nights(cuts, retention_ms))
+        # Without batches an act ends with its night: the whole is given the ends of nights.
+        whole = replayed(files, how, audits=ends_of_nights(cuts, retention_ms))
         assert everything(nights, nights.files) == everything(whole, files)

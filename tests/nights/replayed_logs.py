@@ -1,32 +1,35 @@
-"""The tables of a log by the slow twin of the replay: decoded, then replayed record by record by a shard of objects."""
+"""The tables of a whole log without a lake: decoded at once, and replayed shard by shard from nothing."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 from kgroups_spark.audit.work import known_topics
+from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.replay.counts import Sighting, TopicNames, summed
+from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.ranges import RangeProgress
-from kgroups_spark.replay.shard import AuditSpans, Night
+from kgroups_spark.replay.shard import AuditSpans, Night, ShardReplay
+from kgroups_spark.replay.state import ShardState, checkpoint_rows, saved
+from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import no_rows
-from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
-from tests.logs.log_files import Files
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.logs.log_files import Files, segments_of
 from tests.nights.decoded import decode, plain
 from tests.nights.nights_here import How
-from tests.nights.reported_tables import RECORD_TABLES, Reported, stored_as
-from tests.twin.object_replay import replay_partitions
-from tests.twin.object_rows import correction_rows, in_log_order, replay_rows
+from tests.nights.reported_tables import Reported, stored_as
 
+LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 # Tables with rows that change after decoding: the replay completes markers, and traffic is summed up.
 COMPLETED = ("transaction_markers", "group_traffic")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ObjectTables(Reported):
+class MemoryTables(Reported):
     """Tables in memory. `progress`: of the decoded ranges."""
 
     def __init__(self, tables: Mapping[str, Sequence[pa.Table]], progress: Sequence[RangeProgress] = ()) -> None:
@@ -39,41 +42,26 @@ class ObjectTables(Reported):
         return sum((each.record_counts for each in self.progress), Counter())
 
 
-def by_objects(
-    files: Files, how: How, known: Iterable[Sighting] = (), audits: AuditSpans | None = None
-) -> ObjectTables:
+def replayed(files: Files, how: How, known: Iterable[Sighting] = (), audits: AuditSpans | None = None) -> MemoryTables:
     """The tables that one audit of the whole log should write. `known`: names of topic ids from other sources.
-    `audits`: as in replay_shard.Night, if several audits read the log."""
+    `audits`: as in replay.shard.Night, if several audits read the log."""
     read, names = decode(files, how.release), TopicNames()
     names.merge(known)
     for each in read.progress:
         names.merge(each.topics)
-    tables = {name: list(rows) for name, rows in read.tables.items() if name not in COMPLETED}
-    for name, made in _replayed([replay_rows(read.tables)], how, names, audits):
-        tables.setdefault(name, []).append(made)
+    tables = defaultdict(list, {name: list(rows) for name, rows in read.tables.items() if name not in COMPLETED})
+    night = Night(1, how.release, how.offsets_partitions, known_topics(names), how.retention_ms, audits or {})
+    for partition in segments_of(files):
+        history = ShardHistory.of_tables(*(read.table(name, partition) for name in LOG))
+        replay = ShardReplay(partition, night, ShardState(), history)
+        for name, rows in replay.outputs():
+            tables[name].append(plain(name, rows))
+        state = checkpoint_rows(saved(replay.state), partition, 0, made_by(1, NIGHT, how.release))
+        tables[NIGHT].append(plain(NIGHT, state))
     traffic = [read.table("group_traffic", each) for each in {each.offsets_partition for each in read.progress}]
     tables["group_traffic"] = [summed(rows) for rows in traffic if len(rows)]
     tables["topics"] = [_topics(names)]
-    return ObjectTables(tables, read.progress)
-
-
-def rebuilt_by_objects(audited: Reported, how: How, audits: AuditSpans | None = None) -> ObjectTables:
-    """The tables that follow from history and corrections. `audits`: as in replay_shard.Night."""
-    history = replay_rows({name: [audited.table(name)] for name in RECORD_TABLES})
-    made: dict[str, list[pa.Table]] = defaultdict(list)
-    corrected = correction_rows(audited.rows(CHECKPOINTS))
-    for name, rows in _replayed([history, corrected], how, audited.topic_names(), audits):
-        made[name].append(rows)
-    return ObjectTables(made)
-
-
-def _replayed(
-    rows: Sequence[pa.Table], how: How, names: TopicNames, audits: AuditSpans | None = None
-) -> Iterator[tuple[str, pa.Table]]:
-    topics = known_topics(names)
-    night = Night(1, how.release, how.offsets_partitions, topics, how.retention_ms, audits=audits or {})
-    for name, made in replay_partitions(in_log_order(rows), night):
-        yield name, plain(name, made)
+    return MemoryTables(tables, read.progress)
 
 
 def _topics(names: TopicNames) -> pa.Table:
