@@ -13,7 +13,7 @@ from kgroups_spark.coordinator.state_entries import made_by
 from kgroups_spark.replay.counts import Sighting, TopicNames, summed
 from kgroups_spark.replay.groups import ShardHistory
 from kgroups_spark.replay.ranges import RangeProgress
-from kgroups_spark.replay.shard import AuditSpans, Night, ShardReplay
+from kgroups_spark.replay.shard import Night, ShardReplay
 from kgroups_spark.replay.state import ShardState, checkpoint_rows, saved
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import no_rows
@@ -50,7 +50,7 @@ def replayed(files: Files, how: How, known: Iterable[Sighting] = (), audits: Aud
     for each in read.progress:
         names.merge(each.topics)
     tables = defaultdict(list, {name: list(rows) for name, rows in read.tables.items() if name not in COMPLETED})
-    night = Night(1, how.release, how.offsets_partitions, known_topics(names), how.retention_ms, audits or {})
+    night = Night(1, how.release, how.offsets_partitions, known_topics(names), how.retention_ms)
     for partition in segments_of(files):
         history = ShardHistory.of_tables(*(read.table(name, partition) for name in LOG))
         replay = ShardReplay(partition, night, ShardState(), history)
