@@ -42,9 +42,8 @@ class MemoryTables(Reported):
         return sum((each.record_counts for each in self.progress), Counter())
 
 
-def replayed(files: Files, how: How, known: Iterable[Sighting] = (), audits: AuditSpans | None = None) -> MemoryTables:
-    """The tables that one audit of the whole log should write. `known`: names of topic ids from other sources.
-    `audits`: as in replay.shard.Night, if several audits read the log."""
+def replayed(files: Files, how: How, known: Iterable[Sighting] = ()) -> MemoryTables:
+    """The tables that one audit of the whole log should write. `known`: names of topic ids from other sources."""
     read, names = decode(files, how.release), TopicNames()
     names.merge(known)
     for each in read.progress:
