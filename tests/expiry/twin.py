@@ -1,4 +1,4 @@
-"""Expiry in obvious loops over dicts of the current tables: the referee of kgroups_spark.offsets, and no code in common.
+"""Expiry in obvious loops over dicts of the current tables: the referee of offsets/expiry, no code in common.
 
 Rows are dicts with the columns of the tables; times are epoch milliseconds; a missing column is None. `version` is a
 tuple such as (4, 0, 1); `java` says which coordinator. The order of the ifs is the order of the clean-up in Kafka's

@@ -154,22 +154,6 @@ def test_an_audit_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
     ]
 
 
-def test_an_audit_that_finishes_while_another_takes_over_counts(lake, monkeypatch):
-    """It finishes between the other's look at the ledger and its claim."""
-    ledger_append = Ledger.append
-
-    def slow(self, row):
-        monkeypatch.setattr(Ledger, "append", ledger_append)
-        slept.finish()
-        ledger_append(self, row)
-
-    with Claim.take(lake) as slept:
-        slept.release()
-        monkeypatch.setattr(Ledger, "append", slow)
-        with Claim.take(lake) as claim:
-            assert (claim.before.audit_id, claim.unfinished) == (1, ())
-
-
 def test_an_audit_finishes_once(lake):
     with Claim.take(lake) as claim:
         claim.finish()
