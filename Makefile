@@ -4,8 +4,8 @@
 # make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), laws by
 #             hypothesis with 20 times the examples (those marked `law`), then runs that are disturbed in one process
 #             (--disturbances 1000: kills, stalls with a take-over, segments that the cleaner replaces; without a JVM), the
-#             same by Spark and Delta (--beside-spark 100), then audits that are killed as processes (--kills 40).
-#             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5" shorten it; --seed N
+#             same by Spark and Delta (--beside-spark 100).
+#             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5" shorten it; --seed N
 #             repeats what a run printed.
 #             Only here: all releases, logs, recordings, seeds and cuts of the laws over logs, of which each run of
 #             `make test` takes others; each command in each form over large, long and hostile lakes;

@@ -69,8 +69,8 @@ IN_TURN = (
     # A job on a cluster with a lake on S3; nights on a cluster whose tasks and executors fail; a lake on S3 by a
     # process on this machine.
     ("a job on a cluster", "nights that fail on a cluster", "a lake on S3"),
-    # An audit of brokers that stop, of brokers whose leaders move, of logs that lose their beginning or end.
-    ("brokers that stop", "leaders that move", "logs that change"),
+    # An audit of brokers whose leaders move, of logs that lose their beginning or end.
+    ("leaders that move", "logs that change"),
     # Each of them starts Spark, or has it rewrite files that an audit wrote.
     ("secrets", "files that others wrote", "upkeep by Delta"),
     # A signal to a process with Spark that audits; Ctrl-C at the prompt, while Spark answers.
@@ -81,9 +81,8 @@ IN_TURN = (
     # Random logs that the cleaner changes between nights: what it leaves, and what it should have left.
     ("cleaned after a read", "cleaned before a read"),
     ("forgetful logs", "read again in any night"),
-    # Random logs that are cut back; a lake of one for all its readers, and reduced.
-    ("cut back anywhere", "cut back and cleaned"),
-    ("cut back for all readers", "cut back into reduced history"),
+    # Random logs that are cut back; a lake of one, reduced.
+    ("cut back anywhere", "cut back and cleaned", "cut back into reduced history"),
     # Events of random logs, of many times or of one.
     ("events in nights", "events of one time"),
 )

@@ -16,7 +16,6 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.replaced import ReplacedRange
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import register_views
 from kgroups_spark.sql.views import with_what_they_need
@@ -103,40 +102,6 @@ def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> l
     # A row knows its marker if the same range had both.
     left_out = {"audit_id", "file", "file_position", "outcome", "marker_offset", *without}
     return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)
-
-
-@pytest.mark.in_turn("cut back for all readers")
-def test_a_lake_of_a_cut_back_log_equals_a_new_lake(session: Any, tmp_path: Path) -> None:
-    log = Cut(session, tmp_path)
-    assert [log.night().replaced_ranges for _ in range(2)] == [None] * 2
-    before = rows(tmp_path / "lake", "offset_commits")
-    read_to = {entry.offsets_partition: entry.end_offset for entry in log.audit("lake").partitions or ()}
-    log.elect(0, len(log.logs[0].batches) - 2)
-    kept = log.logs[0].batches[-4].last_offset + 1
-    row = log.night()
-    assert row.replaced_ranges == (ReplacedRange(0, kept, read_to[0], 4),)
-    (note,) = [note for note in row.notes or () if "was cut back" in note]
-    assert f"from {kept} to {read_to[0] - 1} is replaced" in note
-    log.elect(0, len(log.logs[0].batches) - 4)
-    log.elect(1, len(log.logs[1].batches) - 3)
-    row = log.night()
-    assert [each.audit_id for each in row.replaced_ranges or ()] == [4, 5, 5]
-    log.night()
-    log.audit("new")
-    said = log.reported()
-    assert said == log.reported("new")
-    if isinstance(session, SparkSession):
-        by_spark = reported_by_spark(session, tmp_path / "lake")
-        assert by_spark == {name: said[name] for name in by_spark}
-    # History is only appended to.
-    now = rows(tmp_path / "lake", "offset_commits")
-    assert [each for each in before if each not in now] == []
-    assert len(now) > len(said["offset_commits"])
-    versions, events = (reported(rows(tmp_path / "lake", name)) for name in ("group_versions", "group_events"))
-    log.rebuild()
-    assert log.tables(*HISTORY, *NOW) == {name: said[name] for name in (*HISTORY, *NOW)}
-    assert reported(rows(tmp_path / "lake", "group_versions")) == versions
-    assert reported(rows(tmp_path / "lake", "group_events")) == events
 
 
 def test_spark_continues_a_lake_whose_log_was_cut_back(

@@ -14,16 +14,16 @@ from tests.logs.log_files import Files, random_cuts, segments_of
 from tests.logs.night_logs import RELEASES, logs, reported
 from tests.logs.old_formats import in_old_format
 from tests.nights.nights_here import Audited, audit, audit_nights, how_of
-from tests.twin.object_nights import ObjectTables, by_objects
+from tests.nights.replayed_logs import MemoryTables, replayed
 
 
 @cache
-def referee(release: str, log: str) -> ObjectTables:
-    """One audit that replays record by record."""
-    return by_objects(logs(release)[log], how_of(release))
+def referee(release: str, log: str) -> MemoryTables:
+    """The whole log at once, without a lake."""
+    return replayed(logs(release)[log], how_of(release))
 
 
-def differing(files: Files, whole: ObjectTables, audited: Audited) -> list[str]:
+def differing(files: Files, whole: MemoryTables, audited: Audited) -> list[str]:
     ours, theirs = reported(whole, files), reported(audited, audited.files)
     return [name for name in ours if ours[name] != theirs[name]]
 
@@ -63,7 +63,7 @@ def test_cuts_change_nothing_in_dense_logs_either(release: str, chosen: Chosen) 
     for seed in chosen.some(range(12), 1):
         files, rng = dense_log(seed), np.random.default_rng(seed)
         how = how_of(release, int(rng.choice([256, 512, 4096])))
-        whole = by_objects(files, how)
+        whole = replayed(files, how)
         assert differing(files, whole, audit(files, how)) == [], (seed, how)
         cuts = random_cuts(files, rng, int(rng.integers(1, 4)), int(rng.integers(1, 4)))
         audited = audit_nights(files, cuts, how)
@@ -77,7 +77,7 @@ def test_cuts_change_nothing_in_logs_of_message_formats_0_and_1(chosen: Chosen) 
     for seed, magic in chosen.some(itertools.product(range(12), (0, 1)), 1):
         rng = np.random.default_rng(seed)
         files, how = in_old_format(dense_log(seed), magic, rng), how_of("2.8", 512)
-        whole = by_objects(files, how)
+        whole = replayed(files, how)
         assert differing(files, whole, audit(files, how)) == [], (seed, magic)
         cuts = random_cuts(files, rng, int(rng.integers(2, 4)), int(rng.integers(1, 4)))
         assert differing(files, whole, audit_nights(files, cuts, how)) == [], (seed, magic)

@@ -22,7 +22,6 @@ from kgroups_spark.replay import ranges
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import to_epoch_ms
 from tests.nights.lakes import (
-    HISTORY,
     assert_every_record_is_in_one_table,
     assert_keys,
     contents,
@@ -78,7 +77,7 @@ def test_nights_in_spark_and_in_this_process_give_the_same_tables(local, spark, 
     """Also where a partition is cut into ranges: then they hold records of the same groups and hours."""
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
     in_segments(log, tmp_path / "rolled", batches=6)
-    # Each of the two has commits, records of groups and markers; more nights: test_many_nights.py.
+    # Each of the two has commits, records of groups and markers.
     for share in (0.65, 1.0):
         copy_until(tmp_path / "rolled", tmp_path / "log", share)
         audit(local, tmp_path / "lake-here", tmp_path / "log")
@@ -165,32 +164,6 @@ def test_partitions_that_are_not_given_keep_their_state(session, log, whole, tmp
     assert contents(tmp_path / "lake") == before
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "noise"])
-def test_damage_ends_in_quarantine_and_the_rest_is_read(session, log, tmp_path, damage):
-    segment = tmp_path / "log" / "__consumer_offsets-1" / "00000000000000000000.log"
-    shutil.copytree(log / segment.parent.name, segment.parent)
-    data = bytearray(segment.read_bytes())
-    if damage == "flipped":
-        data[3000] ^= 1
-    elif damage == "cut":
-        del data[3000:3100]
-    else:
-        data[3000:3400] = bytes((7 * i) % 251 for i in range(400))
-    segment.write_bytes(data)
-    summary = audit(session, tmp_path / "lake", tmp_path / "log")
-    assert summary.lacks_records
-    quarantined = rows(tmp_path / "lake", "quarantine")
-    assert {row["reason"] for row in quarantined} == {"corrupt_batch"}
-    assert all(row["file"].endswith(segment.name) and row["file_position"] <= 3000 for row in quarantined)
-    assert_every_record_is_in_one_table(tmp_path / "lake")
-    behind = [r["log_offset"] for n in HISTORY[:3] for r in rows(tmp_path / "lake", n) if r["offsets_partition"] == 1]
-    assert max(behind) > max(row["log_offset"] for row in quarantined)
-    # It is counted once, whatever comes later.
-    again = audit(session, tmp_path / "lake", tmp_path / "log")
-    assert not again.lacks_records
-    assert rows(tmp_path / "lake", "quarantine") == quarantined
-
-
 def test_another_log_is_refused_before_anything_is_written(session, corpora, whole):
     before = versions(whole)
     with pytest.raises(AnotherLog, match=r"^this is another log.*; if the log has changed, --accept-log-change"):
@@ -204,11 +177,3 @@ def test_a_folder_that_is_not_a_lake_is_left_alone(session, log, tmp_path):
     with pytest.raises(UsageError, match="neither a lake nor empty"):
         audit(session, tmp_path / "photos", log)
     assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.png"]
-
-
-def test_an_empty_topic_makes_an_empty_lake(session, tmp_path):
-    (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
-    (tmp_path / "log" / "__consumer_offsets-0" / "00000000000000000000.log").touch()
-    summary = audit(session, tmp_path / "lake", tmp_path / "log")
-    assert summary.now.rows["groups"] == 0
-    assert rows(tmp_path / "lake", "committed_offsets") == []

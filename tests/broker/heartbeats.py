@@ -1,5 +1,4 @@
-"""KIP-848's stories (tests/coordinator/test_kip_848_stories.py) on a broker, heartbeat by heartbeat, and what its
-coordinator says after each step."""
+"""Stories that KIP-848 describes, on a broker, heartbeat by heartbeat, and what its coordinator says after each."""
 
 from __future__ import annotations
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-
-import pyspark
 
 from tests.maven import asked_for, downloaded_jars
 
@@ -17,12 +14,6 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 }
 # Kafka's own choice for its log, log4j, is not among what its modules ask for.
 LOGGER = "org.slf4j:slf4j-simple:1.7.36"
-# Spark's own Kafka source and what it loads; its token provider is not on Maven in any later release.
-SPARK_KAFKA = (
-    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.commons:commons-pool2:2.13.1",
-)
 # Dependencies of these modules that neither brokers in KRaft mode nor our clients load: Connect and its web server,
 # RocksDB (70 MB), the dependencies of ZooKeeper. Names are regular expressions, as Ivy has them. A release has 130 MB
 # with them, 42 without.
@@ -43,9 +34,3 @@ def kafka_jars(release: str) -> list[str]:
     """The class path of a release, downloaded when it is not there. Raises RuntimeError with what Ivy said."""
     modules = [f"{module}:{release}" for module in MODULES[release]]
     return downloaded_jars(f"kafka-{release}", asked_for([*modules, LOGGER], "default", NOT_NEEDED))
-
-
-def spark_kafka_jars() -> list[str]:
-    """Spark's own Kafka source, with the clients of 3.9.2, of which it was built."""
-    clients = [jar for jar in kafka_jars("3.9.2") if Path(jar).name.startswith("kafka-clients")]
-    return clients + downloaded_jars(f"spark-kafka-{pyspark.__version__}", asked_for(SPARK_KAFKA, "master"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,8 +24,6 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts, topic_offsets, topic_offsets_table
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.coordinator.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
-from kgroups_spark.replay.state_logs import Settings
 from tests.broker.brokers import Brokers, Security, classes, java, until
 from tests.broker.members import SILENT
 from tests.chosen import one_of
@@ -121,14 +118,6 @@ def test_facts_that_a_cluster_reports_of_itself(asked: tuple[Client, str]) -> No
     by_admin = {name: str(each.result(30).topic_id).translate(URL_SAFE) for name, each in described.items()}
     assert by_admin == {name: ids[name] for name in by_admin}
     assert reported.notes == (() if client.brokers.security is None else (GROUP_NOTE,))
-
-
-def test_the_newest_metadata_version_is_the_one_of_its_release(asked: tuple[Client, str]) -> None:
-    client, expected = asked
-    with client.cluster() as cluster:
-        (node,) = cluster.brokers()
-        supported = {each.name: each.max_version for each in cluster.api_versions(node).supported_features}
-    assert supported[METADATA_VERSION] == NEWEST_METADATA_VERSION[expected.removesuffix("-java")]
 
 
 def test_ends_of_topics_equal_those_of_the_admin_client(asked: tuple[Client, str]) -> None:
@@ -249,40 +238,6 @@ def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
     assert ends == WHOLE
 
 
-def not_known(what: str, resource: str) -> str:
-    return f"{what} is unknown: grant DESCRIBE_CONFIGS on {resource}"
-
-
-MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
-    "DESCRIBE_CONFIGS on the cluster": (
-        {"offsets_retention_ms": None, "state_settings": Settings(None, None, limits_of_groups=None)},
-        (
-            not_known("offsets.retention.minutes of the brokers", "cluster kafka-cluster"),
-            not_known("the configuration of single groups", "cluster kafka-cluster"),
-        ),
-    ),
-    "DESCRIBE_CONFIGS on the offsets topic": (
-        {"delete_retention_ms": None},
-        (not_known(f"delete.retention.ms of topic {OFFSETS}", f"topic {OFFSETS}"), GROUP_NOTE),
-    ),
-    "DESCRIBE_CONFIGS on groups": (
-        {"state_settings": Settings(5, 604_800_000, limits_of_groups={GROUP: None})},
-        (not_known(f"the configuration of group {GROUP}", f"group {GROUP}"),),
-    ),
-}
-
-
-@pytest.mark.parametrize("missing", MISSING)
-def test_without_one_acl_its_part_is_missing_and_a_note_names_it(secured: Client, missing: str) -> None:
-    allow(secured, list(ACLS.values()))
-    whole, _ = asked_by_auditor(secured)
-    allow(secured, [binding for name, binding in ACLS.items() if name != missing])
-    reported, ends = asked_by_auditor(secured)
-    lost, notes = MISSING[missing]
-    assert reported == replace(whole, **lost, notes=notes)  # type: ignore[arg-type]
-    assert ends == WHOLE
-
-
 def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client) -> None:
     but_topics = [binding for name, binding in ACLS.items() if name != "DESCRIBE on topics"]
     allow(secured, [*but_topics, acl(ResourceType.TOPIC, "t", AclOperation.DESCRIBE)])
@@ -290,15 +245,6 @@ def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client
     # A client that may not describe a topic does not learn whether it exists.
     assert ends == {"t": (20, "ok"), "u": (None, "not_authorized"), "gone": (None, "not_authorized")}
     assert {name for _, name in reported.topic_ids} == {"t", OFFSETS}
-
-
-def test_without_any_acl_the_release_is_reported_all_the_same(secured: Client) -> None:
-    allow(secured, [])
-    reported, ends = asked_by_auditor(secured)
-    assert (reported.cluster_id, reported.release_version) == (secured.brokers.cluster_id, "4.3")
-    assert (reported.topic_ids, reported.offsets_retention_ms, reported.delete_retention_ms) == ((), None, None)
-    assert len(reported.notes) == 3
-    assert set(ends.values()) == {(None, "not_authorized")}
 
 
 def lag_by_kafkas_tool(brokers: Brokers, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:

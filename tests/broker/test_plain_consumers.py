@@ -1,7 +1,4 @@
-"""Why this project fetches batches itself: what a plain consumer of __consumer_offsets takes for committed.
-
-Consumers hide which records belong to a transaction and how it ended. One that reads everything shows what was aborted,
-or is not yet committed, as committed; a read_committed one does not know what is pending, and of which producer.
+"""What a plain consumer of __consumer_offsets would take for committed: aborted commits, and pending ones.
 
 And what Kafka's own tools make of what `kgroups` writes for them: offsets that were exported are imported, an open
 transaction is ended.
@@ -10,24 +7,18 @@ transaction is ended.
 from __future__ import annotations
 
 import shlex
-import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from kafka import KafkaConsumer
-from kafka.structs import TopicPartition as KafkaPythonsPartition
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.cluster.client_properties import client_properties
-from tests.broker.answers import OFFSETS_TOPIC, Asking, end_offsets
+from tests.broker.answers import Asking
 from tests.broker.brokers import Brokers, until
-from tests.broker.jars import spark_kafka_jars
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.nights.lakes import rows
@@ -88,98 +79,6 @@ def test_an_open_commit_is_pending_and_its_producer_is_known(lake: Path, lab: La
         transaction.producerEpoch(),
     )
     assert Asking(lab.clients).unstable(GROUP, [(TOPIC, 0), (TOPIC, 1)]) == [[TOPIC, 1]]
-
-
-def test_librdkafkas_consumer_shows_both_as_committed(lab: Lab) -> None:
-    assert last_offsets(by_librdkafka(lab, "read_uncommitted")) == {(TOPIC, 0): ABORTED, (TOPIC, 1): OPEN}
-
-
-def test_a_read_committed_consumer_does_not_show_pending_offsets(lab: Lab) -> None:
-    assert last_offsets(by_librdkafka(lab, "read_committed")) == {(TOPIC, 0): COMMITTED}
-
-
-def test_kafka_pythons_consumer_shows_both_as_committed(lab: Lab) -> None:
-    assert last_offsets(by_kafka_python(lab)) == {(TOPIC, 0): ABORTED, (TOPIC, 1): OPEN}
-
-
-def test_sparks_own_kafka_source_shows_nothing_or_both_as_committed(spark: SparkSession, lab: Lab) -> None:
-    """It leaves internal topics out, also those that are asked for by name, unless it looks offsets up as it did."""
-    for jar in spark_kafka_jars():
-        spark.sql(f"ADD JAR '{jar}'")
-    assert list(by_spark(spark, lab)) == []
-    spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
-    try:
-        assert last_offsets(by_spark(spark, lab)) == {(TOPIC, 0): ABORTED, (TOPIC, 1): OPEN}
-    finally:
-        spark.conf.unset("spark.sql.streaming.kafka.useDeprecatedOffsetFetching")
-
-
-def last_offsets(records: Iterator[tuple[bytes | None, bytes | None]]) -> Seen:
-    """The last offset of each partition in the order of the records, as any consumer would read them."""
-    seen: Seen = {}
-    for key, value in records:
-        if key is None or struct.unpack_from(">h", key)[0] > 1:
-            continue
-        group, at = text(key, 2)
-        topic, at = text(key, at)
-        (partition,) = struct.unpack_from(">i", key, at)
-        if group == GROUP and value is not None:
-            seen[topic, partition] = struct.unpack_from(">hq", value)[1]
-    return seen
-
-
-def text(data: bytes, at: int) -> tuple[str, int]:
-    (size,) = struct.unpack_from(">h", data, at)
-    return data[at + 2 : at + 2 + size].decode(), at + 2 + size
-
-
-def by_librdkafka(lab: Lab, isolation: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lab.address,
-            "broker.address.family": "v4",
-            "group.id": "reads-plainly",
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-        }
-    )
-    partitions = [TopicPartition(OFFSETS_TOPIC, int(number), 0) for number in end_offsets(lab.clients, OFFSETS_TOPIC)]
-    consumer.assign(partitions)
-    at_end = 0
-    while at_end < len(partitions):
-        message = consumer.poll(60)
-        assert message is not None, "nothing comes"
-        if message.error() is None:
-            yield message.key(), message.value()
-        else:
-            at_end += 1
-    consumer.close()
-
-
-def by_kafka_python(lab: Lab) -> Iterator[tuple[bytes | None, bytes | None]]:
-    consumer = KafkaConsumer(
-        bootstrap_servers=lab.address, isolation_level="read_uncommitted", exclude_internal_topics=False
-    )
-    partitions = [KafkaPythonsPartition(OFFSETS_TOPIC, int(p)) for p in end_offsets(lab.clients, OFFSETS_TOPIC)]
-    consumer.assign(partitions)
-    consumer.seek_to_beginning(*partitions)
-    ends = consumer.end_offsets(partitions)
-    while any(consumer.position(partition) < ends[partition] for partition in partitions):
-        for records in consumer.poll(1000).values():
-            yield from ((record.key, record.value) for record in records)
-    consumer.close()
-
-
-def by_spark(spark: SparkSession, lab: Lab) -> Iterator[tuple[bytes | None, bytes | None]]:
-    frame = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", lab.address)
-        .option("subscribe", OFFSETS_TOPIC)
-        .load()
-        .orderBy("partition", "offset")
-    )
-    for row in frame.select("key", "value").collect():
-        yield row["key"] and bytes(row["key"]), row["value"] and bytes(row["value"])
 
 
 # Kafka's tool takes names with all of what CSV has to quote.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from confluent_kafka.admin import (
 
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from tests.broker.brokers import HOST, Brokers, Security, until
+from tests.broker.brokers import Brokers, Security, until
 from tests.broker.live_audits import AuditCommand, last_finished
 from tests.broker.members import SILENT
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, PARTITIONS, TOPIC, commit_all, make_topic
@@ -84,13 +82,6 @@ def as_user(
     }
 
 
-@pytest.fixture
-def silent_port() -> Iterator[str]:
-    """Takes connections and never says a word."""
-    with socket.create_server((HOST, 0)) as server:
-        yield f"{HOST}:{server.getsockname()[1]}"
-
-
 @pytest.mark.usefixtures("no_spark")
 class TestRefused:
     @pytest.fixture(autouse=True)
@@ -106,37 +97,6 @@ class TestRefused:
         assert [password for password in (*PASSWORDS.values(), "wr0ng-s3cret") if password in line] == []
         assert not self.lake.exists()
         return line
-
-    @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-    def test_a_wrong_password(self, mechanism: str) -> None:
-        properties = as_user(self.brokers, "reader", mechanism, password="wr0ng-s3cret")
-        line = self.refused(self.brokers.addresses("SASL_SSL"), properties)
-        assert f"rejected our {mechanism} credentials: SASL_AUTHENTICATION_FAILED" in line
-
-    def test_a_mechanism_that_the_broker_does_not_have(self) -> None:
-        properties = as_user(self.brokers, "reader", "SCRAM-SHA-256")
-        line = self.refused(self.brokers.addresses("SASL_SSL"), properties)
-        assert "does not support sasl.mechanism SCRAM-SHA-256 on this port; it has " in line
-
-    def test_a_port_with_tls_and_a_client_without(self) -> None:
-        line = self.refused(self.brokers.addresses("SASL_SSL"), {})
-        assert line.endswith("uses TLS: set security.protocol to SSL or SASL_SSL")
-
-    def test_a_port_without_tls_and_a_client_with_it(self) -> None:
-        line = self.refused(self.brokers.address, as_user(self.brokers, "reader"))
-        assert line.endswith("security.protocol has to be PLAINTEXT or SASL_PLAINTEXT there")
-
-    def test_a_port_that_never_answers(self, silent_port: str) -> None:
-        line = self.refused(silent_port, {"default.api.timeout.ms": "1000"})
-        assert re.fullmatch(
-            rf"kgroups: no broker has answered in \d+ s: the broker at {silent_port} has not answered "
-            "ApiVersionsRequest in time",
-            line,
-        )
-
-    def test_a_port_without_a_listener(self) -> None:
-        line = self.refused(f"{HOST}:1", {"default.api.timeout.ms": "1000"})
-        assert re.fullmatch(rf"kgroups: no broker has answered in \d+ s: nothing listens at {HOST}:1", line)
 
     def test_nothing_is_allowed(self) -> None:
         line = self.refused(self.brokers.addresses("SASL_SSL"), as_user(self.brokers, "nobody"))

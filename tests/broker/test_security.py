@@ -28,7 +28,7 @@ from kgroups_spark.cluster import oauth as tokens
 from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
 from kgroups_spark.cluster.cluster import Cluster
 from kgroups_spark.cluster.oauth import NoToken
-from kgroups_spark.cluster.requests import AuthenticationFailed, ClusterUnreachable, WrongProtocol
+from kgroups_spark.cluster.requests import AuthenticationFailed, WrongProtocol
 from tests.broker.brokers import Brokers, Security
 from tests.sources.security.handshakes import chain, private_key
 from tests.sources.security.token_server import fresh_jwt, token_server
@@ -249,27 +249,3 @@ def test_a_client_without_a_certificate_or_with_an_untrusted_one(secured: Broker
         assert re.search(
             r"rejected our side of the TLS handshake .* client certificate \(ssl\.keystore\.location\)", said
         )
-
-
-def test_a_certificate_of_an_authority_that_is_not_trusted(secured: Brokers) -> None:
-    other = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode()}
-    properties = {**properties_of("SASL_SSL", secured), **other}
-    properties.pop("ssl.truststore.location")
-    said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
-    assert "is not trusted: unable to get local issuer certificate; ssl.truststore.location must have" in said
-
-
-def test_a_name_that_is_not_in_the_certificate(secured: Brokers) -> None:
-    # 127.1 is 127.0.0.1, as systems resolve it.
-    elsewhere = secured.addresses("SASL_SSL").replace("127.0.0.1", "127.1")
-    properties = properties_of("SASL_SSL", secured)
-    said = refusal(AuthenticationFailed, elsewhere, properties)
-    assert "Hostname mismatch, certificate is not valid for '127.1'" in said
-    unchecked = {**properties, "ssl.endpoint.identification.algorithm": ""}
-    assert what_is_seen(elsewhere, unchecked) == ([TOPIC], True)
-
-
-def test_an_unreachable_address(secured: Brokers) -> None:
-    properties = properties_of("SASL_SSL", secured)
-    assert "does not resolve" in refusal(ClusterUnreachable, "no.such.host.invalid:9092", properties)
-    assert "nothing listens at 127.0.0.1:1" in refusal(ClusterUnreachable, "127.0.0.1:1", properties, timeout_ms=1000)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -24,17 +23,10 @@ from kgroups_spark.messages.coordinator_records import GroupRecordDecoder, JsonR
 from kgroups_spark.replay.rows import event_batches, member_batches, member_version_batches
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.chosen import Chosen, one_of
+from tests.chosen import one_of
 from tests.findings.record_bytes import blob
-from tests.logs.corpora import ALL, ANSWERS, CORPORA_44
-from tests.logs.log_files import Files, random_cuts, read_zip
-from tests.logs.night_logs import RELEASES, logs, reported
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
-from tests.nights.nights_here import audit, audit_nights, how_of
-from tests.nights.reported_tables import Reported, unordered
-from tests.offsets.night_history import ends_of_nights
-from tests.recorded_logs import CORPORA
-from tests.twin.object_nights import by_objects
+from tests.nights.reported_tables import unordered
 from tests.twin.shard import Shard
 
 Rows = dict[str, Counter[str]]
@@ -146,18 +138,6 @@ def test_most_made_up_groups_are_in_blocks_and_some_are_not() -> None:
     assert found[SnapshotRecord] > 75 and found[JsonRecord] > 30
 
 
-def test_records_equal_those_of_the_twin() -> None:
-    rows = history(Snapshots(0, odd=0.1).records(100))
-    names = ("record_name", *READ[:-1])
-    with blocks_of(10_000):
-        records = list(GroupSnapshots().records(rows))
-    for record, twin in zip(records, one_by_one(rows), strict=True):
-        assert [getattr(record, name) for name in names] == [getattr(twin, name) for name in names]
-        assert (record.value is None) == (twin.value is None)
-        if record.value is not None and twin.value is not None:
-            assert {**record.value, "members": list(record.value["members"])} == twin.value
-
-
 def test_topics_of_members_on_demand_are_those_of_their_dicts() -> None:
     """Also with a repeated member id, whose last subscription counts, and with a member without one."""
     usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2, "assignment": b""}
@@ -263,32 +243,3 @@ def first_string(text: bytes) -> bytes:
     """The member id at the beginning of a member's text, as it is written."""
     _, end = json.JSONDecoder().raw_decode(text.decode())
     return text.decode()[:end].encode()
-
-
-# ---- in whole audits
-
-
-def everything(audited: Reported, files: Files) -> dict[str, Any]:
-    return {**reported(audited, files), "group_events": audited.rows("group_events")}
-
-
-@pytest.mark.parametrize("corpus", one_of(*sorted(ALL)))
-def test_logs_of_real_brokers_give_the_same_rows_in_blocks_and_one_by_one(corpus: str) -> None:
-    files, release_version = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], ALL[corpus]["release"]
-    with blocks_of(20_000):
-        found = everything(audit(files, how_of(release_version)), files)
-    assert found == everything(by_objects(files, how_of(release_version)), files)
-
-
-@pytest.mark.parametrize("version", one_of(*RELEASES))
-def test_generated_logs_give_the_same_rows_in_nights_in_blocks_and_one_by_one(version: str, chosen: Chosen) -> None:
-    how, rng = how_of(version), np.random.default_rng(7)
-    retention_ms = expiry_rules(version).default_retention_ms
-    for log in chosen.some(logs(version), 1):
-        files = logs(version)[log]
-        cuts = random_cuts(files, rng, 2, 2)
-        with blocks_of(20_000):
-            nights = audit_nights(files, cuts, how)
-        # Without batches an act ends with its night: the twin is given the ends of nights.
-        whole = by_objects(files, how, audits=ends_of_nights(cuts, retention_ms))
-        assert everything(nights, nights.files) == everything(whole, files)

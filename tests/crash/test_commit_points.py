@@ -83,26 +83,6 @@ def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happe
         assert_lake_is_sound(lake, nights.expected)
 
 
-def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed, chosen, tmp_path):
-    lake, points = tmp_path / "lake", list(killed.lakes)
-    shutil.copytree(nights.lake, lake)
-    now, history = current_tables(session, lake), contents(lake, HISTORY_AND_STATE)
-    first_of_its_own = points[1]
-
-    def cleared_up(point, when):
-        # Each audit clears up after the one before it: from there on all is as if that had never been.
-        if (point, when) == (first_of_its_own, BEFORE):
-            assert contents(lake, HISTORY_AND_STATE) == history
-
-    for point in chosen.some(points[2:-1], 1):
-        when = chosen.one((BEFORE, AFTER))
-        broken_at(point, when, lambda: audit(session, lake, nights.second), cleared_up)
-        assert current_tables(session, lake) == now, (point, when)
-    # After the very last commit the audit has finished, known or not.
-    broken_at(points[-1], AFTER, lambda: audit(session, lake, nights.second), cleared_up)
-    assert_lake_is_sound(lake, nights.expected)
-
-
 def test_a_lake_whose_creation_breaks_is_created_by_the_next_audit(session, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     points = commit_points(lambda: Lake.create(session, str(tmp_path / "undisturbed")))
@@ -178,26 +158,5 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
     assert seen[-2:] == [(("audits", "append", 1), BEFORE), (("audits", "append", 1), AFTER)]
     with pytest.raises(ClaimLost, match="use --take-over; 6 hours after its last heartbeat"):
         audit(session, lake, nights.second)
-    audit(session, lake, nights.second, take_over=True)
-    assert_lake_is_sound(lake, nights.expected)
-
-
-def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commit_writes_nothing(
-    session, nights, tmp_path, monkeypatch
-):
-    lake = tmp_path / "lake"
-    shutil.copytree(nights.lake, lake)
-
-    def take_over(point, when):
-        if (point, when) == (("group_versions", "append", 0), BEFORE):
-            with monkeypatch.context() as elsewhere:
-                elsewhere.setattr("kgroups_spark.lake.last_finished.this_host", lambda: "elsewhere")
-                opened = Lake.open(session, str(lake))
-                with Claim.take(opened, take_over=True) as claim:
-                    clear_up(claim)
-
-    with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake"), at_each_commit(take_over):
-        audit(session, lake, nights.second)
-    assert {row["audit_id"] for row in rows(lake, "group_versions")} == {1}
     audit(session, lake, nights.second, take_over=True)
     assert_lake_is_sound(lake, nights.expected)

@@ -16,9 +16,9 @@ from tests.chosen import Chosen, one_of
 from tests.logs.log_files import Files, read_zip, segments_of
 from tests.nights.decoded import decode
 from tests.nights.nights_here import Audited, How, audit
+from tests.nights.replayed_logs import MemoryTables
 from tests.nights.reported_tables import RECORD_TABLES, Reported
 from tests.recorded_logs import CORPORA
-from tests.twin.object_nights import ObjectTables
 
 # A partition of each log. Codecs of every kind, both message formats, transactions, group records of all types.
 LOGS = {"classic-4.3": 1, "compacted-4.3": 1, "kip848-4.3": 2, "legacy-2.8-old-format": 0, "mixed-upgrade": 3}
@@ -48,7 +48,7 @@ def batches_of(data: bytes) -> BatchColumns:
 @cache
 def whole_log(corpus: str, partition: int) -> set[int]:
     """The log offsets of the log without damage."""
-    return offsets_reported(ObjectTables(decode(files_of(corpus, partition), "4.3").tables))
+    return offsets_reported(MemoryTables(decode(files_of(corpus, partition), "4.3").tables))
 
 
 def offsets_reported(audited: Reported) -> set[int]:

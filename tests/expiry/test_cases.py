@@ -6,7 +6,6 @@ from kgroups_spark.coordinator.releases import expiry_rules
 from tests.expiry import twin
 from tests.expiry.cases import CASES, NOW, R, ago, group, offset, simple
 from tests.expiry.frames import AUDIT_ID, clean_up
-from tests.expiry.versions import parsed
 
 ids = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -18,22 +17,6 @@ def test_case_names_are_unique():
 def by_topic(case, judged):
     """Expected answers may be keyed by topic alone where a topic has one partition."""
     return {key if key in case.expected else key[0]: answer for key, answer in judged.items()}
-
-
-@ids
-def test_the_twin_decides_as_expected(case):
-    version, java = parsed(case.release)
-    tables = case.tables()
-    arguments = (tables["groups"], tables["group_members"], tables["pending_offsets"], NOW, R, version, java)
-    judged = {
-        (row["topic"], row["partition"]): twin.judge_offset(row, *arguments) for row in tables["committed_offsets"]
-    }
-    assert by_topic(case, {key: (j[0], j[1], *j[3:]) for key, j in judged.items()}) == case.expected
-    for row in tables["groups"]:
-        decided = twin.judge_group(
-            row, list(judged.values()), tables["pending_offsets"], case.held_groups(), NOW, version, java
-        )
-        assert decided == case.expected_group
 
 
 @pytest.fixture(scope="module")

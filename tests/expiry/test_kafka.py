@@ -16,10 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.expiry import twin
 from tests.expiry.frames import clean_up
-from tests.expiry.twin_cases import by_group
-from tests.expiry.versions import parsed
 
 DATA = Path(__file__).parents[1] / "data" / "expiry"
 FILES = sorted(path.name for path in DATA.glob("*.jsonl.gz"))
@@ -41,45 +38,6 @@ def release_of(name):
 def expected(judged_pass):
     """(offsets, groups) that got a tombstone."""
     return {tuple(row) for row in judged_pass["offsets"]}, {tuple(row) for row in judged_pass["groups"]}
-
-
-def twin_tombstones(tables, now, retention_ms, release):
-    version, java = parsed(release)
-    grouped = {name: by_group(rows) for name, rows in tables.items()}
-    offsets, groups = set(), set()
-    failing = twin.failing_partitions(tables["committed_offsets"], tables["groups"], version)
-    for key in {*grouped["groups"], *grouped["committed_offsets"]}:
-        own = {name: rows.get(key, []) for name, rows in grouped.items()}
-        arguments = (
-            own["groups"],
-            own["group_members"],
-            own["pending_offsets"],
-            now,
-            retention_ms,
-            version,
-            java,
-            failing,
-        )
-        judged = [twin.judge_offset(row, *arguments) for row in own["committed_offsets"]]
-        for row, answer in zip(own["committed_offsets"], judged, strict=True):
-            if twin.expires(answer[0]):
-                offsets.add((*key, row["topic"], row["partition"]))
-        for row in own["groups"]:
-            reason, _, writes_tombstone = twin.judge_group(
-                row, judged, own["pending_offsets"], set(), now, version, java, failing
-            )
-            if reason == "empty_and_nothing_left" and writes_tombstone:
-                groups.add(key)
-    return offsets, groups
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_twin_removes_what_kafka_removed(name):
-    for line in recorded(name):
-        for judged_pass in line["passes"]:
-            now, retention_ms = judged_pass["now"], judged_pass["retention_ms"]
-            removed = twin_tombstones(line["tables"], now, retention_ms, release_of(name))
-            assert removed == expected(judged_pass), (line["case"], now)
 
 
 def moved(row, number, by_ms):

@@ -1,4 +1,4 @@
-"""Findings of tables that the slow twins of replay and expiry have made of a log."""
+"""Findings of the tables of a log in memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 from tests.expiry import twin
+from tests.nights.replayed_logs import MemoryTables
 from tests.offsets.mixed_twin import COLUMNS, mixed_of
-from tests.twin.object_nights import ObjectTables
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY
 OF_SHARES = ("share_partitions", "share_batches", "topic_offsets")
 Row = dict[str, Any]
-# The slow twin makes one audit only.
 AUDIT_ID = 1
 
 
@@ -48,7 +47,7 @@ class ArrowTables:
 
 
 def evidence_of(
-    audited: ObjectTables,
+    audited: MemoryTables,
     *,
     as_of: int | None = None,
     retention_ms: int = RETENTION_MS,
@@ -81,7 +80,7 @@ def all_findings(evidence: Evidence) -> list[Finding]:
     return look(evidence).findings
 
 
-def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:
+def findings(audited: MemoryTables, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:
     """All findings; they fit the table, its nulls and its key. `tables`: rows of the other
     coordinators' tables, if their logs were read."""
     evidence = evidence_of(audited, **how)
@@ -96,7 +95,7 @@ def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = 
     return found
 
 
-def _mixed(audited: ObjectTables) -> list[MixedOfShard]:
+def _mixed(audited: MemoryTables) -> list[MixedOfShard]:
     commits = audited.table("offset_commits").select(["offsets_partition", *COLUMNS])
     rows = sorted(commits.to_pylist(), key=itemgetter("offsets_partition"))
     by_shard = groupby(rows, key=itemgetter("offsets_partition"))
@@ -104,7 +103,7 @@ def _mixed(audited: ObjectTables) -> list[MixedOfShard]:
 
 
 def _offset_expiry(
-    audited: ObjectTables, as_of: int, retention_ms: int, version: tuple[int, ...], java: bool
+    audited: MemoryTables, as_of: int, retention_ms: int, version: tuple[int, ...], java: bool
 ) -> pa.Table:
     groups, members = (list(map(_in_ms, audited.rows(name))) for name in ("groups", "group_members"))
     for group in groups:

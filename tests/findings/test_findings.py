@@ -22,14 +22,14 @@ from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
 from tests.logs.corpora import ANSWERS, files_of
 from tests.logs.log_files import borders
 from tests.nights.nights_here import How, audit, audit_nights
+from tests.nights.replayed_logs import replayed
 from tests.nights.story import story
-from tests.twin.object_nights import by_objects
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
 def test_a_log_raises_its_finding_and_no_other(case: Case) -> None:
     how = How(**case.how)
-    found = findings(by_objects(case.log.files, how), version=parsed(how.release)[0], tables=case.tables)
+    found = findings(replayed(case.log.files, how), version=parsed(how.release)[0], tables=case.tables)
     if case.odd is None:
         assert found == []
         return
@@ -83,9 +83,7 @@ def test_recordings_raise_the_findings_of_their_scripts_and_no_others(corpus: st
     answers = ANSWERS[corpus]
     version = tuple(map(int, answers["release"].split(".")))
     how = {"retention_ms": answers["retention_ms"]} if answers.get("retention_ms") else {}
-    found = findings(
-        by_objects(files_of(corpus), How(answers["release"])), version=version, java=version >= (4,), **how
-    )
+    found = findings(replayed(files_of(corpus), How(answers["release"])), version=version, java=version >= (4,), **how)
     # Their clients committed random offsets: tests/replay/test_event_truth.py has what moved.
     odd = {(each.finding, each.group_id, each.topic) for each in found if each.finding not in MOVES}
     assert odd == TRUE_OF_RECORDINGS.get(corpus, set())
@@ -171,20 +169,20 @@ def test_records_that_were_read_before_an_earlier_audit_are_not_skipped() -> Non
 
 
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
-    audited_log = by_objects(Log().commit("g").commit("h", producer=7).files, How())
+    audited_log = replayed(Log().commit("g").commit("h", producer=7).files, How())
     evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
     assert {each.finding for each in all_findings(evidence)} == {"hanging_transaction", "expiry_overdue"}
     assert all_findings(replace(evidence, known_until=datetime.fromtimestamp(Log().now / 1000, UTC))) == []
 
 
 def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
-    evidence = evidence_of(by_objects(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
     assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
 def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_order() -> None:
-    evidence = evidence_of(by_objects(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
+    evidence = evidence_of(replayed(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
     (row,) = evidence.tables.rows("quarantine", TABLES["quarantine"].schema.names).to_pylist()
     rows = [row, row | {"detail": "Another reason"}]
     found = [
@@ -199,7 +197,7 @@ def test_a_record_with_two_reasons_not_to_load_is_one_record_whatever_their_orde
 
 def test_an_id_that_only_the_cluster_reported_is_the_newest() -> None:
     committed = TOPIC_IDS["t"]
-    evidence = evidence_of(by_objects(Log().commit("g", topic_id=committed).files, How()))
+    evidence = evidence_of(replayed(Log().commit("g", topic_id=committed).files, How()))
     (row,) = evidence.tables.rows("topics", TABLES["topics"].schema.names).to_pylist()
     for seen, found in ((None, ["topic_recreated"]), (row["seen_log_timestamp"] - timedelta(hours=1), [])):
         other = row | {"topic_id": TOPIC_IDS["u"], "seen_log_timestamp": seen, "source": "cluster"}
@@ -208,7 +206,7 @@ def test_an_id_that_only_the_cluster_reported_is_the_newest() -> None:
 
 
 def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now() -> None:
-    evidence = evidence_of(by_objects(Log().commit("g").files, How()))
+    evidence = evidence_of(replayed(Log().commit("g").files, How()))
     ends = pa.Table.from_pylist([end_of(100, 6)], schema=arrow_schema("topic_offsets"))
     asked = with_tables(evidence, topic_offsets=ends)
     assert [each.finding for each in all_findings(asked)] == ["offset_below_log_start"]
@@ -229,7 +227,7 @@ def test_a_move_is_reported_by_the_audit_that_read_it_also_if_an_earlier_one_rea
 
 def test_a_finding_is_reported_once_for_a_group() -> None:
     members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
-    found = findings(by_objects(Log().classic("g", *members).classic("h", *members[:2]).files, How()))
+    found = findings(replayed(Log().classic("g", *members).classic("h", *members[:2]).files, How()))
     assert [(each.finding, each.group_id) for each in found] == [
         ("partition_assigned_twice", "g"),
         ("partition_assigned_twice", "h"),
@@ -260,14 +258,14 @@ def test_a_finding_is_reported_once_for_a_group() -> None:
     ids=["assigned", "targeted", "transactions"],
 )
 def test_one_more_partition_is_named_as_one(log: Log, said: str) -> None:
-    (found,) = findings(by_objects(log.files, How()))
+    (found,) = findings(replayed(log.files, How()))
     assert said in found.detail
 
 
 def test_rows_are_those_of_the_table_errors_first() -> None:
     log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
     log.classic("g", classic_member("a", 0)).commit("g", partition=3)
-    rows = findings_table(findings(by_objects(log.files, How())), audit_id=9).to_pylist()
+    rows = findings_table(findings(replayed(log.files, How())), audit_id=9).to_pylist()
     assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
         ("error", "orphaned_offsets", 9),
         ("error", "hanging_transaction", 9),
@@ -281,7 +279,7 @@ def test_rows_are_those_of_the_table_errors_first() -> None:
 def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     """Kafka's own rule where `__transaction_state` was read; two-phase transactions never hang."""
     log = Log().commit("g", producer=7).tick(HOUR)
-    evidence = evidence_of(by_objects(log.commit("x").gone(2, "x").files, How()))
+    evidence = evidence_of(replayed(log.commit("x").gone(2, "x").files, How()))
     assert "was not read" in next(each.detail for each in all_findings(evidence) if each.producer_id == 7)
     here = {"topic": "__consumer_offsets", "partition": 0}
     listed = {"audit_id": 1, "state_partition": 0, "transactional_id": "billing", "producer_id": 7}
@@ -310,7 +308,7 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
 def test_odd_times_stop_no_finder() -> None:
     for now in (-1, 1 << 61):
         log = Log(now=now).commit("g", committed_ago=-HOUR).commit("h", producer=7).classic("c", classic_member("m", 0))
-        assert all_findings(evidence_of(by_objects(log.files, How()), as_of=Log().now)) is not None
+        assert all_findings(evidence_of(replayed(log.files, How()), as_of=Log().now)) is not None
 
 
 def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
@@ -319,7 +317,7 @@ def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
     reported = set()
     for case in CASES:
         if case.odd is not None and case.finding in timed:
-            evidence = evidence_of(by_objects(case.log.files, How()))
+            evidence = evidence_of(replayed(case.log.files, How()))
             known = replace(evidence, known_until_of={0: evidence.known_until, 1: Log().later(-HOUR).moment})
             assert [each.finding for each in all_findings(known)] == [case.finding], case.name
             if all_findings(replace(evidence, known_until_of={0: Log().moment})) == []:
@@ -330,7 +328,7 @@ def test_a_partition_that_was_not_given_is_judged_as_of_its_last_read() -> None:
 
 
 def test_a_group_in_a_partition_that_was_not_read_may_be_in_one_that_the_topic_no_longer_has() -> None:
-    evidence = evidence_of(by_objects(Log(1).commit("a").files, How(offsets_partitions=50)))
+    evidence = evidence_of(replayed(Log(1).commit("a").files, How(offsets_partitions=50)))
     details = [
         next(each.detail for each in all_findings(replace(evidence, known_until_of=known)))
         for known in ({}, {1: Log().moment})

@@ -27,7 +27,7 @@ from tests.chosen import one_of
 from tests.history.random_history import as_tables, in_order, random_tables
 from tests.lake.table_rows import MOMENT, rows_of
 from tests.nights.lakes import contents, rows
-from tests.twin.reduction_twin import state_twin, twin
+from tests.twin.reduction_twin import reduced
 
 LONG_AGO = 0
 TOPIC, SHARES_TOPIC = "__transaction_state", "__share_group_state"
@@ -81,10 +81,9 @@ def test_files_are_reduced_as_rows_are(local, seed, tmp_path) -> None:
     assert {name: {file.path for file in lake.table(name).files()} for name in TABLES} == before
     removed = reduction.apply(LakeWriter(lake, 2, lambda: None), lambda line: None)
     assert removed == foreseen
-    records = "transaction_state_records"
-    expected = twin(tables, of) | {records: state_twin(records, whole[records].to_pylist(), of_states)}
+    expected = {name: left.to_pylist() for name, left in reduced(whole, of, of_states).items()}
     for name, place in (("group_events", of[1]), ("state_events", of_states[TOPIC, 1])):
-        expected[name] = [row for row in whole[name].to_pylist() if row["log_offset"] >= place]
+        assert expected[name] == [row for row in expected[name] if row["log_offset"] >= place] != []
     for name, wanted in expected.items():
         assert in_order(rows(tmp_path / "lake", name)) == in_order(wanted), name
         assert removed.get(name, 0) == len(whole[name]) - len(wanted)

@@ -11,11 +11,9 @@ from kgroups_spark.audit.plan import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
 from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.findings.finding import MAX_MESSAGE_BYTES
-from kgroups_spark.messages.schema import Definition, Field, all_definitions, parse_definition
+from kgroups_spark.messages.schema import Definition, Field, all_definitions
 from kgroups_spark.replay.log_times import CHECK_MS
-from tests.kafka_watch.__main__ import main, report
 from tests.kafka_watch.differences import Difference, definition_differences
-from tests.kafka_watch.published import without_comments
 from tests.kafka_watch.settings import expected_settings, setting_differences
 
 OURS = all_definitions()
@@ -53,12 +51,6 @@ def test_a_record_type_that_we_do_not_have() -> None:
     assert found("StreamsGroupMetadataValue", lambda definition: None) == [(STREAMS, "is not decoded")]
 
 
-def test_a_type_number_that_another_record_has() -> None:
-    assert found("StreamsGroupMetadataValue", lambda definition: replace(definition, api_key=24)) == [
-        (STREAMS, "is not decoded")
-    ]
-
-
 def test_a_version_that_we_do_not_have() -> None:
     assert found("OffsetCommitValue", lambda definition: replace(definition, versions=range(3))) == [
         (COMMIT, "version 3-4: is not decoded")
@@ -88,47 +80,6 @@ def test_a_field_that_we_read_differently(
     assert (subject, text) in found(message, only(field, change))
 
 
-def test_the_order_of_fields_matters_but_for_tags() -> None:
-    def turned(definition: Definition) -> Definition:
-        return replace(definition, fields=definition.fields[::-1])
-
-    assert found("StreamsGroupMetadataValue", turned) == [
-        (STREAMS, "version 0: the order of fields is epoch, metadataHash")
-    ]
-
-
-def test_a_field_that_only_we_have() -> None:
-    def added(definition: Definition) -> Definition:
-        return replace(definition, fields=(replace(definition.fields[0], name="other"), *definition.fields))
-
-    assert found("StreamsGroupMetadataValue", added) == [(STREAMS, "version 0: other, which we read, is not there")]
-
-
-def test_a_tag_that_only_we_have_is_no_difference() -> None:
-    older = [only("failedDescriptionTopologyEpoch", lambda field: None)(each) for each in KAFKAS]
-    assert definition_differences(older, OURS) == []
-
-
-def test_a_flexible_version() -> None:
-    assert found("StreamsGroupMetadataValue", lambda definition: replace(definition, flexible=range(0))) == [
-        (STREAMS, "version 0: is flexible")
-    ]
-
-
-def test_releases_whose_files_do_not_number_their_records() -> None:
-    unnumbered = [replace(each, api_key=None, type="data", topic=None) for each in KAFKAS]
-    assert definition_differences(unnumbered, OURS) == []
-
-
-def test_kafkas_comments_and_fields_without_versions() -> None:
-    text = """// Licensed
-    {"name": "A", "type": "data", "validVersions": "0-1", "flexibleVersions": "1+",
-      // a comment
-      "fields": [{"name": "B", "type": "int64", "taggedVersions": "1+", "tag": 0, "about": "see http://x // y"}]}"""
-    (field,) = parse_definition(without_comments(text)).fields
-    assert (field.versions, field.tagged) == (range(1, 1 << 15), range(1, 1 << 15))
-
-
 def test_settings_that_are_new_changed_or_gone() -> None:
     expected = {"a": {"default": "1", "used": "expiry"}, "b": {"default": "2"}, "c": {"default": "3", "used": "x"}}
     assert setting_differences({"a": "2", "b": "2", "d": "4"}, expected) == [
@@ -146,19 +97,3 @@ def test_defaults_are_those_of_the_code() -> None:
     assert int(settings["log.cleaner.delete.retention.ms"]) == DEFAULT_DELETE_RETENTION_MS
     assert int(settings["max.message.bytes"]) == MAX_MESSAGE_BYTES
     assert int(settings["transaction.max.timeout.ms"]) == MAX_TRANSACTION_TIMEOUT_MS
-
-
-def test_the_report_fits_80_columns() -> None:
-    (difference,) = definition_differences(KAFKAS, [each for each in OURS if each.name != "StreamsGroupMetadataValue"])
-    unread = replace(OURS[0], topic="__transaction_state", name="TransactionLogKey")
-    lines = report("4.5.0", [unread], [replace(difference, text="word " * 40)])
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == f"Kafka 4.5.0 beside what kgroups-spark knows (up to Kafka {NEWEST})"
-    assert lines[-1] == "1 difference"
-
-
-def test_the_help_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-    assert ended.value.code == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.claim import Claim, ClaimLost, remove_unfinished
+from kgroups_spark.lake.claim import remove_unfinished
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake, table_properties
-from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of
@@ -119,27 +116,6 @@ def test_rows_are_added_and_replaced_in_one_transaction_per_audit(lake):
     assert lake.read_files(table).schema == TABLES[table].schema
     last = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").first()
     assert f"kgroups-spark audit {third}" in (last.userMetadata, last.engineInfo.removeprefix("Kernel-4.4.0/"))
-
-
-def test_one_of_several_concurrent_claims_wins(lake):
-    def take(_):
-        try:
-            return Claim.take(lake)
-        except ClaimLost as lost:
-            return lost
-
-    with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(take, range(3)))
-    won = [answer for answer in answers if isinstance(answer, Claim)]
-    assert [claim.audit_id for claim in won] == [1]
-    assert [(row.audit_id, row.status) for row in Ledger(lake).rows()] == [(1, "running")]
-    with pytest.raises(ClaimLost, match="audit 1 is running"):
-        Claim.take(lake)
-    with pytest.raises(AlreadyWritten):
-        Ledger(lake).append(won[0].row)
-    won[0].finish(notes=("n",))
-    won[0].release()
-    assert Ledger(lake).last_finished().notes == ("n",)
 
 
 def test_tables_must_be_in_one_folder(spark, schema, tmp_path):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -89,23 +88,6 @@ def test_while_an_audit_runs_another_stops_early(lake):
         claim.check()
 
 
-def test_one_of_several_concurrent_claims_wins(lake, deltas_own_store):
-    def take(_: int) -> Claim | ClaimLost:
-        try:
-            return Claim.take(lake)
-        except ClaimLost as lost:
-            return lost
-
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(take, range(4)))
-    assert [answer.audit_id for answer in answers if isinstance(answer, Claim)] == [1]
-    assert [row.audit_id for row in Ledger(lake).rows()] == [1]
-    for answer in answers:
-        if isinstance(answer, Claim):
-            answer.finish()
-            answer.release()
-
-
 def test_delta_refuses_a_number_claimed_at_the_same_moment(lake, monkeypatch):
     ledger_append = Ledger.append
 
@@ -170,42 +152,6 @@ def test_an_audit_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
         (2, "running"),
         (2, "finished"),
     ]
-
-
-def test_an_audit_that_is_taken_over_while_it_finishes_does_not_count(lake, monkeypatch):
-    """Another audit claims the lake between its last look at the claim and its row `finished`."""
-    ledger_append = Ledger.append
-    taken_over = []
-
-    def slow(self, row):
-        monkeypatch.setattr(Ledger, "append", ledger_append)
-        slept.release()
-        taken_over.append(Claim.take(lake))
-        ledger_append(self, row)
-
-    with Claim.take(lake) as slept:
-        monkeypatch.setattr(Ledger, "append", slow)
-        with pytest.raises(ClaimLost, match="audit 1 stops: a later audit has just claimed the lake"):
-            slept.finish()
-    with taken_over[0] as claim:
-        assert (claim.before, claim.unfinished) == (None, (1,))
-        claim.finish()
-
-
-def test_an_audit_that_finishes_while_another_takes_over_counts(lake, monkeypatch):
-    """It finishes between the other's look at the ledger and its claim."""
-    ledger_append = Ledger.append
-
-    def slow(self, row):
-        monkeypatch.setattr(Ledger, "append", ledger_append)
-        slept.finish()
-        ledger_append(self, row)
-
-    with Claim.take(lake) as slept:
-        slept.release()
-        monkeypatch.setattr(Ledger, "append", slow)
-        with Claim.take(lake) as claim:
-            assert (claim.before.audit_id, claim.unfinished) == (1, ())
 
 
 def test_an_audit_finishes_once(lake):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import no_rows
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import LAST_MS
-from tests.logs.log_files import Border, Cuts, Files, segments_of
+from tests.logs.log_files import Files, segments_of
 from tests.nights.reported_tables import stored_as
 
 
@@ -81,30 +81,3 @@ def whole_ranges(files: Files) -> list[LogRange]:
         LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths))
         for partition, paths in segments_of(files).items()
     ]
-
-
-def cut_ranges(files: Files, cuts: Cuts) -> list[list[LogRange]]:
-    """The ranges of each night."""
-    nights: list[list[LogRange]] = []
-    for partition, per_night in cuts.items():
-        start = Border(0, 0, 0)
-        for night, ends in enumerate(per_night):
-            while len(nights) <= night:
-                nights.append([])
-            for number, end in enumerate(ends):
-                nights[night].append(_range_between(files, partition, number, start, end))
-                start = end
-    return [[r for r in night if r.pieces] for night in nights]
-
-
-def _range_between(files: Files, partition: int, number: int, start: Border, end: Border) -> LogRange:
-    paths: Sequence[str] = segments_of(files)[partition]
-    pieces = []
-    for segment in range(start.segment, end.segment + 1):
-        begin = start.position if segment == start.segment else 0
-        stop = end.position if segment == end.segment else len(files[paths[segment]])
-        if begin < stop:
-            pieces.append(SegmentPiece(paths[segment], begin, stop))
-    last = len(paths) - 1
-    ends_log = end.segment == last and end.position == len(files[paths[last]])
-    return LogRange(partition, number, start.next_offset, tuple(pieces), ends_log=ends_log)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay import rows as tables
 from tests.chosen import Chosen
 from tests.coordinator.generated_logs import JAVA, answers, logs
-from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.replay_row import ReplayRow
-from tests.logs.log_files import read_zip, segments_of
-from tests.offsets.replayed_offsets import CONSTANTS, assert_as_the_twin, replayed, state_rows
-from tests.recorded_logs import CORPORA
+from tests.offsets.replayed_offsets import CONSTANTS, replayed
 
 Json = dict
 
@@ -40,21 +35,6 @@ def compare(version: str, chosen: Chosen) -> None:
         }, log
         compared += len(committed)
     assert compared > (1000 if chosen.every else 0)
-
-
-def test_columns_and_objects_agree_on_recorded_logs(chosen):
-    """Logs of real brokers, from 0.11 to 4.3, by the rules of any release."""
-    recorded = read_zip(CORPORA)
-    for name in chosen.some(sorted(recorded), 3):
-        files = recorded[name]
-        partition, paths = chosen.one(sorted(segments_of(files).items()))
-        rows = usable(list(replay_rows(io.BytesIO(files[path]) for path in paths)))
-        for version in chosen.some(("4.4", "4.0.0", "3.7-java", "3.9", "0.11"), 1):
-            assert_as_the_twin(rows, release(version))
-            cut = chosen.random.randint(0, len(rows))
-            whole, head = replayed(rows, release(version)), replayed(rows[:cut], release(version))
-            tail = replayed(rows[cut:], release(version), head.state)
-            assert state_rows(tail.state) == state_rows(whole.state), (name, partition, version, cut)
 
 
 def usable(rows: list[ReplayRow]) -> list[ReplayRow]:

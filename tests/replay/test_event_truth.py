@@ -17,7 +17,6 @@ log offsets. It has every act that moves an offset back or removes one, but for 
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -27,18 +26,13 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.coordinator.releases import release
 from tests.chosen import some_of
-from tests.coordinator.events_twin import events_of
-from tests.coordinator.log_rows import replay_rows
-from tests.coordinator.no_topics import NoTopics
 from tests.logs.corpora import ANSWERS
-from tests.logs.log_files import read_zip, segments_of
+from tests.logs.log_files import read_zip
 from tests.nights.nights_here import How, audit
 from tests.nights.reported_tables import Row
 from tests.nights.story import story as of_the_story
 from tests.recorded_logs import CORPORA
-from tests.twin.shard import Shard
 
 WEEK = 7 * 86_400_000
 SEGMENTS = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"
@@ -291,30 +285,6 @@ def counted(text: str) -> Iterator[tuple[str, int]]:
     for part in text.split(", "):
         number, event = part.split(" ", 1)
         yield event, int(number)
-
-
-@some_corpora
-def test_the_slow_twin_reports_the_same_events_of_recordings(corpus: str) -> None:
-    version = tuple(map(int, ANSWERS[corpus]["release"].split(".")))
-    files, theirs = read_zip(CORPORA)[corpus], []
-    for partition, paths in segments_of(files).items():
-        shard = Shard(release(ANSWERS[corpus]["release"]), partition)
-        shard.topics = NoTopics()
-        rows = list(replay_rows([io.BytesIO(files[path]) for path in paths]))
-        reported = events_of(rows, shard, how(corpus).retention_ms or WEEK, version)
-        theirs += [{**row, "offsets_partition": partition} for row in reported]
-    assert in_order(recorded(corpus)) == in_order(theirs)
-
-
-def in_order(rows: list[Row]) -> list[str]:
-    """Without the columns that the twin does not have."""
-    left_out = {"event_index", "log_timestamp", "event_timestamp"}
-    texts = []
-    for row in rows:
-        out = left_out | {"value_before", "value_after"} if row["event"] == "assignment_changed" else left_out
-        reported = {name: value for name, value in row.items() if value is not None and name not in out}
-        texts.append(json.dumps(reported, sort_keys=True))
-    return sorted(texts)
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log, text
 from tests.logs.event_logs import MINUTE, EventLog
 from tests.logs.log_files import borders, random_cuts
 from tests.nights.nights_here import How, audit, audit_nights
+from tests.nights.replayed_logs import replayed
 from tests.nights.reported_tables import Reported, Row
 from tests.records.build import message
-from tests.twin.object_nights import by_objects
 from tests.twin.shard import Shard
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
@@ -39,7 +39,7 @@ def events(audited: Reported) -> list[Row]:
 @pytest.mark.parametrize("seed", one_of(*range(12)))
 def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
     files = EventLog(seed).files
-    whole = by_objects(files, How(version, retention_ms=HOUR))
+    whole = replayed(files, How(version, retention_ms=HOUR))
     assert len(events(whole)) > 20
     how = How(version, retention_ms=HOUR, chunk_bytes=200)
     cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), how)
@@ -49,13 +49,6 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: in
     assert events(cut.rebuilt(how)) == events(whole)
     keys = [(row["offsets_partition"], row["log_offset"], row["event_index"]) for row in events(whole)]
     assert len(set(keys)) == len(keys)
-
-
-@pytest.mark.parametrize("version", one_of(*RELEASES))
-@pytest.mark.parametrize("seed", one_of(*range(30)))
-def test_events_of_dense_logs_equal_those_of_a_shard_of_objects(version: str, seed: int) -> None:
-    files = dense_log(seed, batches=40)
-    assert events(audit(files, How(version))) == events(by_objects(files, How(version)))
 
 
 @pytest.mark.parametrize("version", one_of(*VERSIONS))
@@ -154,7 +147,7 @@ def test_each_removal_is_reported_once(version: str) -> None:
                 act_at[log.offset] = number
                 append(log, acts[number], f"g{case}", case)
         ends.append(borders(log.files, 0)[-1])
-    whole = by_objects(log.files, How(version))
+    whole = replayed(log.files, How(version))
     assert events(audit_nights(log.files, {0: [[end] for end in ends]}, How(version))) == events(whole)
     for case, (acts, expected) in enumerate(REMOVALS, start=1):
         wanted = {name for name, _ in expected} or {"offset_removed"}

@@ -1,4 +1,4 @@
-"""The share coordinator's replay against Kafka's own classes, the slow twin, every cut, and recordings of brokers."""
+"""The share coordinator's replay against Kafka's own classes, every cut, and recordings of brokers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from kgroups_spark.messages.coordinator_records import (
 from tests.chosen import some_of
 from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
-from tests.share_coordinator.twin import Twin
 
 # The state of the share partition in ShareCoordinatorShard of 4.3.1 and 4.4.0 after each record (4.4.0 if it differs).
 KAFKA = json.loads((Path(__file__).parent / "data" / "kafka-share-state.json").read_text())
@@ -79,27 +78,6 @@ def test_after_every_record_the_state_is_that_of_kafkas_own_class(version):
             expected = row[min(VERSIONS[version], len(row) - 1)]
             held = text_of(shard.share_partitions.get(KEYS[key]))
             assert f"{'ok' if went_on else 'fail'} {held}" == expected, (number, offset)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", some_of(8, *range(40)))
-def test_the_twin_agrees_offset_by_offset(seed, version):
-    shard, twin = shard_of(version), Twin()
-    for offset, record in enumerate(history(seed)):
-        replay(shard, offset, record)
-        twin.replay(record)
-        key = (record.group_id, record.topic_id, record.partition)
-        mine, its = shard.share_partitions.get(key), twin.states.get(key)
-        assert (mine is None) == (its is None)
-        if its is not None:
-            numbers = [mine.snapshot_epoch, mine.state_epoch, mine.leader_epoch, mine.start_offset]
-            assert numbers == [its[n] for n in ("snapshotEpoch", "stateEpoch", "leaderEpoch", "startOffset")]
-            assert mine.delivery_complete_count == its["deliveryCompleteCount"]
-            by_offset = {}
-            for b in mine.batches.batches:
-                for o in range(b.first_offset, b.last_offset + 1):
-                    by_offset[o] = max(b.priority, by_offset.get(o, b.priority))
-            assert by_offset == its["offsets"]
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.1", "4.2", "4.3", "4.4"])

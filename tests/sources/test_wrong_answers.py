@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kgroups_spark.cluster.cluster import EARLIEST
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import PieceOpener
-from kgroups_spark.cluster.requests import ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol, fetch_answer
+from kgroups_spark.cluster.requests import ClusterUnreachable, FetchAnswer, KafkaRefused, fetch_answer
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
 from tests.sources.fetched_logs import LOG, open_log, read
@@ -115,39 +115,10 @@ def test_a_redirect_to_a_replica_is_not_taken_for_an_empty_log(records: bytes | 
         fetch_answer(response, 0)
 
 
-def nulled(answer: dict[str, Any], path: str) -> dict[str, Any]:
-    *outer, last = path.split(".")
-    at: Any = answer
-    for name in outer:
-        at = (at[name] if isinstance(at, dict) else getattr(at, name))[0]
-    if isinstance(at, dict):
-        at[last] = None
-    else:
-        setattr(at, last, None)
-    return answer
-
-
-@pytest.mark.parametrize("path", ["brokers", "topics", "topics.partitions", "topics.partitions.isr_nodes"])
-def test_null_arrays_of_metadata(path: str, start: Start, metadata: Metadata) -> None:
-    broker = start({"Metadata": lambda request: nulled(metadata(request), path)})
-    with (
-        cluster_at(broker) as cluster,
-        pytest.raises(WrongProtocol, match=rf"invalid answer to MetadataRequest: .*{path} is null"),
-    ):
-        cluster.topics(["t"])
-
-
 def offsets(**fields: Any) -> dict[str, Any]:
     topic = ListOffsetsResponse.ListOffsetsTopicResponse
     fields = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7, "leader_epoch": 3, **fields}
     return {"topics": [topic(name="t", partitions=[topic.ListOffsetsPartitionResponse(**fields)])]}
-
-
-@pytest.mark.parametrize("path", ["topics", "topics.partitions", "topics.name"])
-def test_null_arrays_of_offsets(path: str, start: Start) -> None:
-    broker = start({"ListOffsets": lambda _: nulled(offsets(), path)})
-    with cluster_at(broker) as cluster, pytest.raises(WrongProtocol, match=rf"{path} is null"):
-        cluster.list_offsets([("t", 0)], EARLIEST)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.nights.state_nights import StateNights
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
 from tests.transaction_coordinator import histories as transactions
-from tests.twin.reduction_twin import reduced, state_twin
+from tests.twin.reduction_twin import reduced
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
@@ -58,8 +58,6 @@ def both(request):
         few.tables[name] = sorted(rows.to_pylist(), key=lambda row: row["log_offset"])
         again = reduced({name: rows}, {}, horizons)[name].to_pylist()
         assert sorted(map(repr, again)) == sorted(map(repr, rows.to_pylist()))
-        expected = state_twin(name, tables[name].to_pylist(), horizons)
-        assert sorted(map(repr, few.tables[name])) == sorted(map(repr, expected))
     return whole, few
 
 

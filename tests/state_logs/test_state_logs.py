@@ -1,4 +1,4 @@
-"""Audits of the three logs: nights, rebuild, kills; against answers of brokers' Admin API."""
+"""Audits of the three logs: nights and rebuild; against answers of brokers' Admin API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit import run, run_rebuild
+from kgroups_spark.audit import run_rebuild
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -134,18 +134,6 @@ def test_nights_and_a_rebuild_give_the_tables_of_one_audit(local, recorded, whol
     run_rebuild.run_rebuild(local, RebuildOptions(lake=str(lake)))
     assert contents(lake, COMPARED) == expected
     assert Ledger(Lake.open(local, str(lake))).last_finished().state_partitions != ()
-
-
-@of_one_recording
-def test_a_killed_audit_leaves_no_trace(local, recorded, whole, tmp_path, monkeypatch):
-    lake = tmp_path / "lake"
-    audit(local, lake, cut(recorded[1], tmp_path / "night", 0.5))
-    with monkeypatch.context() as killed:
-        killed.setattr(run, "ledger_facts", lambda *_: pytest.fail("killed"))
-        with pytest.raises(pytest.fail.Exception, match="killed"):
-            audit(local, lake, recorded[1])
-    audit(local, lake, recorded[1], take_over=True)
-    assert contents(lake, COMPARED) == contents(whole, COMPARED)
 
 
 @of_one_recording

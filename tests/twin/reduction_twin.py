@@ -3,7 +3,6 @@ over rows in memory."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,6 @@ import pyarrow as pa
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.replay.reduction import MARKERS, STORED, Reduction
 from kgroups_spark.replay.shard_states import Horizons
-from kgroups_spark.replay.state_logs import RECORDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
 from tests.protocol.local_spark import answer
@@ -103,62 +101,6 @@ def _is_needed(marker: Row, tables: Mapping[str, Rows], left: Mapping[str, Rows]
 
 def _key(row: Row, *names: str) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
-
-
-def state_twin(name: str, rows: Rows, horizons: Mapping[tuple[str, int], int]) -> Rows:
-    """The rows that stay of a table of the two other logs."""
-    log_of = {table: log for log, table in RECORDS.items()}
-
-    def is_old(row: Row) -> bool:
-        place = (log_of.get(name) or row["log"], row["state_partition"])
-        return bool(row["log_offset"] < horizons.get(place, -1))
-
-    old = [row for row in rows if is_old(row)]
-    if name == "state_events":
-        return [row for row in rows if not is_old(row)]
-    if name == "state_quarantine":
-        stays = [row for row in old if row["reason"] not in UNKNOWN]
-        return [row for row in rows if not is_old(row) or row in stays or row in _lasts(old, stays)]
-    if name == "transaction_state_records":
-        return [row for row in rows if not is_old(row) or row in _last_transactions(old)]
-    return [row for row in rows if not is_old(row) or any(_behind_base(row, old, early) for early in (False, True))]
-
-
-def _lasts(old: Rows, stays: Rows) -> Rows:
-    last = {_key(row, "log", "state_partition", "raw_key"): row for row in _by_offset(old) if row not in stays}
-    return [*last.values()]
-
-
-def _last_transactions(old: Rows) -> Rows:
-    def key(row: Row) -> tuple[Any, ...]:
-        value = json.loads(row["value"] or "{}")
-        status = value.get("transactionStatus")
-        partitions = value.get("transactionPartitions")
-        is_sound = None if status is None else status in range(8) and (status == 0 or partitions is not None)
-        is_of_a_version = (value.get("clientTransactionVersion") or 0) in range(3)
-        kind = (value.get("producerId"), row["value_version"], is_sound, is_of_a_version)
-        return (*_key(row, "state_partition", "transactional_id"), *kind)
-
-    return [*{key(row): row for row in _by_offset(old)}.values()]
-
-
-def _behind_base(row: Row, old: Rows, early: bool) -> bool:
-    """Whether a release reads the record, and no later snapshot or tombstone that it reads replaces it."""
-
-    def is_read(other: Row) -> bool:
-        layout = other["layout"] or ""
-        if other["value"] is None:
-            return not early and other["record_type"] == 0
-        return layout.startswith("?") or layout == ("4.0" if early else "")
-
-    names = ("state_partition", "group_id", "topic_id", "partition")
-    bases = (other for other in old if is_read(other) and other["record_type"] == 0)
-    base = max((other["log_offset"] for other in bases if _key(other, *names) == _key(row, *names)), default=-1)
-    return is_read(row) and row["log_offset"] >= base
-
-
-def _by_offset(rows: Rows) -> Rows:
-    return sorted(rows, key=lambda row: row["log_offset"])
 
 
 def reduced(

@@ -324,27 +324,6 @@ def test_an_audit_continues_from_any_half_done_maintenance(session, kept, log, u
     assert replayed == saved
 
 
-def test_maintenance_broken_again_and_again_completes_in_the_end(session, lake, log, undisturbed, monkeypatch):
-    keep_ms, now, commit = half_of_the_log(lake), contents(lake, NOW), Lake.commit
-    left = ["transaction_markers", "offset_commits", "group_traffic"]
-
-    def break_each_once(self, table, operation, write):
-        if left and table == left[-1]:
-            left.pop()
-            raise OSError("the storage is gone")
-        return commit(self, table, operation, write)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Lake, "commit", break_each_once)
-        while left:
-            with pytest.raises(OSError, match="the storage is gone"):
-                maintain(session, lake, keep_ms=keep_ms)
-            assert contents(lake, NOW) == now
-        maintain(session, lake, keep_ms=keep_ms)
-    replayed, saved = state_of_history(session, lake)
-    assert replayed == saved
-
-
 def test_after_a_killed_audit_the_current_tables_are_those_of_the_last_finished_one(
     session, lake, log, undisturbed, monkeypatch
 ):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tests.findings.logs import Log, classic_member
 from tests.findings.record_bytes import Json, record
 from tests.nights.nights_here import How
-from tests.twin.object_nights import by_objects
+from tests.nights.replayed_logs import replayed
 
 T0 = datetime(2026, 11, 16, tzinfo=UTC)
 T0_MS = int(T0.timestamp() * 1000)
@@ -169,6 +169,6 @@ def tables_of_cases() -> dict[str, pa.Table]:
         log = Log(number, T0_MS)
         Writer(log).write(case.log)
         files.setdefault(case.release, {}).update(log.files)
-    audited = [by_objects(each, How(release)) for release, each in files.items()]
+    audited = [replayed(each, How(release)) for release, each in files.items()]
     names = ("group_records", "group_versions", "group_member_versions")
     return {name: pa.concat_tables([each.table(name) for each in audited]) for name in names}
