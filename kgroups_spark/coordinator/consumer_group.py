@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kgroups_spark.coordinator.releases import Partitions, Release, ReplayFailure, Topics
 from kgroups_spark.coordinator.rows import GroupRow, MemberRow, none_if_unset
@@ -26,22 +26,25 @@ LEFT = -1  # member epoch, and assignment epoch, after their tombstone
 Value = dict[str, Any]
 
 
-class ModernMember(Protocol):
-    """A member of any of the three types."""
-
-    @property
-    def member_epoch(self) -> int | None: ...
-
-
-Member = TypeVar("Member", bound=ModernMember)
-Target = TypeVar("Target")
 Item = TypeVar("Item")
+# The part of a group that a record sets, by record type.
+PARTS = {
+    **dict.fromkeys((3, 11, 17), "group"),
+    **dict.fromkeys((5, 10, 19), "member"),
+    **dict.fromkeys((6, 12, 20), "assignment_epoch"),
+    **dict.fromkeys((7, 13, 21), "target"),
+    **dict.fromkeys((8, 14, 22), "current_assignment"),
+}
 
 
-class ModernGroup(Generic[Member, Target]):
+class ModernGroup:
     """A consumer, share or streams group. `target` is the target assignment by member id."""
 
     group_type: ClassVar[str]
+    states: ClassVar[Mapping[int, str]]  # Kafka's names of member states
+    unknown_metadata: ClassVar[Value]  # from which Kafka's builder of a member starts
+    unassigned: ClassVar[dict[str, Any]]  # besides the epochs, after the tombstone of a current assignment
+    target_must_be_empty = True  # before the tombstone of the group
     is_simple = False
     stored_description_epoch: int | None = None  # only streams groups have one
 
@@ -51,8 +54,8 @@ class ModernGroup(Generic[Member, Target]):
         self.group_epoch = release.fresh_epoch
         self.assignment_epoch = release.fresh_epoch
         self.metadata_hash = 0
-        self.members: dict[str, Member] = {}
-        self.target: dict[str, Target] = {}
+        self.members: dict[str, Any] = {}
+        self.target: dict[str, Any] = {}
         self.log_offset: int | None = None
         self.state_since: int | None = None
         self._state: str | None = "Empty"
@@ -81,6 +84,65 @@ class ModernGroup(Generic[Member, Target]):
         self.metadata_hash = saved["metadata_hash"]
         self._state = saved["state"]
 
+    def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
+        """Applies a record; True: it removed the group. `name` is the member id or (type 16) the regular expression."""
+        member_id, part = name or "", PARTS.get(record_type)
+        is_of_member = part in ("member", "current_assignment")
+        if is_of_member and not self.needs_member(record_type, member_id, is_value=value is not None):
+            return False
+        match part:
+            case "group":
+                if value is None:
+                    self.check_removal()
+                    return True
+                self.set_group_epoch(value)
+            case "member" if value is None:
+                self.check_member_removal(member_id)
+                self.removed(self.members.pop(member_id))
+                self.changed()
+            case "member":
+                self.store(self.with_metadata(member_id, value)._replace(log_offset=log_offset))
+            case "assignment_epoch":
+                self.set_assignment_epoch(value)
+            case "target" if value is None:
+                self.target.pop(member_id, None)
+            case "target":
+                self.target[member_id] = self.target_of(value)
+            case "current_assignment":
+                member = self.member(member_id, log_offset)
+                epochs = {"member_epoch": LEFT, "previous_member_epoch": LEFT}
+                assigned = epochs | self.unassigned if value is None else self.assignment_of(value)
+                self.store(member._replace(**assigned, log_offset=log_offset))
+            case _:
+                self.replay_own(record_type, member_id, value)
+        return False
+
+    def replay_own(self, record_type: int, name: str, value: Value | None) -> None:
+        """Applies a record of a type that only groups of this type have."""
+
+    def member(self, member_id: str, log_offset: int) -> Any:
+        """The member that the record at `log_offset` assigns something to; a new one if there is none."""
+        raise NotImplementedError
+
+    def with_metadata(self, member_id: str, metadata: Any) -> Any:
+        """The member, perhaps a new one, with this metadata."""
+        raise NotImplementedError
+
+    def target_of(self, value: Any) -> Any:
+        """The target assignment in a value of type 7, 13 or 21."""
+        return assigned_partitions(value["topicPartitions"])
+
+    def assignment_of(self, value: Value) -> dict[str, Any]:
+        """The fields of a member in a value of type 8, 14 or 22."""
+        raise NotImplementedError
+
+    def store(self, member: Any) -> None:
+        self.members[member.member_id] = member
+        self.changed()
+
+    def removed(self, member: Any) -> None:
+        """A record has removed the member."""
+
     def set_group_epoch(self, value: Value) -> None:
         self.group_epoch = value["epoch"]
         self.metadata_hash = value.get("metadataHash", 0)
@@ -102,19 +164,12 @@ class ModernGroup(Generic[Member, Target]):
         self.assignment_epoch = epoch
         self.changed()
 
-    def set_target(self, member_id: str, target: Target | None) -> None:
-        """Applies a record of type 7, 13 or 21; None: its tombstone."""
-        if target is None:
-            self.target.pop(member_id, None)
-        else:
-            self.target[member_id] = target
-
-    def check_removal(self, *, target_must_be_empty: bool) -> None:
+    def check_removal(self) -> None:
         """Raises ReplayFailure if the tombstone of the group comes before those of its parts."""
         start = f"Received a tombstone record to delete group {self.group_id} but"
         if self.members:
             raise ReplayFailure(f"{start} the group still has {len(self.members)} members.")
-        if target_must_be_empty and self.target:
+        if self.target_must_be_empty and self.target:
             raise ReplayFailure(f"{start} the target assignment still has {len(self.target)} members.")
         if self.assignment_epoch != LEFT:
             raise ReplayFailure(f"{start} did not receive the tombstone of its target assignment's metadata.")
@@ -122,6 +177,8 @@ class ModernGroup(Generic[Member, Target]):
     def check_member_removal(self, member_id: str) -> None:
         """Raises ReplayFailure if the tombstone of the member comes before those of its assignments (T34)."""
         start = f"Received a tombstone record to delete member {member_id} but"
+        if self.members[member_id].member_epoch is None:
+            raise ReplayFailure(f"member {member_id} of group {self.group_id} is to be deleted, but has no epoch")
         if self.members[member_id].member_epoch != LEFT:
             raise ReplayFailure(f"{start} did not receive the tombstone of its current assignment.")
         if member_id in self.target:
@@ -164,6 +221,27 @@ class ModernGroup(Generic[Member, Target]):
         return None
 
     def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
+        member = self.members[member_id]
+        metadata = member.metadata or self.unknown_metadata
+        state = member.member_state
+        return MemberRow(
+            offsets_partition,
+            self.group_id,
+            member_id,
+            group_instance_id=metadata.get("instanceId"),
+            client_id=metadata["clientId"],
+            client_host=metadata["clientHost"],
+            rack_id=metadata["rackId"],
+            rebalance_timeout_ms=none_if_unset(metadata.get("rebalanceTimeoutMs")),
+            member_epoch=none_if_unset(member.member_epoch),
+            previous_member_epoch=none_if_unset(member.previous_member_epoch),
+            member_state=None if state is None else self.states.get(state, "UNKNOWN"),
+            log_offset=member.log_offset,
+            **self.own_columns(member, metadata, topics),
+        )
+
+    def own_columns(self, member: Any, metadata: Value, topics: Topics) -> dict[str, Any]:
+        """The columns of a member that depend on the type of the group."""
         raise NotImplementedError
 
 
@@ -180,11 +258,6 @@ def unique(entries: Iterable[Value], key: str, item: Callable[[Value], Item]) ->
 def assigned_partitions(entries: Iterable[Value]) -> dict[str, dict[int, int | None]]:
     """{topic id: {partition: None}} of an assignment. Raises ReplayFailure if a topic is repeated."""
     return unique(entries, "topicId", lambda entry: dict.fromkeys(sorted(entry["partitions"])))
-
-
-def state_name(states: Mapping[int, str], number: int) -> str:
-    """Kafka's name of a member state, UNKNOWN for any other number."""
-    return states.get(number, "UNKNOWN")
 
 
 # The member epoch at which each partition of a consumer group is owned.
@@ -297,76 +370,58 @@ class ConsumerMember(NamedTuple):
         return self.member_state == STABLE and epoch == assignment_epoch
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
+# Kafka's ConsumerGroupMember.Builder starts from these values.
+UNKNOWN_METADATA: dict[str, Any] = {
+    "instanceId": None,
+    "rackId": None,
+    "clientId": "",
+    "clientHost": "",
+    "subscribedTopicNames": [],
+    "subscribedTopicRegex": "",
+    "rebalanceTimeoutMs": -1,
+    "serverAssignor": None,
+    "classicMemberMetadata": None,
+}
+
+
+class ConsumerGroup(ModernGroup):
     group_type = "consumer"
+    states = STATES
+    unknown_metadata = UNKNOWN_METADATA
+    unassigned = {"assigned": {}, "pending_revocation": {}, "target_member_epoch": None}  # noqa: RUF012
 
     def __init__(self, release: Release, group_id: str) -> None:
         super().__init__(release, group_id)
         self.regexes: dict[str, list[str]] = {}
         self.partition_epochs = PartitionEpochs(release.strict_partition_epochs)
 
-    def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; True: it removed the group. `name` is the member id or (type 16) the regular expression."""
-        member_id = name or ""
-        match record_type:
-            case 3:
-                if value is None:
-                    self.check_removal(target_must_be_empty=True)
-                    return True
-                self.set_group_epoch(value)
-            case 5:
-                self._replay_metadata(log_offset, member_id, value)
-            case 6:
-                self.set_assignment_epoch(value)
-            case 7:
-                self.set_target(member_id, None if value is None else assigned_partitions(value["topicPartitions"]))
-            case 8:
-                self._replay_current_assignment(log_offset, member_id, value)
-            case 16:
-                self.regexes.pop(member_id, None)
-                if value is not None:
-                    self.regexes[member_id] = sorted(set(value["topics"]))
+    def replay_own(self, record_type: int, name: str, value: Value | None) -> None:
         # Type 4 only lists topics and their partitions; since 4.1 only its tombstones are written.
-        return False
+        if record_type == 16:
+            self.regexes.pop(name, None)
+            if value is not None:
+                self.regexes[name] = sorted(set(value["topics"]))
 
-    def _replay_metadata(self, log_offset: int, member_id: str, value: Value | None) -> None:
-        if not self.needs_member(5, member_id, is_value=value is not None):
-            return
-        if value is not None:
-            member = self.members.get(member_id) or ConsumerMember(member_id)
-            self._update(member._replace(metadata=value, log_offset=log_offset))
-            return
-        self.check_member_removal(member_id)
-        member = self.members.pop(member_id)
+    def member(self, member_id: str, log_offset: int | None = None) -> ConsumerMember:
+        return self.members.get(member_id) or ConsumerMember(member_id)
+
+    def with_metadata(self, member_id: str, metadata: Value) -> ConsumerMember:
+        return self.member(member_id)._replace(metadata=metadata)
+
+    def removed(self, member: ConsumerMember) -> None:
         self.partition_epochs.remove(member.assigned, member.member_epoch)
         self.partition_epochs.remove(member.pending_revocation, member.member_epoch)
-        self.changed()
 
-    def _replay_current_assignment(self, log_offset: int, member_id: str, value: Value | None) -> None:
-        if not self.needs_member(8, member_id, is_value=value is not None):
-            return
-        member = self.members.get(member_id) or ConsumerMember(member_id)
-        if value is None:
-            member = member._replace(
-                member_epoch=LEFT,
-                previous_member_epoch=LEFT,
-                assigned={},
-                pending_revocation={},
-                target_member_epoch=None,
-                log_offset=log_offset,
-            )
-        else:
-            epoch = value["memberEpoch"]
-            member = member._replace(
-                member_epoch=epoch,
-                previous_member_epoch=value["previousMemberEpoch"],
-                member_state=_member_state(value),
-                assigned=self._with_epochs(value["assignedPartitions"], epoch),
-                pending_revocation=self._with_epochs(value["partitionsPendingRevocation"], epoch),
-                target_member_epoch=value.get("targetMemberEpoch"),
-                log_offset=log_offset,
-            )
-        self._update(member)
+    def assignment_of(self, value: Value) -> dict[str, Any]:
+        epoch = value["memberEpoch"]
+        return {
+            "member_epoch": epoch,
+            "previous_member_epoch": value["previousMemberEpoch"],
+            "member_state": _member_state(value),
+            "assigned": self._with_epochs(value["assignedPartitions"], epoch),
+            "pending_revocation": self._with_epochs(value["partitionsPendingRevocation"], epoch),
+            "target_member_epoch": value.get("targetMemberEpoch"),
+        }
 
     def _with_epochs(self, entries: list[Value], member_epoch: int) -> Partitions:
         """Partitions with the epoch of their assignment; the member's epoch if there is not one for each (KIP-1251)."""
@@ -374,7 +429,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             return assigned_partitions(entries)
         return {entry["topicId"]: _epochs(entry, max(member_epoch, 0)) for entry in entries}
 
-    def _update(self, member: ConsumerMember) -> None:
+    def store(self, member: ConsumerMember) -> None:
         """Stores the member. If its partitions collide, the member is stored but the group's state stays as it was."""
         before = self.members.get(member.member_id)
         if self.release.checks_partition_epochs:
@@ -382,8 +437,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.members[member.member_id] = member
         if self.release.checks_partition_epochs:
             if before is not None:
-                self.partition_epochs.remove(before.assigned, before.member_epoch)
-                self.partition_epochs.remove(before.pending_revocation, before.member_epoch)
+                self.removed(before)
             self.partition_epochs.add(member.assigned, member.member_epoch)
             self.partition_epochs.add(member.pending_revocation, member.member_epoch)
         self.changed()
@@ -401,46 +455,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     def resolved_regex_topics(self) -> dict[str, list[str]] | None:
         return dict(sorted(self.regexes.items())) or None
 
-    def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
-        member = self.members[member_id]
-        metadata = member.metadata or UNKNOWN_METADATA
+    def own_columns(self, member: ConsumerMember, metadata: Value, topics: Topics) -> dict[str, Any]:
         classic = metadata["classicMemberMetadata"]
-        return MemberRow(
-            offsets_partition,
-            self.group_id,
-            member_id,
-            group_instance_id=metadata["instanceId"],
-            client_id=metadata["clientId"],
-            client_host=metadata["clientHost"],
-            rack_id=metadata["rackId"],
-            rebalance_timeout_ms=none_if_unset(metadata["rebalanceTimeoutMs"]),
-            session_timeout_ms=None if classic is None else classic["sessionTimeoutMs"],
-            member_epoch=none_if_unset(member.member_epoch),
-            previous_member_epoch=none_if_unset(member.previous_member_epoch),
-            member_state=state_name(STATES, member.member_state),
-            uses_classic_protocol=classic is not None,
-            server_assignor=metadata["serverAssignor"],
-            subscribed_topics=sorted(set(metadata["subscribedTopicNames"])),
-            subscribed_regex=metadata["subscribedTopicRegex"] or None,
-            assigned_partitions=topics.of_ids(member.assigned),
-            pending_revocation_partitions=topics.of_ids(member.pending_revocation),
-            target_partitions=topics.of_ids(self.target.get(member_id, {})),
-            log_offset=member.log_offset,
-        )
-
-
-# Kafka's ConsumerGroupMember.Builder starts from these values.
-UNKNOWN_METADATA: dict[str, Any] = {
-    "instanceId": None,
-    "rackId": None,
-    "clientId": "",
-    "clientHost": "",
-    "subscribedTopicNames": [],
-    "subscribedTopicRegex": "",
-    "rebalanceTimeoutMs": -1,
-    "serverAssignor": None,
-    "classicMemberMetadata": None,
-}
+        return {
+            "session_timeout_ms": None if classic is None else classic["sessionTimeoutMs"],
+            "uses_classic_protocol": classic is not None,
+            "server_assignor": metadata["serverAssignor"],
+            "subscribed_topics": sorted(set(metadata["subscribedTopicNames"])),
+            "subscribed_regex": metadata["subscribedTopicRegex"] or None,
+            "assigned_partitions": topics.of_ids(member.assigned),
+            "pending_revocation_partitions": topics.of_ids(member.pending_revocation),
+            "target_partitions": topics.of_ids(self.target.get(member.member_id, {})),
+        }
 
 
 def _member_state(value: Value) -> int:

@@ -6,7 +6,7 @@ Times are epoch milliseconds, None for null. Columns that only an audit can fill
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 def none_if_unset(number: int | None) -> int | None:
@@ -31,7 +31,11 @@ class Task(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """A row of `groups`. Columns that groups of the type do not have are None."""
+    """A row of `groups`, or of `group_versions`: the group after the record at `log_offset`. Columns that groups of the
+    type do not have are None.
+
+    If `is_removed`, the group was removed, `state` is Dead, and only `group_type` and `is_simple` keep their values.
+    """
 
     offsets_partition: int
     group_id: str
@@ -49,14 +53,22 @@ class GroupRow(NamedTuple):
     member_count: int = 0
     metadata_hash: int | None = None
     resolved_regex_topics: dict[str, list[str]] | None = None
+    is_misplaced: bool | None = None
     topology: str | None = None
     stored_description_epoch: int | None = None
-    is_misplaced: bool | None = None
     log_offset: int | None = None
+    log_timestamp: int | None = None
+    is_removed: bool = False
+
+    @property
+    def version(self) -> tuple[Any, ...]:
+        """The columns whose change makes a version."""
+        return self[:-5]
 
 
 class MemberRow(NamedTuple):
-    """A row of `group_members`. Columns that members of groups of the type do not have are None."""
+    """A row of `group_members`, or of `group_member_versions`: the member after the record at `log_offset`, or its
+    removal (`is_removed`). Columns that members of groups of the type do not have are None."""
 
     offsets_partition: int
     group_id: str
@@ -84,70 +96,8 @@ class MemberRow(NamedTuple):
     process_id: str | None = None
     user_data: bytes | None = None
     log_offset: int | None = None
+    log_timestamp: int | None = None
+    is_removed: bool = False
 
 
-class GroupVersion(NamedTuple):
-    """A row of `group_versions`: the group after the record at `log_offset`.
-
-    If `is_removed`, the group was removed, `state` is Dead, and only `group_type` and `is_simple` keep their values.
-    """
-
-    offsets_partition: int
-    log_offset: int
-    log_timestamp: int | None
-    is_removed: bool
-    group_id: str
-    group_type: str
-    state: str
-    is_simple: bool
-    protocol_type: str | None = None
-    protocol: str | None = None
-    generation: int | None = None
-    group_epoch: int | None = None
-    assignment_epoch: int | None = None
-    leader: str | None = None
-    current_state_timestamp: int | None = None
-    state_since: int | None = None
-    member_count: int = 0
-    metadata_hash: int | None = None
-    resolved_regex_topics: dict[str, list[str]] | None = None
-    is_misplaced: bool | None = None
-
-
-class MemberVersion(NamedTuple):
-    """A row of `group_member_versions`: the member after the record at `log_offset`, or its removal (`is_removed`)."""
-
-    offsets_partition: int
-    log_offset: int
-    log_timestamp: int | None
-    is_removed: bool
-    group_id: str
-    member_id: str
-    group_instance_id: str | None = None
-    client_id: str | None = None
-    client_host: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int | None = None
-    session_timeout_ms: int | None = None
-    member_epoch: int | None = None
-    previous_member_epoch: int | None = None
-    member_state: str | None = None
-    uses_classic_protocol: bool | None = None
-    server_assignor: str | None = None
-    subscribed_topics: list[str] | None = None
-    subscribed_regex: str | None = None
-    assigned_partitions: list[AssignedPartition] | None = None
-    pending_revocation_partitions: list[AssignedPartition] | None = None
-    target_partitions: list[AssignedPartition] | None = None
-    assigned_tasks: list[Task] | None = None
-    target_tasks: list[Task] | None = None
-    pending_revocation_tasks: list[Task] | None = None
-    topology_epoch: int | None = None
-    process_id: str | None = None
-
-
-# By table.
-VERSIONS: dict[str, type[GroupVersion | MemberVersion]] = {
-    "group_versions": GroupVersion,
-    "group_member_versions": MemberVersion,
-}
+VERSIONS: dict[str, type[GroupRow | MemberRow]] = {"group_versions": GroupRow, "group_member_versions": MemberRow}

@@ -7,21 +7,19 @@ initialised) creates the group (semantics section 12.9) and changes no other col
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kgroups_spark.coordinator.consumer_group import (
-    LEFT,
     STABLE,
     STATES,
     ModernGroup,
     Value,
     assigned_partitions,
-    state_name,
     unique,
 )
 from kgroups_spark.coordinator.releases import Partitions, Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import MemberRow, Task, none_if_unset
+from kgroups_spark.coordinator.rows import Task, none_if_unset
 
 
 class ShareMember(NamedTuple):
@@ -36,86 +34,49 @@ class ShareMember(NamedTuple):
     log_offset: int | None = None
 
 
-class ShareGroup(ModernGroup[ShareMember, Partitions]):
+class ShareGroup(ModernGroup):
     group_type = "share"
+    states = STATES
+    # Kafka's ShareGroupMember.Builder starts from these values.
+    unknown_metadata = {"rackId": None, "clientId": "", "clientHost": "", "subscribedTopicNames": []}  # noqa: RUF012
+    unassigned = {"assigned": {}}  # noqa: RUF012
 
-    def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; True: it removed the group. `name` is the member id."""
-        member_id = name or ""
-        match record_type:
-            case 10:
-                self._replay_metadata(log_offset, member_id, value)
-            case 11:
-                if value is None:
-                    self.check_removal(target_must_be_empty=True)
-                    return True
-                self.set_group_epoch(value)
-            case 12:
-                self.set_assignment_epoch(value)
-            case 13:
-                self.set_target(member_id, None if value is None else assigned_partitions(value["topicPartitions"]))
-            case 14:
-                self._replay_current_assignment(log_offset, member_id, value)
-            case 15 if value is not None:
-                unique(value["initializingTopics"], "topicId", bool)
-                unique(value["initializedTopics"], "topicId", bool)
-        return False
+    def replay_own(self, record_type: int, name: str, value: Value | None) -> None:
+        if record_type == 15 and value is not None:
+            unique(value["initializingTopics"], "topicId", bool)
+            unique(value["initializedTopics"], "topicId", bool)
 
-    def _replay_metadata(self, log_offset: int, member_id: str, value: Value | None) -> None:
-        if not self.needs_member(10, member_id, is_value=value is not None):
-            return
-        if value is None:
-            self.check_member_removal(member_id)
-            del self.members[member_id]
-        else:
-            member = self._member(member_id)
-            self.members[member_id] = member._replace(metadata=value, log_offset=log_offset)
-        self.changed()
-
-    def _replay_current_assignment(self, log_offset: int, member_id: str, value: Value | None) -> None:
-        if not self.needs_member(14, member_id, is_value=value is not None):
-            return
+    def member(self, member_id: str, log_offset: int) -> ShareMember:
         # Kafka stores a new member before it reads the assignment, which may fail.
         self.members.setdefault(member_id, ShareMember(member_id, log_offset=log_offset))
         self.changed()
-        member = self._member(member_id)
-        if value is None:
-            member = member._replace(member_epoch=LEFT, previous_member_epoch=LEFT, assigned={})
-        else:
-            member = member._replace(
-                member_epoch=value["memberEpoch"],
-                previous_member_epoch=value["previousMemberEpoch"],
-                member_state=value["state"],
-                assigned=assigned_partitions(value["assignedPartitions"]),
-            )
-        self.members[member_id] = member._replace(log_offset=log_offset)
+        return self._changed(member_id)
 
-    def _member(self, member_id: str) -> ShareMember:
+    def with_metadata(self, member_id: str, metadata: Value) -> ShareMember:
+        return self._changed(member_id)._replace(metadata=metadata)
+
+    def assignment_of(self, value: Value) -> dict[str, Any]:
+        return {
+            "member_epoch": value["memberEpoch"],
+            "previous_member_epoch": value["previousMemberEpoch"],
+            "member_state": value["state"],
+            "assigned": assigned_partitions(value["assignedPartitions"]),
+        }
+
+    def _changed(self, member_id: str) -> ShareMember:
         """The member to change. Up to 4.1 a change resets the member's state (ShareGroupMember.Builder)."""
-        member = self.members.get(member_id) or ShareMember(member_id)
+        member: ShareMember = self.members.get(member_id) or ShareMember(member_id)
         return member if self.release.share_member_keeps_state else member._replace(member_state=STABLE)
 
     def _compute_state(self) -> str:
         return "Stable" if self.members else "Empty"
 
-    def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
-        member = self.members[member_id]
-        metadata = member.metadata or UNKNOWN_METADATA
-        return MemberRow(
-            offsets_partition,
-            self.group_id,
-            member_id,
-            client_id=metadata["clientId"],
-            client_host=metadata["clientHost"],
-            rack_id=metadata["rackId"],
-            member_epoch=none_if_unset(member.member_epoch),
-            previous_member_epoch=none_if_unset(member.previous_member_epoch),
-            member_state=state_name(STATES, member.member_state),
-            subscribed_topics=sorted(set(metadata["subscribedTopicNames"])),
-            assigned_partitions=topics.of_ids(member.assigned),
-            target_partitions=topics.of_ids(self.target.get(member_id, {})),
-            log_offset=member.log_offset,
-        )
+    def own_columns(self, member: ShareMember, metadata: Value, topics: Topics) -> dict[str, Any]:
+        return {
+            "subscribed_topics": sorted(set(metadata["subscribedTopicNames"])),
+            "assigned_partitions": topics.of_ids(member.assigned),
+            "target_partitions": topics.of_ids(self.target.get(member.member_id, {})),
+        }
 
 
 def check_hash_as_tags(metadata_hash: int | None) -> None:
@@ -151,10 +112,6 @@ def _uvarint(data: Iterator[int]) -> int:
     raise ReplayFailure("Could not read record with version 0: a number has more than five bytes")
 
 
-# Kafka's ShareGroupMember.Builder starts from these values.
-UNKNOWN_METADATA: dict[str, Any] = {"rackId": None, "clientId": "", "clientHost": "", "subscribedTopicNames": []}
-
-
 # A streams group of KIP-1071: record types 17 and 19 to 23.
 #
 # The state is the first of these that applies (Kafka StreamsGroup.maybeUpdateGroupState). Empty: no members. NotReady:
@@ -180,79 +137,51 @@ class StreamsMember(NamedTuple):
     log_offset: int | None = None
 
 
-class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
+class StreamsGroup(ModernGroup):
     group_type = "streams"
+    states = STREAMS_STATES
+    unknown_metadata = dict.fromkeys(
+        ("instanceId", "clientId", "clientHost", "rackId", "rebalanceTimeoutMs", "topologyEpoch", "processId")
+    )
+    unassigned = {"assigned": [], "pending_revocation": []}  # noqa: RUF012
+    target_must_be_empty = False
 
     def __init__(self, release: Release, group_id: str) -> None:
         super().__init__(release, group_id)
         self.topology: Value | None = None
         self.validated_topology_epoch = release.unset_topology_epoch
 
-    def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; True: it removed the group. `name` is the member id."""
-        member_id = name or ""
-        match record_type:
-            case 17:
-                if value is None:
-                    self.check_removal(target_must_be_empty=False)
-                    return True
-                self._replay_epoch(value)
-            case 19:
-                self._replay_metadata(log_offset, member_id, value)
-            case 20:
-                self.set_assignment_epoch(value)
-            case 21:
-                self.set_target(member_id, None if value is None else _tasks(value, "{role}Tasks", may_repeat=False))
-            case 22:
-                self._replay_current_assignment(log_offset, member_id, value)
-            case 23:
-                self._replay_topology(value)
-        return False
-
-    def _replay_epoch(self, value: Value) -> None:
+    def set_group_epoch(self, value: Value) -> None:
         self.validated_topology_epoch = value["validatedTopologyEpoch"]
         # Values in group_records that were decoded before 4.4 was supported do not have this key.
         self.stored_description_epoch = none_if_unset(value.get("storedDescriptionTopologyEpoch"))
-        self.set_group_epoch(value)
+        super().set_group_epoch(value)
         if self.release.has_task_epochs and value["lastAssignmentConfigs"]:
             unique(value["lastAssignmentConfigs"], "key", bool)
 
-    def _replay_metadata(self, log_offset: int, member_id: str, value: Value | None) -> None:
-        if not self.needs_member(19, member_id, is_value=value is not None):
-            return
-        if value is None:
-            if self.members[member_id].member_epoch is None:
-                raise ReplayFailure(f"member {member_id} of group {self.group_id} is to be deleted, but has no epoch")
-            self.check_member_removal(member_id)
-            del self.members[member_id]
-        else:
-            unique(value["clientTags"], "key", bool)
-            member = self.members.get(member_id) or StreamsMember(member_id)
-            self.members[member_id] = member._replace(metadata=value, log_offset=log_offset)
-        self.changed()
+    def member(self, member_id: str, log_offset: int | None = None) -> StreamsMember:
+        return self.members.get(member_id) or StreamsMember(member_id)
 
-    def _replay_current_assignment(self, log_offset: int, member_id: str, value: Value | None) -> None:
-        if not self.needs_member(22, member_id, is_value=value is not None):
-            return
-        member = self.members.get(member_id) or StreamsMember(member_id)
-        if value is None:
-            member = member._replace(
-                member_epoch=LEFT, previous_member_epoch=LEFT, assigned=[], pending_revocation=[], log_offset=log_offset
-            )
-        else:
-            may_repeat = self.release.has_task_epochs
-            member = member._replace(
-                member_epoch=value["memberEpoch"],
-                previous_member_epoch=value["previousMemberEpoch"],
-                member_state=value["state"],
-                assigned=_tasks(value, "{role}Tasks", may_repeat),
-                pending_revocation=_tasks(value, "{role}TasksPendingRevocation", may_repeat),
-                log_offset=log_offset,
-            )
-        self.members[member_id] = member
-        self.changed()
+    def with_metadata(self, member_id: str, metadata: Value) -> StreamsMember:
+        unique(metadata["clientTags"], "key", bool)
+        return self.member(member_id)._replace(metadata=metadata)
 
-    def _replay_topology(self, value: Value | None) -> None:
+    def target_of(self, value: Value) -> list[Task]:
+        return _tasks(value, "{role}Tasks", may_repeat=False)
+
+    def assignment_of(self, value: Value) -> dict[str, Any]:
+        may_repeat = self.release.has_task_epochs
+        return {
+            "member_epoch": value["memberEpoch"],
+            "previous_member_epoch": value["previousMemberEpoch"],
+            "member_state": value["state"],
+            "assigned": _tasks(value, "{role}Tasks", may_repeat),
+            "pending_revocation": _tasks(value, "{role}TasksPendingRevocation", may_repeat),
+        }
+
+    def replay_own(self, record_type: int, name: str, value: Value | None) -> None:
+        if record_type != 23:
+            return
         if value is not None:
             unique(value["subtopologies"], "subtopologyId", bool)
             if value["epoch"] < 0:
@@ -263,7 +192,8 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
     def _compute_state(self) -> str:
         if not self.members:
             return "Empty"
-        if not self._is_ready():
+        is_validated = self.topology is not None and self.topology["epoch"] == self.validated_topology_epoch
+        if not (self.release.streams_ready_by_validated_epoch and is_validated):
             return "NotReady"
         if self.group_epoch > self.assignment_epoch:
             return "Assigning"
@@ -272,61 +202,30 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
                 return "Reconciling"
         return "Stable"
 
-    def _is_ready(self) -> bool:
-        return (
-            self.release.streams_ready_by_validated_epoch
-            and self.topology is not None
-            and self.topology["epoch"] == self.validated_topology_epoch
-        )
-
     def topology_json(self) -> str | None:
         if self.topology is None:
             return None
         return json.dumps(self.topology, ensure_ascii=False, separators=(",", ":"))
 
-    def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
-        member = self.members[member_id]
-        metadata = member.metadata or STREAMS_UNKNOWN_METADATA
-        return MemberRow(
-            offsets_partition,
-            self.group_id,
-            member_id,
-            group_instance_id=metadata["instanceId"],
-            client_id=metadata["clientId"],
-            client_host=metadata["clientHost"],
-            rack_id=metadata["rackId"],
-            rebalance_timeout_ms=none_if_unset(metadata["rebalanceTimeoutMs"]),
-            member_epoch=none_if_unset(member.member_epoch),
-            previous_member_epoch=none_if_unset(member.previous_member_epoch),
-            member_state=None if member.member_state is None else state_name(STREAMS_STATES, member.member_state),
-            assigned_tasks=member.assigned,
-            target_tasks=self.target.get(member_id, []),
-            pending_revocation_tasks=member.pending_revocation,
-            topology_epoch=none_if_unset(metadata["topologyEpoch"]),
-            process_id=metadata["processId"],
-            log_offset=member.log_offset,
-        )
-
-
-STREAMS_UNKNOWN_METADATA: dict[str, Any] = dict.fromkeys(
-    ("instanceId", "clientId", "clientHost", "rackId", "rebalanceTimeoutMs", "topologyEpoch", "processId")
-)
+    def own_columns(self, member: StreamsMember, metadata: Value, topics: Topics) -> dict[str, Any]:
+        return {
+            "assigned_tasks": member.assigned,
+            "target_tasks": self.target.get(member.member_id, []),
+            "pending_revocation_tasks": member.pending_revocation,
+            "topology_epoch": none_if_unset(metadata["topologyEpoch"]),
+            "process_id": metadata["processId"],
+        }
 
 
 def _tasks(value: Value, field: str, may_repeat: bool) -> list[Task]:
     """Tasks of a value, sorted. A repeated subtopology raises ReplayFailure, or its last entry counts (`may_repeat`:
     4.2, current assignments)."""
-    return [
-        Task(role, subtopology_id, partition)
-        for role in ROLES
-        for subtopology_id, partitions in _by_subtopology(value[field.format(role=role)], may_repeat)
-        for partition in partitions
-    ]
-
-
-def _by_subtopology(entries: Iterable[Value], may_repeat: bool) -> list[tuple[str, list[int]]]:
-    if may_repeat:
-        by_id = {entry["subtopologyId"]: sorted(set(entry["partitions"])) for entry in entries}
-    else:
-        by_id = unique(entries, "subtopologyId", lambda entry: sorted(set(entry["partitions"])))
-    return sorted(by_id.items())
+    tasks = list[Task]()
+    for role in ROLES:
+        entries = value[field.format(role=role)]
+        if may_repeat:
+            by_id = {entry["subtopologyId"]: sorted(set(entry["partitions"])) for entry in entries}
+        else:
+            by_id = unique(entries, "subtopologyId", lambda entry: sorted(set(entry["partitions"])))
+        tasks += [Task(role, name, partition) for name, numbers in sorted(by_id.items()) for partition in numbers]
+    return tasks

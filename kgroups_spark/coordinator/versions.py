@@ -6,8 +6,7 @@ row has only its name and `is_removed`; the state of a removed group is Dead, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
@@ -15,7 +14,7 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.releases import Release, ReplayFailure, Topics
-from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow, MemberVersion
+from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from kgroups_spark.coordinator.share_group import ShareGroup, StreamsGroup
 
 # The group object that a record applies to: the existing one, a new one, or one that replaces it.
@@ -72,15 +71,6 @@ class Place(NamedTuple):
     log_timestamp: int | None
 
 
-def _shared(row: tuple[str, ...], version: tuple[str, ...]) -> itemgetter[object]:
-    """Picks the columns of a row that its versions have after their place and `is_removed`, in their order."""
-    return itemgetter(*(row.index(name) for name in version if name in row and name not in Place._fields))
-
-
-_of_group = _shared(GroupRow._fields, GroupVersion._fields)
-_of_member = _shared(MemberRow._fields, MemberVersion._fields)
-
-
 class MemberVersions(NamedTuple):
     """Version rows of several members of a classic group at one place, where members are decoded on demand.
 
@@ -95,11 +85,11 @@ class MemberVersions(NamedTuple):
     numbers: list[int]
     gone: list[str]
 
-    def removed(self) -> Iterator[MemberVersion]:
-        return (MemberVersion(*self[:3], True, self.group_id, member_id) for member_id in self.gone)
+    def removed(self) -> list[MemberRow]:
+        return _removed_members(Place(*self[:3]), self.group_id, self.gone)
 
 
-Version = GroupVersion | MemberVersion | MemberVersions
+Version = GroupRow | MemberRow | MemberVersions
 
 
 class Before(NamedTuple):
@@ -116,7 +106,7 @@ def before(group: Group | None, member_id: str | None) -> Before:
         return Before(None, None, {})
     # A record replaces a classic group as a whole, so the old members are still available afterwards.
     members = {} if isinstance(group, ClassicGroup) else member_facts(group, member_id)
-    return Before(group, group_columns(group), members)
+    return Before(group, group.row(0).version, members)
 
 
 def changes(start: Before, group: Group | None, member_id: str | None, place: Place, topics: Topics) -> list[Version]:
@@ -129,11 +119,13 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
     versions: list[Version] = []
     if group is None:
         if start.group is not None:
-            versions.append(removed_group(place, start.group))
+            was, at = start.group, place._asdict()
+            names = (was.group_id, was.group_type, "Dead", was.is_simple)
+            versions.append(GroupRow(0, *names, state_since=place.log_timestamp, is_removed=True)._replace(**at))
     else:
-        columns = group_columns(group)
-        if columns != start.row:
-            versions.append(GroupVersion(*place, False, *columns))  # type: ignore[arg-type]  # the same columns
+        row = group.row(0)
+        if row.version != start.row:
+            versions.append(row._replace(**place._asdict()))
     changed = [member for member in members_now if members_before.get(member) != members_now[member]]
     gone = [member for member in members_before if member not in members_now]
     return versions + _member_versions(start.group, group, changed, gone, place, topics)
@@ -149,11 +141,15 @@ def _member_versions(
     if gone and isinstance(start, ClassicGroup) and start.members_on_demand is not None:
         removed: list[Version] = [MemberVersions(*place, group_id, None, [], gone)]
     else:
-        removed = [MemberVersion(*place, True, group_id, member) for member in gone]
+        removed = [*_removed_members(place, group_id, gone)]
     if group is None:
         return removed
     rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
-    return [MemberVersion(*place, False, *_of_member(row)) for row in rows] + removed
+    return [row._replace(**place._asdict()) for row in rows] + removed
+
+
+def _removed_members(place: Place, group_id: str, gone: list[str]) -> list[MemberRow]:
+    return [MemberRow(group_id=group_id, member_id=member, is_removed=True, **place._asdict()) for member in gone]
 
 
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
@@ -182,29 +178,12 @@ def _fingerprints(group: Group | None) -> MemberFacts:
     return dict(group.member_fingerprints) if isinstance(group, ClassicGroup) else {}
 
 
-def group_columns(group: Group) -> tuple[object, ...]:
-    columns: tuple[object, ...] = _of_group(group.row(0))
-    return columns
-
-
 def member_facts(group: Group, member_id: str | None) -> MemberFacts:
     """The sources of the rows of one member, or (None) of all; empty if there is no such member."""
     if isinstance(group, ClassicGroup):
         return group.member_facts
     members = group.members if member_id is None else [member_id] if member_id in group.members else []
     return {known: (group.group_type, group.members[known][:-1], group.target.get(known)) for known in members}
-
-
-def removed_group(place: Place, group: Group) -> GroupVersion:
-    return GroupVersion(
-        *place,
-        is_removed=True,
-        group_id=group.group_id,
-        group_type=group.group_type,
-        state="Dead",
-        is_simple=group.is_simple,
-        state_since=place.log_timestamp,
-    )
 
 
 # Changes of a group's members: which left, joined or replaced another one, and which have another assignment.

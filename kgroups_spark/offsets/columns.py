@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.schema import reader
-from kgroups_spark.tables import rows as arrays
-from kgroups_spark.tables.rows import flags as array_flags
-from kgroups_spark.tables.rows import is_given, where
+from kgroups_spark.tables.rows import flags, is_given, numbers, where
 
 # Columns of numbers: log offsets and owners as sort keys, and the next marker of a producer.
 
@@ -45,12 +43,10 @@ class Markers:
     def __len__(self) -> int:
         return len(self.log_offset)
 
-    def only(self, which: Flags) -> Markers:
-        return Markers(self.log_offset[which], self.log_timestamp[which], self.producer_id[which], self.outcome[which])
-
     def ends(self) -> Markers:
         """The markers with outcome COMMIT or ABORT."""
-        return self.only(self.outcome != NEITHER)
+        columns = (self.log_offset, self.log_timestamp, self.producer_id, self.outcome)
+        return Markers(*(column[self.outcome != NEITHER] for column in columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +73,12 @@ class Places:
         known = np.unique(np.concatenate([np.zeros(0, np.int64), *some]))
         return cls(len(known) + 1, low, known)
 
-    def of(self, log_offset: I64) -> I64:
-        """The places of log offsets that were given to `over`."""
-        if self._known is not None:
-            return np.searchsorted(self._known, log_offset)
-        return np.minimum(log_offset - self._low, self.span - 1)
-
     def keys(self, owner: I64, log_offset: I64) -> I64:
-        """One number for each owner and log offset, ascending by both."""
-        keys: I64 = owner * self.span + self.of(log_offset)
-        return keys
+        """One number for each owner and log offset, ascending by both. Log offsets are those that were given to
+        `over`."""
+        if self._known is not None:
+            return owner * self.span + np.searchsorted(self._known, log_offset)
+        return owner * self.span + np.minimum(log_offset - self._low, self.span - 1)
 
 
 def sorted_order(keys: I64) -> I64:
@@ -223,17 +215,17 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
 
 def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
     """The numbers of rows of OFFSET_RECORDS, whose slots have been numbered."""
-    version = column(records, "value_version", none=-1)
+    version = numbers(records["value_version"], none=-1)
     # By record type and value version; no release writes versions above 15.
     reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
     is_tombstone = version < 0
-    record_type = column(records, "record_type")
+    record_type = numbers(records["record_type"])
     is_readable = is_tombstone | (version < 16) & reads[record_type, np.clip(version, 0, 15)]
     return Commits(
-        column(records, "log_offset"),
+        numbers(records["log_offset"]),
         slot,
-        column(records, "producer_id", none=-1),
-        flags(records, "is_transactional"),
+        numbers(records["producer_id"], none=-1),
+        flags(records["is_transactional"]),
         is_tombstone,
         is_readable,
         slots,
@@ -249,32 +241,20 @@ def number_slots(records: pa.Table) -> tuple[I64, Slots]:
     """
     group, groups = numbered(records.column("group_id"))
     topic, topics = numbered(records.column("topic"))
-    partition = column(records, "partition")
+    partition = numbers(records["partition"])
     heads = np.flatnonzero(starts_of(group, topic, partition))
     pair, pairs = _unique(group[heads].astype(np.int64) * max(len(topics), 1) + topic[heads])
     lowest = int(partition.min(initial=0))
     span = int(partition.max(initial=0)) - lowest + 1
     slot, slots = _unique(pair * span + (partition[heads] - lowest))
     of_pair = pairs[slots // span]
-    numbers = Slots(
-        of_pair // max(len(topics), 1), of_pair % max(len(topics), 1), slots % span + lowest, groups, topics
-    )
-    return np.repeat(slot, np.diff(np.append(heads, len(group)))), numbers
-
-
-def column(records: pa.Table, name: str, *, none: int = 0) -> I64:
-    """A column of integers as int64, with `none` for null."""
-    return arrays.numbers(records.column(name), none=none)
-
-
-def flags(records: pa.Table, name: str) -> Flags:
-    """A boolean column; null is false."""
-    return arrays.flags(records.column(name))
+    found = Slots(of_pair // max(len(topics), 1), of_pair % max(len(topics), 1), slots % span + lowest, groups, topics)
+    return np.repeat(slot, np.diff(np.append(heads, len(group)))), found
 
 
 def codes(records: pa.Table, name: str) -> I64:
     """The dictionary index of each row of a text column; -1: null."""
-    return arrays.numbers(_one_dictionary(records.column(name)).indices, none=-1)
+    return numbers(_one_dictionary(records.column(name)).indices, none=-1)
 
 
 def numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
@@ -318,11 +298,9 @@ def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.Ch
 
 def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.Array]:
     """commit_timestamp and expire_timestamp in ms; those of values with kept bytes are read from the bytes."""
-    rows = np.flatnonzero(arrays.is_given(offset_commits["raw_value"]))
+    rows = np.flatnonzero(is_given(offset_commits["raw_value"]))
     some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
-    commit, expire = (
-        arrays.numbers(columns[name], none=-1).copy() for name in ("commit_timestamp", "expire_timestamp")
-    )
+    commit, expire = (numbers(columns[name], none=-1).copy() for name in ("commit_timestamp", "expire_timestamp"))
     for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
         fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])
         commit[row], expire[row] = fields["commitTimestamp"], fields.get("expireTimestamp", -1)
@@ -393,7 +371,7 @@ def is_from(rows: pa.Table, border: Border) -> Flags:
     if len(same):
         some = rows.select(SLOT[1:]).take(pa.array(same))
         topic = _compared(some.column("topic"), border.topic)
-        found[same] = (topic > 0) | ((topic == 0) & (column(some, "partition") >= border.partition))
+        found[same] = (topic > 0) | ((topic == 0) & (numbers(some["partition"]) >= border.partition))
     return found
 
 
@@ -415,7 +393,7 @@ def _compared_in(texts: pa.Array, text: str) -> NDArray[np.int8]:
         of_dictionary = np.append(_compared_in(texts.dictionary, text), np.int8(-1))
         of_rows: NDArray[np.int8] = of_dictionary[texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         return of_rows
-    after, before = array_flags(pc.greater(texts, text)), array_flags(pc.less(texts, text))
+    after, before = flags(pc.greater(texts, text)), flags(pc.less(texts, text))
     found: NDArray[np.int8] = after.astype(np.int8) - before
     return found
 

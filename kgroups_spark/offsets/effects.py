@@ -26,16 +26,13 @@ from kgroups_spark.offsets.columns import (
     Markers,
     Places,
     codes,
-    column,
-    flags,
     lasts_of,
     latest_at,
     next_marker,
     sorted_order,
     starts_of,
 )
-from kgroups_spark.tables import rows as arrays
-from kgroups_spark.tables.rows import by_name, no_rows
+from kgroups_spark.tables.rows import by_name, flags, no_rows, numbers
 
 # Values that wait for their producer's marker.
 
@@ -215,15 +212,20 @@ class Effects:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The commits of some groups, and their effects."""
+    """The slots of a range: their records (OFFSET_RECORDS, the saved ones first), the outcome of these, and the removed
+    offsets of the saved state with their slots."""
 
+    records: pa.Table
+    saved_rows: int
     commits: Commits
     pending: Pending
     effects: Effects
+    removed: pa.Table
+    removed_slot: I64
 
 
-def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
-    """The outcome of the commits of some groups of an offsets partition; `markers` are all of its markers.
+def effects_of(commits: Commits, by_record: I64, pending: Pending, release: Release) -> Effects:
+    """The effects of the commits of some groups, which are given by slot and log offset, too (`by_record`).
 
     The saved state consists of rows of the same kind: a committed offset is a plain value at its log offset, a pending
     one is a value with its producer. So the log may be cut anywhere.
@@ -236,14 +238,11 @@ def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
         11         13     True       False         1 (@12)        False     @12 is newer than @11
         14         14     False      False         1 (@12)        False     the tombstone removes @12
     """
-    places = Places.over(len(commits.slots), commits.log_offset)
-    by_record = sorted_order(places.keys(commits.slot, commits.log_offset))
-    pending = pending_values(commits, by_record, markers, release)
-    return Fold(commits, pending, _effects(commits, by_record, pending, release))
-
-
-def _effects(commits: Commits, by_record: I64, pending: Pending, release: Release) -> Effects:
-    plain = by_record[_acts_at_once(commits, release)[by_record]]
+    # Plain values, and tombstones that remove committed offsets, take effect at their own log offset.
+    acts = commits.is_readable & ~is_pending_value(commits, release)
+    if release.tombstone_removes_pending == "of_its_transaction":
+        acts &= ~(commits.is_tombstone & commits.is_transactional)
+    plain = by_record[acts[by_record]]
     put = np.flatnonzero(pending.survives & pending.is_commit)
     row = np.concatenate([plain, pending.row[put]])
     place = np.concatenate([commits.log_offset[plain], pending.end[put]])
@@ -260,14 +259,6 @@ def _effects(commits: Commits, by_record: I64, pending: Pending, release: Releas
         newness[by_record] = np.arange(len(commits))
         takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
     return Effects(row, place, by_marker, takes_effect, *_chain(slot, is_tombstone, takes_effect))
-
-
-def _acts_at_once(commits: Commits, release: Release) -> Flags:
-    """Records that take effect at their own log offset: plain values, and tombstones that remove committed offsets."""
-    acts = commits.is_readable & ~is_pending_value(commits, release)
-    if release.tombstone_removes_pending == "of_its_transaction":
-        acts &= ~(commits.is_tombstone & commits.is_transactional)
-    return acts
 
 
 def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
@@ -338,17 +329,6 @@ MOVES = pa.schema(
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
-    """Effects that moved an offset, by slot and place, and the effect before each of them."""
-
-    at: I64
-    before: I64
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-
-@dataclass(frozen=True, eq=False)
 class Quiet:
     """Times without members of groups that have members at other times: from after the record at `since`, which emptied
     the group, to the next record about it (NEVER: none yet). Rows by group (number in Slots) and `since`."""
@@ -358,35 +338,35 @@ class Quiet:
     until: I64
 
 
-def moves(folded: Fold, records: pa.Table) -> Moves:
-    """Moves backwards, and moves to another topic id. `records`: the folded records (OFFSET_RECORDS).
+def moves(folded: Fold) -> I64:
+    """Effects that moved an offset backwards, or to another topic id.
 
     Offsets of a slot as they took effect: 5, 9, 7, 7, 8 (of another topic id than 7)  ->  at the first 7 and at 8
     """
     effects = folded.effects
     at = np.flatnonzero(effects.takes_effect & (effects.before >= 0))
-    before = effects.before[at]
-    offsets = column(records, "committed_offset")[effects.row]
-    found = (offsets[at] < offsets[before]) & (offsets[before] >= 0) | _is_other_topic(folded, records, at)
-    return Moves(at[found], before[found])
+    offsets = numbers(folded.records["committed_offset"])[effects.row]
+    was = offsets[effects.before[at]]
+    return at[(offsets[at] < was) & (was >= 0) | _is_other_topic(folded, at)]
 
 
-def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
-    """Moves forward in quiet times, outside of transactions and with the same topic id, as an admin reset makes
-    them."""
+def climbs(folded: Fold, quiet: Quiet) -> I64:
+    """Effects that moved an offset forward in quiet times, outside of transactions and with the same topic id, as an
+    admin reset does."""
     effects, slots = folded.effects, folded.commits.slots
     if not len(quiet.group) or not len(effects):
-        return Moves(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return np.zeros(0, np.int64)
     has_quiet = np.zeros(len(slots.groups), np.bool_)
     has_quiet[quiet.group] = True
     group = slots.group[folded.commits.slot[effects.row]]
     at = np.flatnonzero(has_quiet[group] & effects.takes_effect & ~effects.by_marker & (effects.before >= 0))
-    offsets = column(records, "committed_offset")
+    offsets = numbers(folded.records["committed_offset"])
     was = offsets[effects.row[effects.before[at]]]
     at = at[(offsets[effects.row[at]] > was) & (was >= 0)]
-    at = at[_is_within(quiet, group[at], effects.place[at])]
-    at = at[~_is_other_topic(folded, records, at)]
-    return Moves(at, effects.before[at])
+    place = effects.place[at]
+    span = latest_at(quiet.group, quiet.since, group[at], place)
+    at = at[(span >= 0) & (place < quiet.until[span])]
+    return at[~_is_other_topic(folded, at)]
 
 
 def births(effects: Effects) -> I64:
@@ -394,14 +374,14 @@ def births(effects: Effects) -> I64:
     return np.flatnonzero(effects.takes_effect & (effects.before < 0))
 
 
-def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, first_slot: int) -> pa.Table:
+def placed_rows(folded: Fold, at: I64, markers: Markers, first_slot: int) -> pa.Table:
     """Effects as rows of PLACED. `first_slot`: number of the fold's first slot among those of all ranges."""
     if not len(at):
         return no_rows(PLACED)
     effects = folded.effects
-    rows = records.take(pa.array(effects.row[at]))
+    rows = folded.records.take(pa.array(effects.row[at]))
     place, by_marker = effects.place[at], effects.by_marker[at]
-    log_timestamp = column(rows, "log_timestamp", none=-1).copy()
+    log_timestamp = numbers(rows["log_timestamp"], none=-1).copy()
     log_timestamp[by_marker] = markers.log_timestamp[np.searchsorted(markers.log_offset, place[by_marker])]
     columns = {
         "slot": folded.commits.slot[effects.row[at]] + first_slot,
@@ -419,23 +399,33 @@ def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.A
     """
     if not len(placed):
         return no_rows(MOVES)
-    was, now = offset_before.to_numpy(), column(placed, "committed_offset")
-    ids = topic_id_before.cast(pa.string()), placed.column("topic_id").combine_chunks().cast(pa.string())
-    recreated = arrays.flags(pc.not_equal(*ids))
+    was, now = offset_before.to_numpy(), numbers(placed["committed_offset"])
+    ids = topic_id_before.cast(pa.string()), placed["topic_id"].combine_chunks().cast(pa.string())
+    recreated, by_marker = flags(pc.not_equal(*ids)), flags(placed["by_marker"])
     event = np.where(now < was, "offset_rewound", "offset_skipped")
     if restarts:
         event = np.full(len(now), "offset_restarted")
     # Clients take a negative offset for none, so nothing is rewound to it, or skipped from it.
     event = np.where(now < 0, "offset_unset", event)
     found = np.flatnonzero((was >= 0) & (restarts | (now < was) | ((now > was) & ~recreated)))
-    again = np.flatnonzero(recreated)
-    texts = tuple(each.take(pa.array(again)) for each in ids)
-    return pa.concat_tables(
-        [
-            _renamed(placed.take(pa.array(again)), *texts),
-            _moved(placed.take(pa.array(found)), was[found], event[found], recreated[found]),
-        ]
-    )
+    cause = np.where(recreated, "topic_recreated", np.where(by_marker, "transaction", "no_members"))
+    has_cause = recreated | by_marker | (event == "offset_skipped")
+    nothing = {field.name: pa.nulls(len(placed), field.type) for field in MOVES} | by_name(placed)
+    renamed = {
+        "event_timestamp": placed["log_timestamp"],
+        "event": pa.repeat("topic_recreated", len(placed)),
+        "value_before": ids[0],
+        "value_after": ids[1],
+    }
+    moved = {
+        "event_timestamp": pc.if_else(placed["by_marker"], placed["log_timestamp"], placed["commit_timestamp"]),
+        "event": pa.array(event.tolist(), pa.string()),
+        "offset_before": pa.array(was),
+        "offset_after": placed["committed_offset"],
+        "cause": pa.array(cause.tolist(), pa.string(), mask=~has_cause),
+    }
+    chosen = ((renamed, np.flatnonzero(recreated)), (moved, found))
+    return pa.concat_tables([pa.table(nothing | each, MOVES).take(pa.array(rows)) for each, rows in chosen])
 
 
 def in_order(events: pa.Table) -> pa.Table:
@@ -444,54 +434,18 @@ def in_order(events: pa.Table) -> pa.Table:
     if not len(events):
         return events
     is_renamed = pc.equal(events.column("event"), "topic_recreated").to_numpy()
-    rank = is_renamed == flags(events, "by_marker")
-    order = np.lexsort((rank, column(events, "slot"), column(events, "log_offset")))
+    rank = is_renamed == flags(events["by_marker"])
+    order = np.lexsort((rank, numbers(events["slot"]), numbers(events["log_offset"])))
     return events.take(pa.array(order))
 
 
-def _renamed(placed: pa.Table, before: pa.Array, after: pa.Array) -> pa.Table:
-    rows = len(placed)
-    fields = {
-        "event_timestamp": placed.column("log_timestamp"),
-        "event": pa.repeat("topic_recreated", rows),
-        "value_before": before,
-        "value_after": after,
-    }
-    return _events(placed, fields)
-
-
-def _moved(placed: pa.Table, was: I64, event: np.ndarray, recreated: Flags) -> pa.Table:
-    by_marker = placed.column("by_marker")
-    cause = np.where(recreated, "topic_recreated", np.where(flags(placed, "by_marker"), "transaction", "no_members"))
-    is_open = ~recreated & ~flags(placed, "by_marker") & (event != "offset_skipped")
-    fields = {
-        "event_timestamp": pc.if_else(by_marker, placed.column("log_timestamp"), placed.column("commit_timestamp")),
-        "event": pa.array(event.tolist(), pa.string()),
-        "offset_before": pa.array(was),
-        "offset_after": placed.column("committed_offset"),
-        "cause": pa.array(cause.tolist(), pa.string(), mask=is_open),
-    }
-    return _events(placed, fields)
-
-
-def _events(placed: pa.Table, fields: dict[str, pa.Array]) -> pa.Table:
-    nothing = {field.name: pa.nulls(len(placed), field.type) for field in MOVES}
-    return pa.table(nothing | by_name(placed) | fields, MOVES)
-
-
-def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:
+def _is_other_topic(folded: Fold, at: I64) -> Flags:
     """Whether an effect has another topic id than the value that it replaces; false if one of the two has none."""
-    if records.column("topic_id").null_count == len(records):
+    if folded.records["topic_id"].null_count == len(folded.records):
         return np.zeros(len(at), np.bool_)
-    topic_id = codes(records, "topic_id")
+    topic_id = codes(folded.records, "topic_id")
     now, was = topic_id[folded.effects.row[at]], topic_id[folded.effects.row[folded.effects.before[at]]]
     return np.asarray((now != was) & (now >= 0) & (was >= 0))
-
-
-def _is_within(quiet: Quiet, group: I64, place: I64) -> Flags:
-    """Whether the place is in a quiet time of the group."""
-    at = latest_at(quiet.group, quiet.since, group, place)
-    return np.asarray((at >= 0) & (place < quiet.until[at]))
 
 
 # Offsets that are committed both in transactions and outside of them, for the finding mixed_commits.

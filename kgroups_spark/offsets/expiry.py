@@ -29,10 +29,6 @@ Flags = NDArray[np.bool_]
 NOWHERE = -1
 
 
-def columns_of(table: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
-    return [table[name] for name in names]
-
-
 def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
     """The index of a row of the columns `among` with the same values, for each row of `wanted`; NOWHERE: there is none.
 
@@ -46,7 +42,8 @@ def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
         of_wanted = _numbered(of_wanted, column, values)
         # Makes the numbers dense again, because the next column multiplies them.
         known, of_among = np.unique(_numbered(of_among, other, values), return_inverse=True)
-        of_wanted = _places(of_wanted, known)
+        found = np.minimum(np.searchsorted(known, of_wanted), len(known) - 1)
+        of_wanted = np.where((of_wanted != NOWHERE) & (known[found] == of_wanted), found, NOWHERE)
     rows = np.full(len(of_among) + 1, NOWHERE)
     rows[of_among] = np.arange(len(of_among))
     return rows[of_wanted]
@@ -82,14 +79,6 @@ def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
     """One number for the earlier columns' number and this column's value; NOWHERE if either is missing."""
     codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
     return np.where((so_far == NOWHERE) | (codes == NOWHERE), NOWHERE, so_far * len(values) + codes)
-
-
-def _places(wanted: Rows, known: Rows) -> Rows:
-    """The index of each number in `known`, which is sorted; NOWHERE: it is not there."""
-    if not len(known):
-        return np.full(len(wanted), NOWHERE)
-    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where((wanted != NOWHERE) & (known[places] == wanted), places, NOWHERE)
 
 
 # Conversions to and from epoch milliseconds, in which expiry is computed.
@@ -192,19 +181,38 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
     if not rules.depends_on_group:
         never = np.full(len(nothing), NONE)
         return GroupConditions(nothing, nothing, nothing, never, _pairs([]), nothing, nothing, ~nothing)
-    is_classic, is_share = _is(groups, "group_type", ["classic"]), _is(groups, "group_type", ["share"])
+    is_classic, is_share, is_consumer, is_streams = (
+        _is(groups, "group_type", [name]) for name in ("classic", "share", "consumer", "streams")
+    )
     is_empty = _is(groups, "state", ["Empty"])
-    by_subscription = _looks_at_subscriptions(groups, rules)
-    was_joined = _flags(pc.not_equal(groups["protocol_type"], ""))
+    # Classic groups with members, whose unsubscribed topics may expire.
+    by_subscription = is_classic & _is(groups, "protocol_type", ["consumer"])
+    by_subscription &= _is(groups, "state", rules.subscription_states)
+    was_joined = np.append(flags(pc.not_equal(groups["protocol_type"], "")), False)
     is_waiting = is_classic & is_empty & was_joined
-    knows_subscriptions = _flags(groups["protocol"].is_valid()) & _has_readable_members(groups, group_members)
+    # Groups with members, if the subscriptions of all of them could be parsed.
+    group_of_member = rows_among(group_members.select(GROUP).columns, groups.select(GROUP).columns)
+    has_known, has_unreadable = np.zeros((2, len(nothing)), bool)
+    has_known[group_of_member] = True
+    has_unreadable[group_of_member[~is_given(group_members["subscribed_topics"])]] = True
+    knows_subscriptions = np.append(is_given(groups["protocol"]), False) & has_known & ~has_unreadable
     has_members = ~is_empty & ~is_share
+    # The topics to which members of consumer groups, and of these classic groups, subscribe by name.
+    topics = group_members["subscribed_topics"].combine_chunks()
+    subscriber = group_of_member[pc.list_parent_indices(topics).to_numpy(zero_copy_only=False).astype(np.int64)]
+    counts = (is_consumer | by_subscription)[subscriber]
+    reads_topology = is_streams & ~_is(groups, "state", rules.topology_unread_states)
+    subscribed = [
+        (subscriber[counts], pc.list_flatten(topics).filter(pa.array(counts))),
+        _of_each(groups, "resolved_regex_topics", is_consumer, _regex_topics),
+        _of_each(groups, "topology", reads_topology, _topology_topics),
+    ]
     return GroupConditions(
         is_share=is_share,
         is_active=is_classic & ~is_empty & ~by_subscription,
         is_unknown=by_subscription & ~knows_subscriptions,
         emptied_ms=np.where(is_waiting, np.append(times_in(groups["current_state_timestamp"]), NONE), NONE),
-        subscribed=_subscribed(groups, group_members, by_subscription, rules),
+        subscribed=_pairs(subscribed),
         waits=has_members & is_classic,
         goes_by_own_time=has_members & ~is_classic,
         has_none=is_empty & ~is_share,
@@ -221,64 +229,21 @@ def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa
         return np.zeros(rows.num_rows, bool)
     share = groups.filter(pc.equal(groups["group_type"], "share"))
     at_fault = offsets["offsets_partition"].filter(
-        pa.array(are_among(columns_of(offsets, GROUP), columns_of(share, GROUP)))
+        pa.array(are_among(offsets.select(GROUP).columns, share.select(GROUP).columns))
     )
     return are_among([rows["offsets_partition"]], [at_fault])
 
 
-def _flags(column: Column) -> Flags:
-    """The boolean column with null as false, and a last false for the row NOWHERE."""
-    return np.append(flags(column), False)
-
-
 def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
-    return _flags(pc.is_in(groups[name], value_set=pa.array(sorted(values), STRING), skip_nulls=True))
-
-
-def _looks_at_subscriptions(groups: pa.Table, rules: ExpiryRules) -> Flags:
-    """Whether each group is a classic group with members, with unsubscribed topics that may expire."""
-    is_consumer = _is(groups, "group_type", ["classic"]) & _is(groups, "protocol_type", ["consumer"])
-    return is_consumer & _is(groups, "state", rules.subscription_states)
-
-
-def _has_readable_members(groups: pa.Table, group_members: pa.Table) -> Flags:
-    """Whether each group has members, and the subscriptions of all of them could be parsed."""
-    group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
-    is_readable = is_given(group_members["subscribed_topics"])
-    has_members, has_unreadable = np.zeros((2, groups.num_rows + 1), bool)
-    has_members[group] = True
-    has_unreadable[group[~is_readable]] = True
-    return has_members & ~has_unreadable  # type: ignore[no-any-return]
-
-
-def _subscribed(
-    groups: pa.Table, group_members: pa.Table, by_subscription: Flags, rules: ExpiryRules
-) -> tuple[Column, Column]:
-    is_consumer = _is(groups, "group_type", ["consumer"])
-    reads_topology = _is(groups, "group_type", ["streams"]) & ~_is(groups, "state", rules.topology_unread_states)
-    return _pairs(
-        [
-            _of_members(groups, group_members, is_consumer | by_subscription),
-            _of_each(groups, "resolved_regex_topics", is_consumer, _regex_topics),
-            _of_each(groups, "topology", reads_topology, _topology_topics),
-        ]
-    )
+    """Whether each group has one of these values, and a last false for the row NOWHERE."""
+    is_one = pc.is_in(groups[name], value_set=pa.array(sorted(values), STRING), skip_nulls=True)
+    return np.append(flags(is_one), False)
 
 
 def _pairs(lots: list[tuple[Rows, pa.Array]]) -> tuple[Column, Column]:
     """The pairs of a group's row and a topic, from several lots."""
     rows = [pa.array(rows, pa.int64()) for rows, _ in lots]
     return pa.chunked_array(rows, pa.int64()), pa.chunked_array([topics for _, topics in lots], STRING)
-
-
-def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, pa.Array]:
-    """The topics that members of the chosen groups (`counts`) subscribe to by name."""
-    group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
-    subscribed = group_members["subscribed_topics"].combine_chunks()
-    member = pc.list_parent_indices(subscribed).to_numpy(zero_copy_only=False).astype(np.int64)
-    row, topics = group[member], pc.list_flatten(subscribed)
-    is_wanted = counts[row]
-    return row[is_wanted], topics.filter(pa.array(is_wanted))
 
 
 def _of_each(
@@ -353,10 +318,19 @@ def offset_expiry(
     missing. `as_of` is epoch milliseconds. expires_at is null if time alone changes nothing, and is in the past if the
     offset is due. In a group without members expires_at_if_empty equals expires_at.
     """
-    group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
+    group = rows_among(committed_offsets.select(GROUP).columns, groups.select(GROUP).columns)
     conditions = group_conditions(groups, group_members, rules)
-    is_pending = _is_pending(committed_offsets, pending_offsets, rules)
-    expire_ms, commit_ms = _own_times(committed_offsets, rules)
+    is_pending = are_among(committed_offsets.select(SLOT).columns, pending_offsets.select(SLOT).columns)
+    is_pending &= rules.pending_transaction_spares
+    commit_ms = times_in(committed_offsets["commit_timestamp"])
+    commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
+    # The client's expire time as the release reads it.
+    expire_ms = np.full(len(commit_ms), NONE)
+    if rules.honours_expire_timestamp:
+        expire_ms = times_in(committed_offsets["expire_timestamp"])
+        if rules.v1_without_expire_timestamp_expired:
+            is_v1 = flags(pc.equal(committed_offsets["value_version"], 1))
+            expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
     emptied_ms = conditions.emptied_ms[group]
     base_ms = first_known(expire_ms, emptied_ms, commit_ms)
     due_ms = later(first_known(expire_ms, later(base_ms, retention_ms)), 1 if rules.is_strict else 0)
@@ -367,7 +341,7 @@ def offset_expiry(
             conditions.is_share[group],
             conditions.is_active[group],
             conditions.is_unknown[group],
-            _is_subscribed(committed_offsets, group, conditions),
+            are_among([pa.array(group), committed_offsets["topic"]], conditions.subscribed),
             is_pending,
             has_given_time & is_due,
             has_given_time,
@@ -380,7 +354,18 @@ def offset_expiry(
     reason = np.where(is_skipped & np.isin(reason, EXPIRES + WAITS), CLEAN_UP_FAILS, reason)
     has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
     base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
-    if_empty_ms = _due_if_empty_ms(conditions, group, expire_ms, commit_ms, due_ms, as_of, retention_ms)
+    # The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
+    # group begins.
+    from_now = np.full(len(group), storable(as_of + retention_ms))
+    if_waiting, if_by_own_time = (
+        first_known(expire_ms, from_now),
+        first_known(expire_ms, later(commit_ms, retention_ms)),
+    )
+    if_empty_ms = np.select(
+        [conditions.waits[group], conditions.goes_by_own_time[group], conditions.has_none[group]],
+        [np.maximum(if_waiting, as_of), np.maximum(if_by_own_time, as_of), due_ms],
+        NONE,
+    )
     has_none_if_empty = (
         is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
     )
@@ -394,52 +379,6 @@ def offset_expiry(
     }
     given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
     return decisions("offset_expiry", committed_offsets, decided, **given)
-
-
-def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]:
-    """The client's expire time as the release reads it (NONE: none), and the commit time (-1: none), both in epoch
-    ms."""
-    commit_ms = times_in(committed_offsets["commit_timestamp"])
-    commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
-    if not rules.honours_expire_timestamp:
-        return np.full(len(commit_ms), NONE), commit_ms
-    expire_ms = times_in(committed_offsets["expire_timestamp"])
-    if rules.v1_without_expire_timestamp_expired:
-        is_v1 = flags(pc.equal(committed_offsets["value_version"], 1))
-        expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
-    return expire_ms, commit_ms
-
-
-def _is_pending(committed_offsets: pa.Table, pending_offsets: pa.Table, rules: ExpiryRules) -> Flags:
-    """Whether a pending offset of the same partition spares each committed offset."""
-    if not rules.pending_transaction_spares:
-        return np.zeros(committed_offsets.num_rows, bool)
-    return are_among(columns_of(committed_offsets, SLOT), columns_of(pending_offsets, SLOT))
-
-
-def _is_subscribed(committed_offsets: pa.Table, group: Rows, conditions: GroupConditions) -> Flags:
-    return are_among([pa.array(group), committed_offsets["topic"]], conditions.subscribed)
-
-
-def _due_if_empty_ms(
-    conditions: GroupConditions,
-    group: Rows,
-    expire_ms: Ms,
-    commit_ms: Ms,
-    due_ms: Ms,
-    now_ms: int,
-    retention_ms: int,
-) -> Ms:
-    """The due time if the last member had left at as_of: no topic is subscribed then, and the retention of a classic
-    group begins. NONE for share groups."""
-    from_now = np.full(len(group), storable(now_ms + retention_ms))
-    if_waiting = first_known(expire_ms, from_now)
-    if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
-    return np.select(
-        [conditions.waits[group], conditions.goes_by_own_time[group], conditions.has_none[group]],
-        [np.maximum(if_waiting, now_ms), np.maximum(if_by_own_time, now_ms), due_ms],
-        NONE,
-    )
 
 
 # Which groups a clean-up deletes, given the decisions on their offsets and everything else that keeps a group.
@@ -476,22 +415,34 @@ def group_expiry(
     has no pending offset any more (KAFKA-19164); other releases ignore it. deletes_at is null if time alone changes
     nothing. For an Empty group without offsets it is `as_of`: the next check removes the group, whatever the retention.
     """
-    offsets = _OffsetsOfGroups.of(offset_expiry, groups)
+    # The last element is for orphans, the row NOWHERE.
+    group = rows_among(offset_expiry.select(GROUP).columns, groups.select(GROUP).columns)
+    has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
+    last_ms, expires_ms = np.full(groups.num_rows + 1, NONE), times_in(offset_expiry["expires_at"])
+    has_some[group] = True
+    has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
+    has_timeless[group[expires_ms == NONE]] = True
+    np.maximum.at(last_ms, group, expires_ms)
+    last_ms = last_ms[:NOWHERE]
     has_members = ~flags(pc.equal(groups["state"], "Empty"))
-    is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
+    is_held = are_among(groups.select(GROUP).columns, pending_offsets.select(GROUP).columns)
+    if rules.open_transaction is OpenTransactionRule.IF_IT_HAS_OFFSETS:
+        is_held |= are_among(groups.select(GROUP).columns, held_groups.select(GROUP).columns)
+        is_held &= has_some[:NOWHERE]
+    is_held &= rules.open_transaction is not OpenTransactionRule.NEVER
     is_kept_share = flags(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
     is_skipped = in_partitions_without_clean_up(groups, offset_expiry, groups, rules)
     # We assume that the plugin is still configured: no record shows whether it is.
     is_described = is_given(groups["stored_description_epoch"]) & rules.keeps_described_streams_groups
     reason = np.select(
-        [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped, is_described],
+        [has_members, has_kept[:NOWHERE], is_held, is_kept_share, is_skipped, is_described],
         range(NOTHING_LEFT),
         NOTHING_LEFT,
     )
     # Something that does not end with time keeps the group, or one of its offsets.
     is_held_by_more = is_held | is_kept_share | is_skipped | is_described
-    outlives_its_offsets = has_members | is_held_by_more | offsets.has_timeless
-    deletes_ms = np.where(offsets.last_ms == NONE, storable(as_of), offsets.last_ms)
+    outlives_its_offsets = has_members | is_held_by_more | has_timeless[:NOWHERE]
+    deletes_ms = np.where(last_ms == NONE, storable(as_of), last_ms)
     writes_tombstone = flags(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
     decided = {
         "decision": texts(reason == NOTHING_LEFT, ("keep", "delete")),
@@ -501,49 +452,6 @@ def group_expiry(
     }
     given = {"as_of": as_of, "retention_ms": retention_ms, "audit_id": audit_id}
     return decisions("group_expiry", groups, decided, **given)
-
-
-@dataclass(frozen=True)
-class _OffsetsOfGroups:
-    """For each group: whether it has committed offsets, whether one survives the clean-up, whether one never expires by
-    time, and the latest expiry (epoch ms; NONE: there is none)."""
-
-    has_some: Flags
-    has_kept: Flags
-    has_timeless: Flags
-    last_ms: Ms
-
-    @classmethod
-    def of(cls, offset_expiry: pa.Table, groups: pa.Table) -> _OffsetsOfGroups:
-        group = rows_among(columns_of(offset_expiry, GROUP), columns_of(groups, GROUP))
-        expires_ms = times_in(offset_expiry["expires_at"])
-        # The last element is for orphans, the row NOWHERE.
-        has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
-        last_ms = np.full(groups.num_rows + 1, NONE)
-        has_some[group] = True
-        has_kept[group[flags(pc.equal(offset_expiry["decision"], "keep"))]] = True
-        has_timeless[group[expires_ms == NONE]] = True
-        np.maximum.at(last_ms, group, expires_ms)
-        return cls(has_some[:NOWHERE], has_kept[:NOWHERE], has_timeless[:NOWHERE], last_ms[:NOWHERE])
-
-
-def _is_held_by_transaction(
-    groups: pa.Table,
-    pending_offsets: pa.Table,
-    held_groups: pa.Table,
-    offsets: _OffsetsOfGroups,
-    rules: ExpiryRules,
-) -> Flags:
-    by_name = columns_of(groups, GROUP)
-    is_in_transaction = are_among(by_name, columns_of(pending_offsets, GROUP))
-    match rules.open_transaction:
-        case OpenTransactionRule.ALWAYS:
-            return is_in_transaction
-        case OpenTransactionRule.IF_IT_HAS_OFFSETS:
-            is_in_transaction |= are_among(by_name, columns_of(held_groups, GROUP))
-            return is_in_transaction & offsets.has_some
-        case OpenTransactionRule.NEVER:
-            return np.zeros(groups.num_rows, bool)
 
 
 # One clean-up of the broker over the current tables of some coordinator shards, as Arrow tables.
@@ -613,23 +521,12 @@ class CleanUp:
 
     def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
         """The rows of DECISIONS for the shards with rows in the tables (DECIDED_BY)."""
-        offsets, groups, pending = self.of_offsets(tables), tables["groups"], tables["pending_offsets"]
+        given: dict[str, Any]
+        given = {"as_of": self.as_of, "retention_ms": self.retention_ms, "audit_id": self.audit_id, "rules": self.rules}
+        groups, pending = tables["groups"], tables["pending_offsets"]
+        offsets = offset_expiry(tables["committed_offsets"], groups, tables["group_members"], pending, **given)
         yield "offset_expiry", offsets
-        yield "group_expiry", group_expiry(offsets, groups, pending, **self._given, held_groups=tables[HELD_GROUPS])
-
-    def of_offsets(self, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of offset_expiry alone, which do not depend on HELD_GROUPS."""
-        names = ("committed_offsets", "groups", "group_members", "pending_offsets")
-        return offset_expiry(*(tables[name] for name in names), **self._given)
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        return {
-            "as_of": self.as_of,
-            "retention_ms": self.retention_ms,
-            "rules": self.rules,
-            "audit_id": self.audit_id,
-        }
+        yield "group_expiry", group_expiry(offsets, groups, pending, **given, held_groups=tables[HELD_GROUPS])
 
     def after(self, current: Iterable[Output]) -> Iterator[Output]:
         """(table, rows): passes on the current tables of some shards, including HELD_GROUPS, then adds the decisions on

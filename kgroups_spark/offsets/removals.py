@@ -21,8 +21,6 @@ from kgroups_spark.offsets.columns import (
     Flags,
     Markers,
     Places,
-    column,
-    flags,
     lasts_of,
     latest_at,
     sorted_order,
@@ -30,24 +28,7 @@ from kgroups_spark.offsets.columns import (
 )
 from kgroups_spark.offsets.effects import MOVES, Fold, births, move_events, pending_at, placed_rows
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
-from kgroups_spark.tables.rows import by_name, is_given, no_rows, with_columns
-
-
-@dataclass(frozen=True, eq=False)
-class Removals:
-    """r tombstones of one fold that may remove a committed offset, by slot and place.
-
-    at          index of the effect
-    removed     index of the effect with the removed value; -1: the log does not have it
-    is_pending  a producer had a pending value of the slot
-    """
-
-    at: I64
-    removed: I64
-    is_pending: Flags
-
-    def __len__(self) -> int:
-        return len(self.at)
+from kgroups_spark.tables.rows import by_name, flags, is_given, no_rows, numbers, with_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,25 +46,27 @@ class Remembered:
     at_the_end: I64
 
 
-def removals(folded: Fold) -> Removals:
-    """The tombstones of a fold.
-
-    @10 value, @11 tombstone, @12 tombstone  ->  at [@11, @12], removed [@10, -1]
-    """
-    commits, effects = folded.commits, folded.effects
-    at = np.flatnonzero(commits.is_tombstone[effects.row])
-    is_pending = pending_at(folded.pending, commits, commits.slot[effects.row[at]], effects.place[at])
-    return Removals(at, effects.before[at], is_pending)
-
-
 def is_any_left(born: tuple[I64, I64], gone: tuple[I64, I64], owner: I64, place: I64) -> Flags:
     """Whether a group, or all groups of a topic, have committed offsets left right after a place.
 
     `born`, `gone`: (owner, place) of each slot that received and lost its committed offset, in the whole shard.
     """
-    changes = np.concatenate([born[0], gone[0]])
+    if not len(owner):
+        return np.zeros(0, np.bool_)
     steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])
-    return _left(changes, np.concatenate([born[1], gone[1]]), steps, owner, place) > 0
+    at = np.concatenate([born[1], gone[1]])
+    owners, number = np.unique(np.concatenate([born[0], gone[0], owner]), return_inverse=True)
+    own, of = number[: len(at)], number[len(at) :]
+    order = np.lexsort((at, own))
+    own, at, counts = own[order], at[order], np.concatenate([[0], np.cumsum(steps[order])])
+    starts = np.searchsorted(own, np.arange(len(owners)))
+    # Rows by owner and place: rows of an owner at the place come before the question about it.
+    rank = np.lexsort((np.repeat([0, 1], [len(own), len(of)]), np.concatenate([at, place]), np.concatenate([own, of])))
+    is_row = rank < len(own)
+    upto = np.empty(len(of), np.int64)
+    upto[rank[~is_row] - len(own)] = np.cumsum(is_row)[~is_row]
+    found: Flags = counts[upto] > counts[starts[of]]
+    return found
 
 
 def remember(
@@ -116,24 +99,6 @@ def remember(
             if len(gone) > limit:
                 del gone[next(iter(gone))]
     return Remembered(reports, restarts, np.array(list(gone.values()), np.int64))
-
-
-def _left(owner: I64, place: I64, steps: I64, asked: I64, at: I64) -> I64:
-    """How many each asked owner has right after a place, given steps of +1 and -1."""
-    if not len(asked):
-        return np.zeros(0, np.int64)
-    owners, number = np.unique(np.concatenate([owner, asked]), return_inverse=True)
-    own, of = number[: len(owner)], number[len(owner) :]
-    order = np.lexsort((place, own))
-    own, place, counts = own[order], place[order], np.concatenate([[0], np.cumsum(steps[order])])
-    starts = np.searchsorted(own, np.arange(len(owners)))
-    # Rows by owner and place: rows of an owner at the place come before the question about it.
-    rank = np.lexsort((np.repeat([0, 1], [len(own), len(of)]), np.concatenate([place, at]), np.concatenate([own, of])))
-    is_row = rank < len(own)
-    upto = np.empty(len(of), np.int64)
-    upto[rank[~is_row] - len(own)] = np.cumsum(is_row)[~is_row]
-    found: I64 = counts[upto] - counts[starts[of]]
-    return found
 
 
 # Removed offsets of a whole shard: reported tombstones, first commits after removals, removals to remember.
@@ -171,13 +136,12 @@ class ShardRemovals:
     _groups: dict[str, int] = field(default_factory=dict)
     _topics: dict[str, int] = field(default_factory=dict)
 
-    def add(
-        self, folded: Fold, records: pa.Table, markers: Markers, saved: pa.Table, saved_slot: I64, first_slot: int
-    ) -> None:
-        """Adds a range of slots. `saved`: their removed offsets in the saved state; `saved_slot`: the slot of each."""
+    def add(self, folded: Fold, markers: Markers, first_slot: int) -> None:
+        """Adds a range of slots."""
         commits, effects = folded.commits, folded.effects
-        self._saved.append(saved.append_column("slot", pa.array(saved_slot + first_slot)))
-        self._tombstones.append(_tombstone_rows(folded, records, first_slot))
+        self._saved.append(folded.removed.append_column("slot", pa.array(folded.removed_slot + first_slot)))
+        if len(at := np.flatnonzero(commits.is_tombstone[effects.row])):
+            self._tombstones.append(_tombstone_rows(folded, at, first_slot))
         born = births(effects)
         slot = commits.slot[effects.row[born]]
         numbers = {
@@ -186,37 +150,43 @@ class ShardRemovals:
             "topic": _numbers(self._topics, commits.slots.topics)[commits.slots.topic[slot]],
         }
         self._born.append(numbers)
-        gone = np.concatenate([saved_slot, commits.slot[commits.is_tombstone]])
-        self._born_later.append(placed_rows(folded, records, born[np.isin(slot, gone)], markers, first_slot))
+        gone = np.concatenate([folded.removed_slot, commits.slot[commits.is_tombstone]])
+        self._born_later.append(placed_rows(folded, born[np.isin(slot, gone)], markers, first_slot))
 
     def result(self) -> tuple[pa.Table, pa.Table, pa.Table]:
         """TOMBSTONES in log order, events of restarts (MOVES), and what is remembered at the end (REMOVED_OFFSETS)."""
         saved = pa.concat_tables(self._saved)
-        if not len(saved) and not any(map(len, self._tombstones)):
+        if not len(saved) and not self._tombstones:
             return no_rows(TOMBSTONES), no_rows(MOVES), no_rows(REMOVED_OFFSETS)
         saved = saved.sort_by("log_offset")
-        tombstones = pa.concat_tables(self._tombstones).sort_by("log_offset")
+        tombstones = pa.concat_tables([no_rows(TOMBSTONES), *self._tombstones]).sort_by("log_offset")
         born = pa.concat_tables(self._born_later)
         known = np.concatenate([np.ones(len(saved), np.bool_), tombstones.column("removed_log_offset").is_valid()])
         slot, place = (
-            np.concatenate([column(saved, name), column(tombstones, name)]) for name in ("slot", "log_offset")
+            np.concatenate([numbers(saved[name]), numbers(tombstones[name])]) for name in ("slot", "log_offset")
         )
-        found = remember(slot, place, known, column(born, "slot"), column(born, "log_offset"))
+        found = remember(slot, place, known, numbers(born["slot"]), numbers(born["log_offset"]))
         of_both = pa.concat_tables([each.select(REMOVED_OFFSETS.names) for each in (saved, tombstones)])
         of_both = of_both.unify_dictionaries().combine_chunks()
-        reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones, "is_pending"))
+        reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones["is_pending"]))
         tombstones = with_columns(
             tombstones,
             is_reported=pa.array(reported),
             is_group_left=pa.array(self._is_any_left("group_id", self._groups, tombstones)),
             is_topic_left=pa.array(self._is_any_left("topic", self._topics, tombstones)),
         )
-        at_the_end = of_both.take(pa.array(found.at_the_end))
-        return tombstones, _restart_events(born, of_both, found.restarts), at_the_end
+        # Events of the first commits after removals with a known removed offset.
+        after = np.flatnonzero(found.restarts >= 0)
+        was = of_both.take(pa.array(found.restarts[after]))
+        is_known = is_given(was["committed_offset"])
+        was, placed = was.filter(pa.array(is_known)), born.take(pa.array(after[is_known]))
+        before = was["committed_offset"].combine_chunks(), was["topic_id"].combine_chunks()
+        restarts = move_events(placed, *before, restarts=True)
+        return tombstones, restarts, of_both.take(pa.array(found.at_the_end))
 
     def _is_any_left(self, name: str, known: dict[str, int], tombstones: pa.Table) -> np.ndarray:
         texts = tombstones.column(name).unify_dictionaries().combine_chunks()
-        owner, place = _numbers(known, texts.dictionary)[texts.indices.to_numpy()], column(tombstones, "log_offset")
+        owner, place = _numbers(known, texts.dictionary)[texts.indices.to_numpy()], numbers(tombstones["log_offset"])
         removes = is_given(tombstones["removed_log_offset"])
         born, born_at = (np.concatenate([each[column] for each in self._born]) for column in (name, "place"))
         return is_any_left((born, born_at), (owner[removes], place[removes]), owner, place)
@@ -227,32 +197,21 @@ def _numbers(known: dict[str, int], names: pa.Array) -> I64:
     return np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
 
 
-def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Table:
-    """The tombstones of a range as rows of TOMBSTONES; columns that depend on other ranges are filled in later."""
-    effects, found = folded.effects, removals(folded)
-    if not len(found):
-        return no_rows(TOMBSTONES)
-    rows = records.take(pa.array(effects.row[found.at]))
-    removed = pa.array(effects.row[found.removed], mask=found.removed < 0)
+def _tombstone_rows(folded: Fold, at: I64, first_slot: int) -> pa.Table:
+    """The tombstones of a range (`at`: their effects) as rows of TOMBSTONES; columns that depend on other ranges are
+    filled in later."""
+    commits, effects, records = folded.commits, folded.effects, folded.records
+    rows, slot, removed = records.take(pa.array(effects.row[at])), commits.slot[effects.row[at]], effects.before[at]
+    removed = pa.array(effects.row[removed], mask=removed < 0)
     values = records.select([*_OF_REMOVED, "log_offset"]).take(removed)
     columns = {
-        "slot": pa.array(folded.commits.slot[effects.row[found.at]] + first_slot),
-        **{name: values.column(name) for name in _OF_REMOVED},
-        "removed_log_offset": values.column("log_offset"),
-        "is_pending": pa.array(found.is_pending),
+        "slot": pa.array(slot + first_slot),
+        **{name: values[name] for name in _OF_REMOVED},
+        "removed_log_offset": values["log_offset"],
+        "is_pending": pa.array(pending_at(folded.pending, commits, slot, effects.place[at])),
         **dict.fromkeys(("is_group_left", "is_topic_left", "is_reported"), pa.nulls(len(rows), pa.bool_())),
     }
     return pa.table(by_name(rows) | columns, TOMBSTONES)
-
-
-def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:
-    """Events of the first commits after removals with a known removed offset."""
-    after = np.flatnonzero(restarts >= 0)
-    was = gone.take(pa.array(restarts[after]))
-    known = is_given(was["committed_offset"])
-    was, placed = was.filter(pa.array(known)), born.take(pa.array(after[known]))
-    before = was.column("committed_offset").combine_chunks(), was.column("topic_id").combine_chunks()
-    return move_events(placed, *before, restarts=True)
 
 
 # Since when groups have offsets: the only facts on offsets that the replay of groups needs.
@@ -318,20 +277,19 @@ def merged(found: Holdings, starts: Flags, groups: int) -> Holdings:
     return _changes(found.group, found.since, committed, pending, groups)
 
 
-def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
-    """Records that are a group's first value in the log, or the first after one of its `ends` (group, log offset). The
-    first `saved_rows` records do not count: the saved state has their groups.
+def first_values(commits: Commits, ends: I64, saved_rows: int) -> I64:
+    """Records that are a group's first value in the log, or the first after one of its `ends` (rows of group and log
+    offset). The first `saved_rows` records do not count: the saved state has their groups.
 
     Ends are the tombstones of types 2 to 23, which may have removed the group. A value that the release does not read
     creates no group.
     """
-    commits = folded.commits
     row = saved_rows + np.flatnonzero((commits.is_readable & ~commits.is_tombstone)[saved_rows:])
     if not len(row):
         return row
     group, log_offset = commits.slots.group[commits.slot[row]], commits.log_offset[row]
-    places = Places.over(len(commits.slots.groups), log_offset, ends[1])
-    keys = np.sort(places.keys(*ends))
+    places = Places.over(len(commits.slots.groups), log_offset, ends[:, 1])
+    keys = np.sort(places.keys(ends[:, 0], ends[:, 1]))
     # The number of ends before the value, in its own and all earlier groups, plus the group's number: one number for
     # each stretch.
     stretch = (np.searchsorted(keys, places.keys(group, log_offset)) if len(keys) else 0) + group

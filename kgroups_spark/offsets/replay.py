@@ -7,6 +7,7 @@ replay/rows.py   makes rows of the lake's tables of it
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,31 +25,30 @@ from kgroups_spark.offsets.columns import (
     OFFSET_RECORDS,
     SLOT,
     TEXT,
-    Flags,
     Markers,
+    Places,
     SlotRange,
-    column,
-    flags,
     history_records,
     milliseconds,
     number_slots,
     numbered,
     numbers_of,
+    sorted_order,
     starts_of,
 )
 from kgroups_spark.offsets.effects import (
     MOVES,
     Fold,
     Mixed,
-    Moves,
     Quiet,
     climbs,
-    fold,
+    effects_of,
     in_order,
     last_transactions,
     mixed_commits,
     move_events,
     moves,
+    pending_values,
     placed_rows,
 )
 from kgroups_spark.offsets.removals import Holdings, ShardRemovals, first_values, holdings, merged, turning_records
@@ -60,11 +60,9 @@ from kgroups_spark.offsets.state import (
     combined,
     open_of_rows,
     open_rows,
-    open_since_then,
     transactions_of,
 )
-from kgroups_spark.tables.rows import flags as array_flags
-from kgroups_spark.tables.rows import in_one_chunk, is_given, no_rows, numbers, with_columns
+from kgroups_spark.tables.rows import flags, in_one_chunk, is_given, no_rows, numbers, with_columns
 
 ALL_SLOTS = (EVERY_SLOT,)
 # Records after which the replay of groups must know whether a group has offsets.
@@ -80,9 +78,6 @@ TURNS = pa.schema(
 HOLDINGS = pa.schema(
     [("group_id", TEXT), ("since", pa.int64()), ("has_committed", pa.bool_()), ("has_pending", pa.bool_())]
 )
-
-
-_OF_TRANSACTIONS = ["log_offset", "log_timestamp", "group_id", "value_version", "producer_id", "producer_epoch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,18 +123,7 @@ class ReplayedOffsets:
     turns: pa.Table
     holdings: pa.Table
     mixed: Sequence[Mixed] = ()
-    folded: FoldedRange | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class FoldedRange:
-    """The slots of a range: their records, the saved ones first, and the outcome of these."""
-
-    records: pa.Table
-    saved_rows: int
-    fold: Fold
-    removed: pa.Table
-    removed_slot: I64
+    folded: Fold | None = None
 
 
 def replay_offsets(
@@ -157,7 +141,7 @@ def replay_offsets(
     return replay.result()
 
 
-def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wanted: SlotRange) -> FoldedRange:
+def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wanted: SlotRange) -> Fold:
     """Reads and folds the slots of a range."""
     saved, removed = wanted.of(state.offsets), wanted.of(state.removed)
     # The records of a saved state are as its release read them.
@@ -165,12 +149,15 @@ def fold_range(state: OffsetState, history: OffsetHistory, release: Release, wan
     keys = [each.select(SLOT) for each in (records, removed)]
     slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0])
     commits = numbers_of(records, slot[: len(records)], slots, release)
-    return FoldedRange(records, len(saved), fold(commits, history.markers, release), removed, slot[len(records) :])
+    by_record = sorted_order(Places.over(len(slots), commits.log_offset).keys(commits.slot, commits.log_offset))
+    pending = pending_values(commits, by_record, history.markers, release)
+    effects = effects_of(commits, by_record, pending, release)
+    return Fold(records, len(saved), commits, pending, effects, removed, slot[len(records) :])
 
 
-def climb_events(folded: FoldedRange, quiet: Quiet, markers: Markers) -> pa.Table:
+def climb_events(folded: Fold, quiet: Quiet, markers: Markers) -> pa.Table:
     """Events `offset_skipped` (MOVES) of a range, given the times in which its groups had no members."""
-    return in_order(_move_rows(folded, climbs(folded.fold, folded.records, quiet), markers, 0))
+    return in_order(_move_rows(folded, climbs(folded, quiet), markers, 0))
 
 
 @dataclass(eq=False)
@@ -182,7 +169,7 @@ class _Replay:
     release: Release
     removals: ShardRemovals = field(default_factory=ShardRemovals)
     slots: int = 0
-    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    tables: defaultdict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     is_pending: list[np.ndarray] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
     mixed: list[Mixed] = field(default_factory=list)
@@ -193,22 +180,27 @@ class _Replay:
         rows = self.saved.noted.to_pydict()
         self.noted.update(dict.fromkeys(zip(rows["group_id"], rows["producer_id"], strict=True), (-1, False)))
 
-    def add(self, folded: FoldedRange) -> None:
+    def add(self, folded: Fold) -> None:
         """Adds the results of a range."""
-        markers, records, commits = self.history.markers, folded.records, folded.fold.commits
+        markers, records, commits = self.history.markers, folded.records, folded.commits
         self._keep_offsets(folded)
-        self.removals.add(folded.fold, records, markers, folded.removed, folded.removed_slot, self.slots)
-        self._keep("moves", _move_rows(folded, moves(folded.fold, records), markers, self.slots))
-        self._keep("unreadable", records.take(pa.array(np.flatnonzero(~commits.is_readable))))
-        self.transactions.append(transactions_of(_transactional(folded), markers))
+        self.removals.add(folded, markers, self.slots)
+        self.tables["moves"].append(_move_rows(folded, moves(folded), markers, self.slots))
+        self.tables["unreadable"].append(records.take(pa.array(np.flatnonzero(~commits.is_readable))))
+        row = folded.saved_rows + np.flatnonzero(commits.is_transactional[folded.saved_rows :])
+        self.transactions.append(transactions_of(_transactional(records.take(pa.array(row))), markers))
         for each in mixed_commits(commits, folded.saved_rows):
             self._add_mixed(each)
-        held = holdings(folded.fold)
-        self._keep("holdings", _holding_rows(commits.slots.groups, held))
+        groups, held = commits.slots.groups, holdings(folded)
+        self.tables["holdings"].append(_holding_rows(groups, held))
         if self.release.simple_groups_follow_offsets:
-            self._keep("turns", _turn_rows(folded, turning_records(commits, held, folded.saved_rows)))
+            row = turning_records(commits, held, folded.saved_rows)
         else:
-            self._keep("turns", _turn_rows(folded, _first_values(folded, self.history.group_ends)))
+            number = {name: number for number, name in enumerate(groups.to_pylist())}
+            ends = [(number[name], at) for name, at in self.history.group_ends if name in number]
+            row = first_values(commits, np.array(ends, np.int64).reshape(-1, 2), folded.saved_rows)
+        turns = records.select(TURNS.names[:-1]).take(pa.array(row))
+        self.tables["turns"].append(turns.append_column(TURNS.field(-1), pa.array(commits.is_tombstone[row])))
         if self.release.open_transactions_by == "group":
             self._note(folded)
         self.slots += len(commits.slots)
@@ -216,7 +208,7 @@ class _Replay:
     def result(self) -> ReplayedOffsets:
         """The result of all ranges together."""
         markers = self.history.markers
-        saved = open_since_then(open_of_rows(self.saved.transactions), markers)
+        saved = open_of_rows(self.saved.transactions, markers)
         transactions = combined([saved, *self.transactions, transactions_of(self.history.others, markers)])
         tombstones, restarts, removed = self.removals.result()
         groups, held = self._held()
@@ -238,21 +230,23 @@ class _Replay:
             self.mixed,
         )
 
-    def _keep(self, name: str, rows: pa.Table) -> None:
-        self.tables.setdefault(name, []).append(rows)
-
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
-        return pa.concat_tables([no_rows(schema), *self.tables.get(name, ())])
+        return pa.concat_tables([no_rows(schema), *self.tables[name]])
 
-    def _keep_offsets(self, folded: FoldedRange) -> None:
+    def _keep_offsets(self, folded: Fold) -> None:
         """The committed and the pending offsets, by slot."""
-        commits, effects, pending = folded.fold.commits, folded.fold.effects, folded.fold.pending
+        commits, effects, pending = folded.commits, folded.effects, folded.pending
         committed, waits = effects.row[effects.is_final], pending.row[pending.is_open]
         row = np.concatenate([committed, waits])
         is_pending = np.repeat([False, True], [len(committed), len(waits)])
         order = np.lexsort((commits.producer_id[row], is_pending, commits.slot[row]))
-        self._keep("offsets", _without_producer(folded.records.take(pa.array(row[order])), ~is_pending[order]))
-        self.is_pending.append(is_pending[order])
+        is_pending, rows = is_pending[order], folded.records.take(pa.array(row[order]))
+        # The coordinator keeps no producer for committed offsets.
+        for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
+            values = pc.if_else(pa.array(is_pending), rows[name], pa.scalar(none, rows[name].type))
+            rows = with_columns(rows, **{name: values})
+        self.tables["offsets"].append(rows)
+        self.is_pending.append(is_pending)
 
     def _held(self) -> tuple[pa.Array, Holdings]:
         """The groups with offsets, and since when they have them."""
@@ -260,7 +254,7 @@ class _Replay:
         rows = self._table("holdings", HOLDINGS)
         group, groups = numbered(rows.column("group_id"))
         part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
-        found = Holdings(group, column(rows, "since"), flags(rows, "has_committed"), flags(rows, "has_pending"))
+        found = Holdings(group, numbers(rows["since"]), flags(rows["has_committed"]), flags(rows["has_pending"]))
         return groups, merged(found, starts_of(part, group), len(groups))
 
     def _add_mixed(self, mixed: Mixed) -> None:
@@ -268,9 +262,9 @@ class _Replay:
             mixed = self.mixed[-1]._replace(partitions=self.mixed.pop().partitions + mixed.partitions)
         self.mixed.append(mixed)
 
-    def _note(self, folded: FoldedRange) -> None:
-        group, *columns = last_transactions(folded.fold.pending, folded.fold.commits)
-        names = folded.fold.commits.slots.groups.take(pa.array(group)).to_pylist()
+    def _note(self, folded: Fold) -> None:
+        group, *columns = last_transactions(folded.pending, folded.commits)
+        names = folded.commits.slots.groups.take(pa.array(group)).to_pylist()
         for name, producer, end, is_found in zip(names, *(each.tolist() for each in columns), strict=True):
             earlier_end, was_found = self.noted.get((name, producer), (-1, False))
             # A transaction with offsets in several ranges ends once.
@@ -283,48 +277,22 @@ class _Replay:
         return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
 
 
-def _without_producer(rows: pa.Table, is_committed: Flags) -> pa.Table:
-    """The rows, with the producer's columns cleared for committed offsets, as the coordinator keeps none for them."""
-    committed = pa.array(is_committed)
-    for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
-        values = rows.column(name)
-        rows = with_columns(rows, **{name: pc.if_else(committed, pa.scalar(none, values.type), values)})
-    return rows
+def _move_rows(folded: Fold, found: I64, markers: Markers, first_slot: int) -> pa.Table:
+    before = pa.array(folded.effects.row[folded.effects.before[found]])
+    was = (folded.records[name].take(before).combine_chunks() for name in ("committed_offset", "topic_id"))
+    return move_events(placed_rows(folded, found, markers, first_slot), *was, restarts=False)
 
 
-def _move_rows(folded: FoldedRange, found: Moves, markers: Markers, first_slot: int) -> pa.Table:
-    placed = placed_rows(folded.fold, folded.records, found.at, markers, first_slot)
-    before = pa.array(folded.fold.effects.row[found.before])
-    offset, topic_id = (
-        folded.records.column(name).take(before).combine_chunks() for name in ("committed_offset", "topic_id")
-    )
-    return move_events(placed, offset, topic_id, restarts=False)
-
-
-def _transactional(folded: FoldedRange) -> TransactionalRecords:
-    """The transactional records after the saved state."""
-    is_new = np.arange(len(folded.records)) >= folded.saved_rows
-    row = np.flatnonzero(folded.fold.commits.is_transactional & is_new)
-    rows = folded.records.select(_OF_TRANSACTIONS).take(pa.array(row))
+def _transactional(rows: pa.Table) -> TransactionalRecords:
+    """Transactional records (OFFSET_RECORDS)."""
     return TransactionalRecords(
-        column(rows, "log_offset"),
-        column(rows, "log_timestamp", none=-1),
-        column(rows, "producer_id", none=-1),
-        column(rows, "producer_epoch", none=-1),
+        numbers(rows["log_offset"]),
+        numbers(rows["log_timestamp"], none=-1),
+        numbers(rows["producer_id"], none=-1),
+        numbers(rows["producer_epoch"], none=-1),
         is_given(rows["value_version"]),
-        rows.column("group_id").combine_chunks(),
+        rows["group_id"].combine_chunks(),
     )
-
-
-def _first_values(folded: FoldedRange, group_ends: Sequence[tuple[str, int]]) -> I64:
-    number = {name: number for number, name in enumerate(folded.fold.commits.slots.groups.to_pylist())}
-    ends = np.array([(number[name], at) for name, at in group_ends if name in number], np.int64).reshape(-1, 2)
-    return first_values(folded.fold, (ends[:, 0], ends[:, 1]), folded.saved_rows)
-
-
-def _turn_rows(folded: FoldedRange, row: I64) -> pa.Table:
-    is_tombstone = pa.array(folded.fold.commits.is_tombstone[row])
-    return folded.records.select(TURNS.names[:-1]).take(pa.array(row)).append_column(TURNS.field(-1), is_tombstone)
 
 
 def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:
@@ -339,11 +307,11 @@ def _holding_rows(groups: pa.Array, found: Holdings) -> pa.Table:
 def markers_of(transaction_markers: pa.Table) -> Markers:
     """Rows of `transaction_markers`, which are sorted by log offset, as Markers."""
     outcome = transaction_markers.column("outcome").cast(pa.string())
-    is_named = [array_flags(pc.equal(outcome, name)) for name in ("committed", "aborted")]
+    is_named = [flags(pc.equal(outcome, name)) for name in ("committed", "aborted")]
     return Markers(
-        column(transaction_markers, "log_offset"),
-        _times(transaction_markers),
-        column(transaction_markers, "producer_id", none=-1),
+        numbers(transaction_markers["log_offset"]),
+        numbers(milliseconds(transaction_markers["log_timestamp"]), none=-1),
+        numbers(transaction_markers["producer_id"], none=-1),
         np.select(is_named, [COMMIT, ABORT], default=NEITHER),
     )
 
@@ -366,9 +334,9 @@ def other_records(group_records: pa.Table, quarantine: pa.Table) -> Transactiona
         ]
     )
     return TransactionalRecords(
-        column(rows, "log_offset"),
-        _times(rows),
-        column(rows, "producer_id", none=-1),
+        numbers(rows["log_offset"]),
+        numbers(milliseconds(rows["log_timestamp"]), none=-1),
+        numbers(rows["producer_id"], none=-1),
         np.full(len(rows), -1),
         np.zeros(len(rows), np.bool_),
         pa.nulls(len(rows), TEXT),
@@ -379,7 +347,3 @@ def group_ends(group_records: pa.Table) -> list[tuple[str, int]]:
     """(group id, log offset) of tombstones among rows of `group_records`."""
     rows = group_records.filter(group_records.column("value_version").is_null())
     return list(zip(rows.column("group_id").to_pylist(), rows.column("log_offset").to_pylist(), strict=True))
-
-
-def _times(rows: pa.Table) -> I64:
-    return numbers(milliseconds(rows.column("log_timestamp")), none=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,12 @@ from kgroups_spark.offsets.columns import (
     TEXT,
     Flags,
     Markers,
-    column,
     next_marker,
     sorted_order,
     starts_of,
 )
 from kgroups_spark.records.columns import ranks
-from kgroups_spark.tables.rows import no_rows
+from kgroups_spark.tables.rows import no_rows, numbers
 
 # Open and ended transactions of an offsets partition, as in the log, whatever the coordinator's state.
 #
@@ -109,11 +108,6 @@ def transactions_of(records: TransactionalRecords, markers: Markers) -> Transact
     return combined([each])
 
 
-def open_since_then(saved: Transactions, markers: Markers) -> Transactions:
-    """Transactions that were open in the saved state, with the markers that have ended them since."""
-    return replace(saved, end=ends_of(saved.producer_id, saved.start_offset, markers))
-
-
 def combined(parts: list[Transactions]) -> Transactions:
     """The parts added up: one row a transaction. Open ones come first, by producer, then the others by marker."""
     producer_id, end, start, since, epoch, epoch_at, count = (
@@ -135,7 +129,8 @@ def combined(parts: list[Transactions]) -> Transactions:
     pairs = np.concatenate([part.transaction + at for part, at in zip(parts, base, strict=True)])
     names = [part.group_id.dictionary_encode() for part in parts]
     group_id = pa.chunked_array(names, TEXT).unify_dictionaries().combine_chunks()
-    transaction, some = _different(number[pairs], group_id)
+    key = number[pairs] * max(len(group_id.dictionary), 1) + group_id.indices.to_numpy()
+    some = np.unique(key, return_index=True)[1]
     return Transactions(
         producer_id[first],
         end[first],
@@ -144,7 +139,7 @@ def combined(parts: list[Transactions]) -> Transactions:
         epoch[by_epoch],
         epoch_at[by_epoch],
         np.add.reduceat(count[order], np.flatnonzero(is_start)),
-        transaction,
+        number[pairs][some],
         group_id.take(pa.array(some)),
     )
 
@@ -157,13 +152,6 @@ def _least_of_each(order: I64, is_start: Flags, values: I64) -> I64:
     found = np.flatnonzero(is_least)
     run = np.cumsum(is_start)[found]
     return order[found[starts_of(run)]]
-
-
-def _different(transaction: I64, group_id: pa.DictionaryArray) -> tuple[I64, I64]:
-    """The distinct pairs: their transactions, and their indexes."""
-    key = transaction * max(len(group_id.dictionary), 1) + group_id.indices.to_numpy()
-    one = np.unique(key, return_index=True)[1]
-    return transaction[one], one
 
 
 def ends_of(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
@@ -236,19 +224,19 @@ def open_rows(transactions: Transactions) -> pa.Table:
     return pa.table([pa.array(each) for each in columns], schema=OPEN_TRANSACTIONS)
 
 
-def open_of_rows(rows: pa.Table) -> Transactions:
-    """Rows of OPEN_TRANSACTIONS as transactions."""
-    epoch, start = column(rows, "producer_epoch", none=-1), column(rows, "transaction_start_offset")
+def open_of_rows(rows: pa.Table, markers: Markers) -> Transactions:
+    """Rows of OPEN_TRANSACTIONS as transactions, with the markers that have ended them since."""
+    epoch, start = numbers(rows["producer_epoch"], none=-1), numbers(rows["transaction_start_offset"])
     group_ids = rows.column("group_ids").combine_chunks()
     lengths = pc.list_value_length(group_ids).to_numpy(zero_copy_only=False)
     return Transactions(
-        column(rows, "producer_id"),
-        np.full(len(rows), NEVER),
+        numbers(rows["producer_id"]),
+        ends_of(numbers(rows["producer_id"]), start, markers),
         start,
-        column(rows, "open_since", none=-1),
+        numbers(rows["open_since"], none=-1),
         epoch,
         np.where(epoch == -1, NEVER, start),
-        column(rows, "offset_count"),
+        numbers(rows["offset_count"]),
         np.repeat(np.arange(len(rows)), lengths),
         group_ids.flatten(),
     )

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.releases import Release, Topics
-from kgroups_spark.coordinator.rows import VERSIONS, GroupVersion, MemberVersion
+from kgroups_spark.coordinator.rows import VERSIONS, GroupRow, MemberRow
 from kgroups_spark.coordinator.state_entries import (
     OWN_FIELDS,
     STATE_FORMAT,
@@ -211,7 +211,7 @@ def _facts(group: Group) -> tuple[Any, ...]:
 # replay found at that offset.
 
 
-PlainVersion: TypeAlias = GroupVersion | MemberVersion
+PlainVersion: TypeAlias = GroupRow | MemberRow
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,13 @@ from kgroups_spark.offsets.columns import (
     Markers,
     SlotRange,
     codes,
-    column,
-    flags,
     latest_at,
     milliseconds,
     starts_of,
 )
 from kgroups_spark.offsets.effects import Quiet
 from kgroups_spark.offsets.replay import OffsetHistory, ReplayedOffsets, group_ends, markers_of, other_records
-from kgroups_spark.tables.rows import no_rows, sorted_by
+from kgroups_spark.tables.rows import flags, no_rows, numbers, sorted_by
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 
 # A group's type and state at each log offset, as far as moves of its offsets depend on it.
@@ -130,8 +128,8 @@ class HeldByColumns:
 
     def __init__(self, holdings: pa.Table) -> None:
         holdings = holdings.unify_dictionaries()
-        self._since = column(holdings, "since").tolist()
-        self._committed, self._pending = (flags(holdings, name).tolist() for name in ("has_committed", "has_pending"))
+        self._since = numbers(holdings["since"]).tolist()
+        self._committed, self._pending = (flags(holdings[name]).tolist() for name in ("has_committed", "has_pending"))
         starts = np.flatnonzero(starts_of(codes(holdings, "group_id"))).tolist()
         names = holdings.column("group_id").take(pa.array(starts, pa.int64())).to_pylist()
         ends = [*starts[1:], len(holdings)]
@@ -266,7 +264,7 @@ def _marker_steps(markers: Markers, emptied: dict[int, list[str]]) -> Iterator[M
 
 def _emptied(holdings: pa.Table) -> dict[int, list[str]]:
     """The groups that hold no more offsets from a log offset on, by that offset."""
-    has_any = flags(holdings, "has_committed") | flags(holdings, "has_pending")
+    has_any = flags(holdings["has_committed"]) | flags(holdings["has_pending"])
     found: dict[int, list[str]] = {}
     gone = holdings.filter(pa.array(~has_any))
     for log_offset, group_id in zip(gone.column("since").to_pylist(), gone.column("group_id").to_pylist(), strict=True):

@@ -19,15 +19,13 @@ from kgroups_spark.coordinator.releases import Release, Topics, unknown_version
 from kgroups_spark.coordinator.versions import MemberName, MemberVersions
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED
-from kgroups_spark.offsets.columns import NEITHER, TEXT, Markers, flags, starts_of
-from kgroups_spark.offsets.columns import column as offset_column
+from kgroups_spark.offsets.columns import NEITHER, TEXT, Markers, starts_of
 from kgroups_spark.offsets.effects import MOVES
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.state import Transactions
 from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.replay.groups import GroupFacts, GroupTimes
-from kgroups_spark.tables.rows import by_name, column, constant, table_batch, table_of, where
-from kgroups_spark.tables.rows import column as array_of
+from kgroups_spark.tables.rows import by_name, column, constant, flags, numbers, table_batch, table_of, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Member columns that go into the tables unchanged.
@@ -95,9 +93,9 @@ def _rows(chosen: Iterable[tuple[SnapshotMembers, list[int]]]) -> tuple[NDArray[
     rows: list[int] = []
     counts = []
     first = []
-    for members, numbers in chosen:
-        rows += numbers
-        counts.append(len(numbers))
+    for members, its_numbers in chosen:
+        rows += its_numbers
+        counts.append(len(its_numbers))
         first.append(members.first)
     of = np.repeat(np.arange(len(counts)), counts)
     return np.array(rows, np.int64) + np.array(first, np.int64)[of], of
@@ -189,7 +187,7 @@ def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Tab
 def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     """Rows of `quarantine`: values of a version at which the release's load fails."""
     rows = replayed.unreadable
-    record_type, version = offset_column(rows, "record_type").tolist(), offset_column(rows, "value_version").tolist()
+    record_type, version = numbers(rows["record_type"]).tolist(), numbers(rows["value_version"]).tolist()
     details = list(map(unknown_version, record_type, version))
     names = [CONSUMER_OFFSETS[each].name for each in record_type]
     more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
@@ -244,7 +242,7 @@ def _member_rows(events: list[MemberEvents], constants: dict[str, Any]) -> pa.Ta
     columns = {name: pa.array(values, pa.string()) for name, values in zip(MemberName._fields, names, strict=True)}
     columns["event_index"] = pa.array(first[of] + np.arange(rows) - (np.cumsum(counts) - counts)[of], pa.int32())
     for name in _OF_ALL:
-        values = array_of([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
+        values = column([getattr(event, name) for event in events], arrow_schema("group_events").field(name).type)
         columns[name] = values.take(pa.array(of))
     return table_of("group_events", columns, rows, **constants)
 
@@ -261,7 +259,7 @@ def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: Gro
     rows = pa.concat_tables([_with_facts(moves, times), _of_groups(of_groups)])
     order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
     rows = rows.take(order)
-    starts = np.flatnonzero(starts_of(offset_column(rows, "log_offset")))
+    starts = np.flatnonzero(starts_of(numbers(rows["log_offset"])))
     first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
     rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
     return table_of("group_events", by_name(rows), len(rows), **constants)
@@ -297,8 +295,8 @@ _ROWS = pa.schema(
 
 
 def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
-    by_marker = flags(moves, "by_marker")
-    at = offset_column(moves, "log_offset") - by_marker
+    by_marker = flags(moves["by_marker"])
+    at = numbers(moves["log_offset"]) - by_marker
     facts = times.at(moves.column("group_id").to_pylist(), at)
     # topic_recreated has no cause of its own and comes first at its value. A marker's events are sorted by their names.
     events = moves.column("event")

@@ -181,7 +181,7 @@ class ShardReplay:
             return
         for slots in self._ranges:
             folded = offsets.folded or fold_range(self._saved.offsets, history, self._release, slots)
-            names = folded.fold.commits.slots.groups.to_pylist()
+            names = folded.commits.slots.groups.to_pylist()
             yield climb_events(folded, times.quiet(names), history.markers)
 
     def _changes(self, groups: Groups) -> Iterator[Output]:

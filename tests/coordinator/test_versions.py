@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow, MemberVersion
+from kgroups_spark.coordinator.rows import GroupRow, MemberRow
 from tests.coordinator.records import (
     Log,
     T,
@@ -19,28 +19,18 @@ from tests.coordinator.records import (
 
 def groups(log: Log) -> list[tuple]:
     """(log offset, group, state, removed) of the version rows of groups."""
-    versions = [row for row in log.shard.take_changes() if isinstance(row, GroupVersion)]
+    versions = [row for row in log.shard.take_changes() if isinstance(row, GroupRow)]
     return [(row.log_offset, row.group_id, row.state, row.is_removed) for row in versions]
 
 
 def members(log: Log) -> list[tuple]:
     """(log offset, member, removed) of the version rows of members."""
-    versions = [row for row in log.shard.take_changes() if isinstance(row, MemberVersion)]
+    versions = [row for row in log.shard.take_changes() if isinstance(row, MemberRow)]
     return [(row.log_offset, row.member_id, row.is_removed) for row in versions]
 
 
 def recording(version: str = "4.3") -> Log:
     return Log(version, recording=True)
-
-
-def test_version_rows_have_the_columns_of_the_current_rows_in_their_order():
-    place = ("offsets_partition", "log_offset", "log_timestamp", "is_removed")
-    group_columns = [
-        name for name in GroupRow._fields[1:] if name not in ("topology", "stored_description_epoch", "log_offset")
-    ]
-    member_columns = [name for name in MemberRow._fields[1:] if name not in ("user_data", "log_offset")]
-    assert GroupVersion._fields == (*place, *group_columns)
-    assert MemberVersion._fields == (*place, *member_columns)
 
 
 def test_a_group_of_offsets_has_a_version_where_it_begins():
@@ -54,9 +44,9 @@ def test_a_repeated_record_makes_no_version():
     log = recording().record(2, value).record(2, value).record(2, {**value, "generation": 4})
     rows = log.shard.take_changes()
     assert [(type(row).__name__, row.log_offset) for row in rows] == [
-        ("GroupVersion", 0),
-        ("MemberVersion", 0),
-        ("GroupVersion", 2),
+        ("GroupRow", 0),
+        ("MemberRow", 0),
+        ("GroupRow", 2),
     ]
     assert [row.state_since for row in (rows[0], rows[2])] == [T, T]
 
@@ -80,9 +70,9 @@ def test_a_removal_leaves_versions_with_the_names_of_group_and_member():
     log = recording().record(2, classic([classic_member("m1")])).record(2, None)
     versions = log.shard.take_changes()
     group, member = versions[2:]
-    assert group[:8] == (0, 1, T + 1, True, "g", "classic", "Dead", False)
-    assert (group.state_since, group.member_count, group.generation) == (T + 1, 0, None)
-    assert member == MemberVersion(0, 1, T + 1, True, "g", "m1")
+    at = {"log_offset": 1, "log_timestamp": T + 1, "is_removed": True}
+    assert group == GroupRow(0, "g", "classic", "Dead", False, state_since=T + 1, **at)
+    assert member == MemberRow(0, "g", "m1", **at)
 
 
 def test_a_group_that_changes_its_type_has_a_version_and_loses_its_members():
@@ -94,7 +84,7 @@ def test_a_group_that_changes_its_type_has_a_version_and_loses_its_members():
         .record(5, consumer_member(), "m")
     )
     versions = log.shard.take_changes()
-    assert [(row.log_offset, row.group_type, row.state) for row in versions if isinstance(row, GroupVersion)] == [
+    assert [(row.log_offset, row.group_type, row.state) for row in versions if isinstance(row, GroupRow)] == [
         (0, "classic", "Stable"),
         (1, "classic", "Dead"),
         (2, "classic", "Empty"),
@@ -111,10 +101,10 @@ def test_records_of_a_member_change_only_its_row():
     assert groups(log.record(6, target_epoch(2))) == [(4, "g", "Reconciling", False)]
     log.record(8, current(2, 0), "m")
     rows = log.shard.take_changes()
-    assert [(type(row).__name__, row.log_offset) for row in rows] == [("MemberVersion", 5)]
+    assert [(type(row).__name__, row.log_offset) for row in rows] == [("MemberRow", 5)]
     assert rows[0].assigned_partitions == [(None, X, 0, 2)]
     log.record(8, current(2), "n")
-    assert [row.state for row in log.shard.take_changes() if isinstance(row, GroupVersion)] == ["Stable"]
+    assert [row.state for row in log.shard.take_changes() if isinstance(row, GroupRow)] == ["Stable"]
 
 
 def test_state_since_is_the_record_that_led_to_the_state():

@@ -95,14 +95,14 @@ def assert_holdings(found: ReplayedOffsets, twin: Twin) -> None:
 def assert_climbs_and_fates(rows: Sequence[ReplayRow], rules: Release, twin: Twin) -> None:
     history = history_of(rows)
     folded = fold_range(OffsetState.empty(), history, rules, SlotRange())
-    groups = folded.fold.commits.slots.groups.to_pylist()
+    groups = folded.commits.slots.groups.to_pylist()
     spans = [
         (groups.index(g), since, NEVER if until is None else until) for g, since, until in twin.quiet if g in groups
     ]
     columns = np.array(sorted(spans), np.int64).reshape(-1, 3)
     found = climb_events(folded, Quiet(columns[:, 0], columns[:, 1], columns[:, 2]), history.markers)
     assert moves_of(found) == moves_of_twin(twin, "offset_skipped")
-    fate = dict(zip(folded.fold.commits.log_offset.tolist(), fates(folded.fold).tolist(), strict=True))
+    fate = dict(zip(folded.commits.log_offset.tolist(), fates(folded).tolist(), strict=True))
     assert len(fate) == len(folded.records)
     by_fate = {f: {offset for offset, of in fate.items() if of == f} for f in range(len(FATES))}
     assert by_fate[COMMITTED] == {commit.log_offset for _, commit in twin.shard.offsets.committed_offsets()}

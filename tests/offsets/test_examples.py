@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets.columns import COMMIT, NEVER, Markers, Places, SlotRange, next_marker, number_slots
+from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.removals import remember
-from kgroups_spark.offsets.replay import FoldedRange, fold_range, other_records
+from kgroups_spark.offsets.replay import fold_range, other_records
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import rows as tables
 from tests.coordinator.records import Log, T, X, Y
@@ -18,13 +19,13 @@ from tests.offsets.log_tables import history_of, table
 from tests.offsets.replayed_offsets import CONSTANTS, replayed, without_slots
 
 
-def folded(log: Log, version: str = "4.3") -> FoldedRange:
+def folded(log: Log, version: str = "4.3") -> Fold:
     return fold_range(OffsetState.empty(), history_of(log.rows), release(version), SlotRange())
 
 
 def fates_of(log: Log, version: str = "4.3") -> list[str]:
     """By log offset."""
-    found = folded(log, version).fold
+    found = folded(log, version)
     by_offset = np.argsort(found.commits.log_offset)
     return [FATES[fate] for fate in fates(found)[by_offset]]
 
@@ -36,7 +37,7 @@ def array(*values: int) -> np.ndarray:
 def test_one_key_for_an_owner_and_a_place():
     places = Places.over(2, array(5, 9))
     assert places.keys(array(0, 1), array(9, 5)).tolist() == [4, 6]
-    assert places.of(array(NEVER)).tolist() == [places.span - 1]
+    assert places.keys(array(0), array(NEVER)).tolist() == [places.span - 1]
 
 
 def test_the_next_marker_of_a_producer():
@@ -61,7 +62,7 @@ def test_a_newer_plain_commit_outlives_an_older_one_of_a_transaction():
     assert fates_of(log) == ["replaced", "superseded", "removed", "tombstone"]
     # 3.7 does not look which of the two records is newer.
     assert fates_of(log, "3.7-java") == ["replaced", "removed", "replaced", "tombstone"]
-    effects = folded(log).fold.effects
+    effects = folded(log).effects
     assert effects.place.tolist() == [0, 2, 3, 4]
     assert effects.takes_effect.tolist() == [True, True, False, False]
     assert effects.before.tolist() == [-1, 0, 1, 1]
@@ -72,7 +73,7 @@ def test_outcomes_of_pending_values():
     log = Log().commit(1, producer=7).commit(2, producer=7).end(7, "committed")
     log.commit(3, producer=7).tombstone().commit(4, producer=7)
     assert fates_of(log) == ["overwritten", "removed", "dropped", "tombstone", "pending"]
-    pending = folded(log).fold.pending
+    pending = folded(log).pending
     assert pending.end.tolist() == [2, 2, NEVER, NEVER]
     assert pending.dropped_at.tolist() == [NEVER, NEVER, 4, NEVER]
     assert pending.is_last.tolist()[:2] == [False, True]

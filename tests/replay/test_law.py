@@ -65,8 +65,8 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {"group_events": reported}
     changes = shard.take_changes()
     for name, kind, made in (
-        ("group_versions", shard_rows.GroupVersion, changes),
-        ("group_member_versions", shard_rows.MemberVersion, changes),
+        ("group_versions", shard_rows.GroupRow, changes),
+        ("group_member_versions", shard_rows.MemberRow, changes),
         ("groups", shard_rows.GroupRow, shard.group_rows(50)),
         ("group_members", shard_rows.MemberRow, shard.member_rows()),
         ("committed_offsets", CommittedRow, shard.committed_rows()),
