@@ -23,7 +23,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
     ".": "api errors",
-    "audit": "keep maintain optimize run run_rebuild",
+    "audit": "keep maintain optimize run",
     "cli": "session",
     "lake": "as_of_audit hadoop_storage kernel lake replaced",
     "replay": "sinks",

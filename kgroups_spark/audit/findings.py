@@ -14,11 +14,11 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.dataset
 
-from kgroups_spark.audit.result import EPOCH, LedgerFacts
+from kgroups_spark.audit.result import EPOCH, AuditResult, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.errors import attempt
 from kgroups_spark.findings.finders import FINDINGS, has_looked, look
-from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, MixedOfShard, Row, TimesOff, TransactionState
+from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -31,33 +31,23 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.words import to_datetime, to_epoch_ms
 
 
-def find(
-    work: AuditWork,
-    facts: LedgerFacts,
-    progress: Sequence[RangeProgress] = (),
-    mixed: Sequence[MixedOfShard] = (),
-) -> LedgerFacts:
-    """Appends the findings on the present tables to `findings`. Returns the facts with their number, or with a note if
-    that failed.
-
-    `progress`: the ranges that this audit read. `mixed`: partitions in them committed both in transactions and outside
-    them.
-    """
+def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
+    """Appends the findings on the present tables to `findings`. Adds their number to the facts, or a note if that
+    failed."""
     work.progress("looking for findings")
-    writer = work.writer
+    columns = facts.columns
     found, failure = attempt(
-        "looking for findings", lambda: look(replace(evidence_of(work, facts, progress), mixed_commits=mixed))
+        "looking for findings",
+        lambda: look(replace(evidence_of(work, facts, result.progress), mixed_commits=result.mixed)),
     )
     if found is None:
-        return replace(facts, columns={**facts.columns, "notes": (*facts.columns["notes"], failure)})
-    rows, failures = _rows(found.findings, writer.audit_id)
+        columns["notes"] += (failure,)
+        return
+    rows, failures = _rows(found.findings, work.audit_id)
     # Not in an attempt: an audit that lost its claim ends here.
-    writer.append_table(FINDINGS, rows)
-    reported = {
-        "rows_added": {**facts.columns["rows_added"], FINDINGS: rows.num_rows},
-        "notes": (*facts.columns["notes"], *found.notes, *failures),
-    }
-    return replace(facts, columns={**facts.columns, **reported})
+    work.writer.append_table(FINDINGS, rows)
+    columns["rows_added"][FINDINGS] = rows.num_rows
+    columns["notes"] += (*found.notes, *failures)
 
 
 def _rows(found: Sequence[Finding], audit_id: int) -> tuple[pa.Table, list[str]]:

@@ -193,6 +193,11 @@ class AuditPlan:
     left: Mapping[int, NotReadable] = field(default_factory=dict)
 
     @property
+    def is_new(self) -> bool:
+        """Whether there is anything to read."""
+        return bool(self.new_ranges or self.read_again or self.replaced)
+
+    @property
     def new_ranges(self) -> list[LogRange]:
         return [p.new for p in self.partitions if p.new is not None]
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +20,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.night import replace_current
-from kgroups_spark.audit.work import AuditWork, SavedState
+from kgroups_spark.audit.result import Rebuilt
+from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
-from kgroups_spark.lake.ledger import record_counts, records_read, what_was_read
+from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.counts import CLUSTER, NAMING, HistoryNames, NamesOfShard, names_of_shards, sightings, summed
@@ -151,39 +151,12 @@ class RebuildTask:
 PLACE = ["offsets_partition", "log_offset"]
 
 
-@dataclass(frozen=True)
-class Rebuilt:
-    """The result of a rebuild for the rest of its audit: the state to start from, and the facts for the ledger."""
-
-    state: SavedState
-    rows_added: Counter[str] = field(default_factory=Counter)
-    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def has_decoded_again(self) -> bool:
-        """Whether records of quarantine went into history."""
-        return bool(self.rows_added)
-
-    def reported_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of the ledger's row with these facts in them."""
-        rows_added = Counter(columns["rows_added"]) + self.rows_added
-        counts = Counter(self.record_counts)
-        counts.update({(each.record_type, each.value_version): each.records for each in columns["record_counts"]})
-        return {
-            **columns,
-            "rows_added": dict(sorted(rows_added.items())),
-            "record_counts": record_counts(counts),
-            "notes": (*columns["notes"], *self.notes),
-        }
-
-
 def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
     """Rebuilds the tables that follow from history, by the rules of a release, and the state of the last finished
     audit.
 
     `as_of_ms`: also rebuilds the current tables, with expiry as of then (epoch ms). None: the audit goes on, and
-    rewrites them itself.
+    rewrites them itself. Afterwards `work.state` is the rebuilt state.
     """
     return _Rebuild(work, as_of_ms).run()
 
@@ -207,19 +180,19 @@ class _Rebuild:
         kept = kept_checkpoints(work.lake)
         begins = usable_checkpoints(kept, work.settings.release_version)
         added, names = self._look(is_gone=bool(kept.num_rows or self.replaced))
-        work = replace(work, state=replace(work.state, names=names))
+        work.state = replace(work.state, names=names, has_decoded_again=bool(added))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
         with sink_of(self.writer) as sink:
-            self._replay(sink, work, decoded, begins)
+            self._replay(sink, decoded, begins)
             say("rebuilding from history: committing")
             for name in REBUILT_TABLES:
                 sink.replace(self.writer, name)
             if self.current:
                 replace_current(work, sink, [])
             sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
-        state = replace(work.state, audit_id=work.audit_id)
-        return Rebuilt(state, added, _record_counts(decoded), tuple(_reported(added)))
+        work.state = replace(work.state, audit_id=work.audit_id)
+        return Rebuilt(added, _record_counts(decoded))
 
     @cached_property
     def _tasks(self) -> TaskShards:
@@ -256,8 +229,8 @@ class _Rebuild:
         names = ("offset_commits", "group_records")
         return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=ours) for name in names])
 
-    def _replay(self, sink: Sink, work: AuditWork, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
-        stored = Stored(self.work.lake)
+    def _replay(self, sink: Sink, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
+        work, stored = self.work, Stored(self.work.lake)
         history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), begins=begins)
         task = RebuildTask(
             ShardTask(
@@ -307,10 +280,3 @@ def _record_counts(decoded: pa.Table) -> Counter[tuple[int, int | None]]:
     kinds = ["record_type", "value_version"]
     rows = decoded.group_by(kinds).aggregate([([], "count_all")]).to_pylist()
     return Counter({(row["record_type"], row["value_version"]): row["count_all"] for row in rows})
-
-
-def _reported(added: Counter[str]) -> Iterator[str]:
-    """The ledger's notes about it."""
-    decoded = added["offset_commits"] + added["group_records"]
-    if decoded:
-        yield f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history"

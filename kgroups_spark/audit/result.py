@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit.plan import AuditPlan, Uncommitted, uncommitted_notes, uncommitted_offsets
+from kgroups_spark.audit.plan import Uncommitted, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.audit.state_log_plan import SHARE_PARTITIONS
 from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
@@ -41,10 +41,6 @@ from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from kgroups_spark.words import by_weight, counted, named_partitions, number_ranges, to_datetime
-
-if TYPE_CHECKING:
-    from kgroups_spark.audit.work import AuditWork
-
 
 # `__share_group_state` and `__transaction_state` in an audit: one Spark action, then their tables are committed.
 #
@@ -134,17 +130,23 @@ EPOCH = to_datetime(0)
 @dataclass(frozen=True)
 class AuditResult:
     """The results of the two stages: the moment of the decisions, the progress of each range, rows added by history
-    table, quarantined records by reason, and the plan without partitions that were given up (None: there was nothing to
-    do). `states`: the same for the two other logs. `mixed`: partitions committed both in transactions and outside
-    them."""
+    table, and quarantined records by reason. `states`: the results of the two other logs. `mixed`: partitions committed
+    both in transactions and outside them."""
 
     moment: Moment
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
-    plan: AuditPlan | None = None
     states: StateLogsResult = field(default_factory=StateLogsResult)
     mixed: Sequence[MixedOfShard] = ()
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The records of quarantine that a rebuild decoded: rows by table, and records by type and version."""
+
+    rows_added: Counter[str] = field(default_factory=Counter)
+    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -173,12 +175,13 @@ class LedgerFacts:
     shortfall: Shortfall = field(default_factory=Shortfall)
 
 
-def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
+def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None = None) -> LedgerFacts:
     """The facts of an audit whose rows are written. `notes`: those of its steps, in addition to the plan's and the
     result's."""
+    rebuilt = rebuilt or Rebuilt()
     settings, moment = work.settings, result.moment
     partitions = _partitions(work, result.progress, moment)
-    counts = sum((each.record_counts for each in result.progress), Counter[tuple[int, int | None]]())
+    counts = sum((each.record_counts for each in result.progress), rebuilt.record_counts)
     missing, gone = _missing(work, result)
     hidden = uncommitted_offsets(work.plan, result.progress, settings.clock_ms + CLOCKS_DIFFER_MS)
     hidden_of = {topic: _hidden_states(work, result, topic) for topic in work.states.plans}
@@ -198,8 +201,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         *unsettled_note(short.unsettled),
         *_state_notes(work, result),
         *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
+        *_decoded_note(rebuilt),
     ]
-    rows_added = result.rows_added + result.states.rows_added
+    rows_added = result.rows_added + result.states.rows_added + rebuilt.rows_added
     return LedgerFacts(
         moment,
         {
@@ -222,6 +226,11 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         },
         short,
     )
+
+
+def _decoded_note(rebuilt: Rebuilt) -> Iterator[str]:
+    if decoded := rebuilt.record_counts.total():
+        yield f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history"
 
 
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -54,7 +54,7 @@ class StatePlan:
     @property
     def is_new(self) -> bool:
         """Whether there is anything to read."""
-        return any(plan.new_ranges or plan.read_again or plan.replaced for plan in self.plans.values())
+        return any(plan.is_new for plan in self.plans.values())
 
     @property
     def shards(self) -> list[StateShardWork]:
@@ -192,8 +192,11 @@ SHARE_PARTITIONS = "share_partitions"
 LISTING = 15
 
 
-def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
-    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed."""
+def complete_share_partitions(writer: LakeWriter, stored: pa.Table | None) -> None:
+    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed. Does
+    nothing if `stored` is None, because the lake has no such logs."""
+    if stored is None:
+        return
     lake = writer.lake
     rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
     batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
@@ -251,20 +254,13 @@ NAME = "transactional_id"
 class NamingWriter(LakeWriter):
     """A writer that fills in the names of the producers of NAMED. `transactional_ids` must be written before."""
 
-    @classmethod
-    def of(cls, writer: LakeWriter) -> NamingWriter:
-        """The same writer, as one that fills in names."""
-        return cls(**{field.name: getattr(writer, field.name) for field in fields(writer)})
-
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
-        super().replace_parts(table, self._named(table, parts) if table in NAMED else parts, keep_audit)
-
-    def _named(self, table: str, parts: Sequence[Part]) -> list[Part]:
-        """The rows of the parts in one part with the names; few transactions are open at a time."""
-        paths = [part.path for part in parts]
-        rows = self.lake.dataset(table, paths).to_table()
-        part = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
-        return [part] if part else []
+        """Rows of NAMED become one part with the names, because few transactions are open at a time."""
+        if table in NAMED and self.lake.table("transactional_ids").files():
+            rows = self.lake.dataset(table, [part.path for part in parts]).to_table()
+            named = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
+            parts = [named] if named else []
+        super().replace_parts(table, parts, keep_audit)
 
 
 def named_table(lake: Lake, rows: pa.Table) -> pa.Table:

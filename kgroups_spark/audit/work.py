@@ -82,7 +82,8 @@ class SavedState:
     `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
     `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
     `names`: the names in history, if the state was rebuilt from it; None: the current tables have them.
-    `rows`: their rough number by offsets partition.
+    `rows`: their rough number by offsets partition. `has_decoded_again`: its rebuild moved records out of quarantine
+    that group_traffic does not count yet.
     """
 
     audit_id: int | None
@@ -90,6 +91,7 @@ class SavedState:
     kept_audit_id: int | None = None
     names: HistoryNames | None = None
     rows: Mapping[int, int] = field(default_factory=dict)
+    has_decoded_again: bool = False
 
     @property
     def must_be_rebuilt(self) -> bool:
@@ -340,13 +342,12 @@ DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 SMALLEST_TASK_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class AuditWork:
-    """The work of an audit, and its means.
+    """The work of an audit, and its means. A rebuild changes `state`, and reading the log settles `plan`.
 
     `source` is None for a rebuild, which reads no log. `chosen_partitions`: the user chose the partitions to read.
-    `states`: the same for other logs (state_logs.py). `has_decoded_again`: its rebuild moved records out of quarantine
-    that group_traffic does not count yet.
+    `states`: the plans of the other logs.
     """
 
     lake: Lake
@@ -359,7 +360,6 @@ class AuditWork:
     source: LogSource | None = None
     chosen_partitions: bool = False
     max_bytes_per_second: int | None = None
-    has_decoded_again: bool = False
     states: StatePlan = field(default_factory=StatePlan)
 
     @property
@@ -412,15 +412,13 @@ class AuditWork:
             return f"reading new records of {partitions}"
         return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"
 
-    def settled(self, progress: list[RangeProgress]) -> tuple[AuditWork, list[RangeProgress]]:
-        """The work and its result, both without the partitions that stage 1 gave up."""
-        plan = self.plan.settled(progress)
-        if plan is self.plan:
-            return self, progress
+    def settle(self, progress: list[RangeProgress]) -> list[RangeProgress]:
+        """Takes the partitions that stage 1 gave up out of the plan; returns the progress of the others."""
+        self.plan = self.plan.settled(progress)
         given_up = {each.offsets_partition for each in progress if each.given_up is not None}
-        return replace(self, plan=plan), [each for each in progress if each.offsets_partition not in given_up]
+        return [each for each in progress if each.offsets_partition not in given_up]
 
-    @cached_property
+    @property
     def shards(self) -> list[int]:
         """Every offsets partition that has or gets a state, also those that were not given this time."""
         known = {p.offsets_partition for p in self.before.partitions or ()} if self.before else set()
@@ -467,7 +465,7 @@ class AuditWork:
         again = read_again(self.plan, progress)
         night, of = self.night(progress, as_of_ms), self.state.audit_id
         task = ShardTask(night, self.ends(progress), new, is_night=True, state_of=of, read_again=again)
-        if not self.has_decoded_again:
+        if not self.state.has_decoded_again:
             return task
         quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
         return replace(task, decoded_again=quarantine)

@@ -12,7 +12,7 @@ import pytest
 
 from kgroups_spark.audit.keep import MaintainOptions
 from kgroups_spark.audit.options import AuditOptions, silent
-from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.audit.run import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import NAMES, main, parse
 from kgroups_spark.cli.options import options_of
