@@ -7,10 +7,9 @@ plan.py, same_log.py               where each partition is resumed; whether it i
 work.py                            the means of an audit, shared by its steps: plan, state, names, tasks, as_of
 night.py                           read and replay, then the commits
 state_log_plan.py                  plan of the two other logs, and what they add to our tables
-result.py, summary.py              the ledger's row with its notes; the summary that people read
-findings.py                        findings over the tables as this audit leaves them
+result.py                          the ledger's row with its notes, the findings, the summary that people read
 rebuild.py                         all other tables from history (R3)
-maintain.py, optimize.py           small files, old files
-keep.py                            history that is reduced
+maintain.py                        upkeep under a claim, from the first to the last step
+keep.py                            history that is reduced; small files, old files
 comparison.py                      two releases over one history
 """

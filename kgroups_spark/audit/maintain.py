@@ -16,8 +16,20 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.keep import MaintainOptions, kept_history, new_horizons, require_vacuum_allowed, save_states
-from kgroups_spark.audit.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
+from kgroups_spark.audit.keep import (
+    MaintainOptions,
+    Rewritten,
+    foreseen,
+    is_optimized,
+    kept_history,
+    new_horizons,
+    optimize,
+    require_vacuum_allowed,
+    restore_files,
+    save_states,
+    vacuum,
+    vacuumable,
+)
 from kgroups_spark.audit.plan import not_read_now
 from kgroups_spark.audit.work import left_undone
 from kgroups_spark.errors import KgroupsError

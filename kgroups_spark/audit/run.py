@@ -15,7 +15,6 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
 from kgroups_spark.audit.night import audit_night
 from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
@@ -28,16 +27,26 @@ from kgroups_spark.audit.plan import (
     require_readable,
 )
 from kgroups_spark.audit.rebuild import rebuild
-from kgroups_spark.audit.result import AuditResult, LedgerFacts, Rebuilt, audit_state_logs, ledger_facts
+from kgroups_spark.audit.result import (
+    AuditResult,
+    AuditSummary,
+    Changes,
+    CurrentTables,
+    LedgerFacts,
+    Rebuilt,
+    audit_state_logs,
+    current_tables,
+    find,
+    ledger_facts,
+)
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_share_partitions, plan_state_logs
-from kgroups_spark.audit.summary import AuditSummary, Changes, CurrentTables, current_tables
 from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
 from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
 from kgroups_spark.lake.as_of_audit import tidy_logs
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
-from kgroups_spark.lake.hadoop_storage import reported_in_one_line, use_hadoops_storage
+from kgroups_spark.lake.kernel import reported_in_one_line, use_hadoops_storage
 from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards

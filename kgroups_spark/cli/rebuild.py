@@ -25,7 +25,7 @@ from kgroups_spark.cli.output import say_lines, work_reported
 from kgroups_spark.cli.session import start_spark
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.audit.result import AuditSummary
 
 
 OPTIONS = (

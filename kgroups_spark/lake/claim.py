@@ -25,8 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.fence import Fence, Transaction, first_change_of, until_nobody_interferes
-from kgroups_spark.lake.lake import Lake, in_parallel
+from kgroups_spark.lake.lake import Fence, Lake, Transaction, first_change_of, in_parallel, until_nobody_interferes
 from kgroups_spark.lake.last_finished import (
     APP_ID,
     FINISHED,
@@ -243,7 +242,7 @@ def _now() -> datetime:
 # Rows of audits that did not finish, and their removal.
 #
 # First such audits are shut out, because one may still run somewhere, or its JVM may be about to commit. Then their
-# rows are deleted, by transactions of the audit that clears up (fence.py) and only up to its own number. RESTORE would
+# rows are deleted, by transactions of the audit that clears up (Fence) and only up to its own number. RESTORE would
 # not do: VACUUM and OPTIMIZE raise a table's version too, and files of older versions may be gone.
 
 

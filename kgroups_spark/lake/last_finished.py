@@ -39,7 +39,7 @@ REBUILD_APP_ID = "kgroups-rebuild"
 APP_IDS = (APP_ID, REBUILD_APP_ID)
 # In the ledger's log: twice the number of its newest audit, and 1 more if that audit has finished.
 LEDGER_APP_ID = "kgroups-ledger"
-# For changes to rows of other audits (fence.py), and in the ledger for heartbeats.
+# For changes to rows of other audits (Fence), and in the ledger for heartbeats.
 UPKEEP_APP_ID = "kgroups-upkeep"
 HEARTBEAT_APP_ID = "kgroups-heartbeat"
 

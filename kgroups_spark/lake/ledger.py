@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.fence import Fence, Transaction, until_nobody_interferes
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Fence, Lake, Transaction, until_nobody_interferes
 from kgroups_spark.lake.last_finished import (
     ABANDONED,
     HEARTBEAT_APP_ID,

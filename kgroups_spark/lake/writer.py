@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.fence import Fence, named_if_lost, until_nobody_interferes
-from kgroups_spark.lake.hadoop_storage import reason_of
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.kernel import reason_of
+from kgroups_spark.lake.lake import Fence, Lake, named_if_lost, until_nobody_interferes
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile

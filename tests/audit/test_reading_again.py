@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.coordinator.releases import Topics
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT
 from kgroups_spark.lake.lake import Lake

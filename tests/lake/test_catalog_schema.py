@@ -10,8 +10,7 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost, remove_unfinished
-from kgroups_spark.lake.fence import Fence
-from kgroups_spark.lake.lake import Lake, table_properties
+from kgroups_spark.lake.lake import Fence, Lake, table_properties
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.writer import LakeWriter, make_writable

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from py4j.java_gateway import JavaClass, JVMView
 
-from kgroups_spark.lake.hadoop_storage import JavaClasses, dict_of, items_of
-from kgroups_spark.lake.kernel import Kernel
+from kgroups_spark.lake.kernel import JavaClasses, Kernel, dict_of, items_of
 
 pytestmark = pytest.mark.spark
 

@@ -16,9 +16,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions
+from kgroups_spark.audit.keep import LEAST_VACUUM_MS, MaintainOptions, vacuumable
 from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
-from kgroups_spark.audit.optimize import vacuumable
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost
