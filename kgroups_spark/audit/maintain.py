@@ -110,7 +110,11 @@ def _writer(lake: Lake, claim: Claim) -> LakeWriter:
                 f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
             )
         clear_up(claim)
-        _restore_current_tables(writer, claim)
+        # This audit will finish without rewriting the current tables.
+        left = LakeAsOfAudit(lake, _finished(lake, claim.before).audit_id)
+        for name, table in TABLES.items():
+            if table.kind == "current" or name == "previous_offset_expiry":
+                restore_files(writer, name, left.version(name))
     return writer
 
 
@@ -119,14 +123,6 @@ def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
     if last is None:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
     return last
-
-
-def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
-    """Restores the current tables of the last finished audit, because this one will finish without rewriting them."""
-    left = LakeAsOfAudit(writer.lake, _finished(writer.lake, claim.before).audit_id)
-    for name, table in TABLES.items():
-        if table.kind == "current" or name == "previous_offset_expiry":
-            restore_files(writer, name, left.version(name))
 
 
 def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:

@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kgroups_spark.audit.plan import read_on
 from kgroups_spark.audit.result import AuditResult
-from kgroups_spark.audit.work import AuditWork, Moment
+from kgroups_spark.audit.work import AuditWork, Moment, read_again
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.offsets.effects import Mixed
+from kgroups_spark.replay.history_rows import COLUMNS
 from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
 from kgroups_spark.replay.shard_states import Stored
 from kgroups_spark.replay.sinks import AGAIN, PASSED_ON, ROWS, Made, Sink, sink_of
-from kgroups_spark.replay.stages import CURRENT, EXPIRY, PREVIOUS, TRAFFIC, Ranges, read_ranges
+from kgroups_spark.replay.stages import CURRENT, EXPIRY, PREVIOUS, TRAFFIC, Ranges, ShardTask, read_ranges
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.words import counted
 
+# The columns of quarantine that identify the records that an audit has decoded again.
+DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and name not in STATE_LOG_TABLES]
 
 
@@ -64,8 +66,17 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
         given |= stored.left_by(LakeAsOfAudit(work.lake, work.audit_id), CHECKPOINTS, work.state.audit_id)
     if work.before is not None:
         given |= stored.left_by(work.then, EXPIRY)
-    task = replace(
-        work.shard_task(progress, moment.as_of_ms, StoredHistory(new), stored), given=given, again=StoredHistory(again)
+    quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN) if work.state.has_decoded_again else None
+    task = ShardTask(
+        work.night(progress, moment.as_of_ms),
+        work.ends(progress),
+        StoredHistory(new),
+        is_night=True,
+        state_of=work.state.audit_id,
+        given=given,
+        read_again=read_again(work.plan, progress),
+        again=StoredHistory(again),
+        decoded_again=quarantine,
     )
     return stored.run(sink, work.shards_by_task(progress), task)
 

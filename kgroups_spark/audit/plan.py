@@ -5,10 +5,10 @@ Planning writes nothing, so a wrong log is refused before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -48,18 +48,19 @@ DEFAULT_DELETE_RETENTION_MS = DAY_MS
 class LastReads:
     """The last audit that read records of a partition.
 
-    `readings`: finished audits with the partitions that they read, the newest first. It is called only if that was not
-    the audit `last`, and is read only as far as needed.
+    `readings`: finished audits with the partitions that they read, the newest first. It is read only if that was not
+    the audit `last`, and only as far as needed.
     """
 
-    def __init__(self, last: AuditRow, readings: Callable[[], Iterable[Reading]]) -> None:
+    def __init__(self, last: AuditRow, readings: Iterator[Reading]) -> None:
         self._last = last
-        self._readings = readings
+        self._backwards = readings
         self._found: dict[int, Reading] = {}
 
     def of(self, offsets_partition: int) -> AuditRow | Reading | None:
         """The last audit that read records of the partition; None: the ledger has none."""
-        if _has_read(self._last, offsets_partition):
+        progress = self._last.progress(offsets_partition)
+        if progress is not None and (progress.records or progress.bytes):
             return self._last
         while offsets_partition not in self._found:
             reading = next(self._backwards, None)
@@ -67,15 +68,6 @@ class LastReads:
                 return None
             self._found = dict.fromkeys(reading.offsets_partitions, reading) | self._found
         return self._found[offsets_partition]
-
-    @cached_property
-    def _backwards(self) -> Iterator[Reading]:
-        return iter(self._readings())
-
-
-def _has_read(row: AuditRow, offsets_partition: int) -> bool:
-    progress = row.progress(offsets_partition)
-    return progress is not None and bool(progress.records or progress.bytes)
 
 
 @dataclass(frozen=True)
@@ -107,9 +99,7 @@ class DeleteRetention:
     now: int
 
     @classmethod
-    def since(
-        cls, last: AuditRow, readings: Callable[[], Iterable[Reading]], delete_retention_ms: int
-    ) -> DeleteRetention:
+    def since(cls, last: AuditRow, readings: Iterator[Reading], delete_retention_ms: int) -> DeleteRetention:
         """Measured now, after the audit `last`; `readings` as LastReads has them."""
         return cls(delete_retention_ms, LastReads(last, readings), to_epoch_ms(datetime.now(UTC)))
 

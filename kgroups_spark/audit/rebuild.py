@@ -25,7 +25,6 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import records_read, what_was_read
-from kgroups_spark.lake.replaced import Replaced
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.counts import CLUSTER, NAMING, HistoryNames, NamesOfShard, names_of_shards, sightings, summed
 from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails, decodable, decoded_again, misread
@@ -86,44 +85,30 @@ LOOKED_AT = {
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """Rows that no replay can rebuild, by table: rows before a checkpoint, and replaced rows."""
+class RebuildTask:
+    """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints.
+    `before`: the tables as the last audit left them, if they have rows that no replay can rebuild."""
 
-    tables: Mapping[str, StoredTable]
-    replaced: Replaced
+    replay: ShardTask
+    stored: StoredHistory
+    before: Mapping[str, StoredTable]
 
-    def of(self, name: str, stored: StoredHistory, reader: PartReader, number: int) -> Iterator[pa.Table]:
-        if name not in self.tables:
-            return
-        rows, begin = reader.rows(self.tables[name], number), stored.begins.get(number)
-        is_kept = pa.array(self.replaced.is_replaced(name, rows))
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
+        yield from self.replay.outputs(reader, offsets_partition)
+        for name in self.before:
+            yield name, self._kept(name, reader, offsets_partition)
+        yield from self._quarantine(reader, offsets_partition)
+
+    def _kept(self, name: str, reader: PartReader, number: int) -> pa.Table:
+        """Rows that no replay can rebuild: rows before a checkpoint, and replaced rows."""
+        rows, begin = reader.rows(self.before[name], number), self.replay.stored.begins.get(number)
+        is_kept = pa.array(self.stored.replaced.is_replaced(name, rows))
         if begin is not None:
             is_before = pc.less(rows["log_offset"], begin.log_offset)
             if name == "quarantine":  # rows with records stay anyway
                 is_before = pc.and_(is_before, pc.equal(rows["reason"], LOAD_WOULD_FAIL["reason"]))
             is_kept = pc.or_(is_before, is_kept)
-        yield rows.filter(is_kept)
-
-
-@dataclass(frozen=True)
-class RebuildTask:
-    """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints."""
-
-    replay: ShardTask
-    stored: StoredHistory
-    kept: KeptRows
-
-    @property
-    def _replayed(self) -> StoredHistory:
-        assert self.replay.stored is not None
-        return self.replay.stored
-
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
-        yield from self.replay.outputs(reader, offsets_partition)
-        for name in REBUILT_TABLES:
-            for rows in self.kept.of(name, self._replayed, reader, offsets_partition):
-                yield name, rows
-        yield from self._quarantine(reader, offsets_partition)
+        return rows.filter(is_kept)
 
     def _quarantine(self, reader: PartReader, number: int) -> Iterator[Output]:
         """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
@@ -140,7 +125,7 @@ class RebuildTask:
                 coordinator_fails=coordinator_fails(rows, release),
             ),
         )
-        group_records = self._replayed.shard(reader, number).rows("group_records")
+        group_records = self.replay.stored.shard(reader, number).rows("group_records")
         found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, _ASKED)]
         constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
         failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)
@@ -241,21 +226,20 @@ class _Rebuild:
                 tables=frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
             ),
             replace(history, begins={}),
-            self._kept(stored, begins),
+            self._before(stored) if begins or self.replaced else {},
         )
         if self.current:
             task = replace(task, replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
         stored.run(sink, self._tasks, task)
 
-    def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
-        """Rows that no replay can rebuild: those of reduced history, and those that are replaced."""
-        versions = {name: self.work.then.version(name) for name in REBUILT_TABLES if begins or self.replaced}
-        tables = {
+    def _before(self, stored: Stored) -> dict[str, StoredTable]:
+        """The rebuilt tables as the last audit left them."""
+        versions = {name: self.work.then.version(name) for name in REBUILT_TABLES}
+        return {
             name: stored.table(f"{name} before", name, arrow_schema(name).names, version)
             for name, version in versions.items()
             if version is not None
         }
-        return KeptRows(tables, self.replaced)
 
     def _spans(self) -> AuditSpans:
         """The end and the retention of each audit, which both decide its events."""

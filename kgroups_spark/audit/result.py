@@ -30,7 +30,7 @@ from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.replay.counts import MOST_PARTITIONS
-from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS, newest_time
+from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS, LogTimes, newest_time
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, is_unsettled
 from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
 from kgroups_spark.replay.shard_states import Stored
@@ -204,8 +204,12 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
     partitions = _partitions(work, result.progress, moment)
     counts = sum((each.record_counts for each in result.progress), rebuilt.record_counts)
     missing, gone = _missing(work, result)
-    hidden = uncommitted_offsets(work.plan, result.progress, settings.clock_ms + CLOCKS_DIFFER_MS)
-    hidden_of = {topic: _hidden_states(work, result, topic) for topic in work.states.plans}
+    latest_ms, reads = settings.clock_ms + CLOCKS_DIFFER_MS, result.states.reads
+    hidden = uncommitted_offsets(work.plan, result.progress, latest_ms)
+    hidden_of = {
+        topic: uncommitted_offsets(plan, [p for read in reads if read.topic == topic for p in read.progress], latest_ms)
+        for topic, plan in work.states.plans.items()
+    }
     short = _shortfall(work, result, missing, hidden, hidden_of)
     all_notes = [
         *work.plan.losses,
@@ -256,16 +260,13 @@ def _decoded_note(rebuilt: Rebuilt) -> Iterator[str]:
 
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
     """The notes on the logs of the share and the transaction coordinator."""
-    yield from _missing_state_notes(work)
+    for topic, missing in _missing_states(work):
+        gone = f"{_are_gone(missing)} in the cluster: rows stay as they were last read"
+        yield f"{topic}: {gone if work.is_live else _were_not_given(missing)}"
     yield from work.states.notes(result.states.reads)
     for read in result.states.reads:
         for note in (*_held_back(read.progress), *unsettled_note(unsettled(read.progress))):
             yield f"{read.topic}: {note}"
-
-
-def _hidden_states(work: AuditWork, result: AuditResult, topic: str) -> dict[int, Uncommitted]:
-    progress = [each for read in result.states.reads if read.topic == topic for each in read.progress]
-    return uncommitted_offsets(work.states.plans[topic], progress, work.settings.clock_ms + CLOCKS_DIFFER_MS)
 
 
 def _shortfall(
@@ -276,13 +277,14 @@ def _shortfall(
     hidden_of: Mapping[str, Mapping[int, Uncommitted]],
 ) -> Shortfall:
     not_read = (f"{topic}-{n}" for topic, found in hidden_of.items() for n, each in found.items() if each.is_stale)
+    not_given = () if work.is_live else (f"{topic}-{n}" for topic, numbers in _missing_states(work) for n in numbers)
     return Shortfall(
         missing=tuple(missing),
         left=tuple(sorted(work.plan.left)),
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
         hidden=tuple((number, each) for number, each in sorted(hidden.items()) if each.is_stale),
-        others=tuple(sorted({*_not_planned(work), *_not_given(work), *_of_other_logs(result.states.reads), *not_read})),
+        others=tuple(sorted({*_not_planned(work), *not_given, *_of_other_logs(result.states.reads), *not_read})),
     )
 
 
@@ -304,20 +306,6 @@ def _missing_states(work: AuditWork) -> Iterator[tuple[str, list[int]]]:
             yield topic, absent
 
 
-def _not_given(work: AuditWork) -> Iterator[str]:
-    """The missing partitions of the other logs that may still exist."""
-    if not work.is_live:
-        yield from (f"{topic}-{number}" for topic, missing in _missing_states(work) for number in missing)
-
-
-def _missing_state_notes(work: AuditWork) -> Iterator[str]:
-    for topic, missing in _missing_states(work):
-        if work.is_live:
-            yield f"{topic}: {_are_gone(missing)} in the cluster: rows stay as they were last read"
-        else:
-            yield f"{topic}: {_were_not_given(missing)}"
-
-
 def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
     """The partitions of the other logs that were not read to their ends."""
     for read in reads:
@@ -327,20 +315,15 @@ def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
 
 
 def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) -> list[PartitionProgress]:
-    by_partition: dict[int, list[RangeProgress]] = {}
-    for each in progress:
-        by_partition.setdefault(each.offsets_partition, []).append(each)
-    return [
-        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, moment))
-        for row in work.partitions_read(progress)
-    ]
-
-
-def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], moment: Moment) -> datetime | None:
-    """The newest time of the partition that counts."""
-    times = (each for _, each in new_times(by_partition.get(number, [])))
-    newest_ms = newest_time(times, [moment.known[number]] if number in moment.known else ())
-    return None if newest_ms is None else to_datetime(newest_ms)
+    times: dict[int, list[LogTimes]] = {}
+    for number, of_range in new_times(progress):
+        times.setdefault(number, []).append(of_range)
+    rows = []
+    for row in work.partitions_read(progress):
+        number = row.offsets_partition
+        newest_ms = newest_time(times.get(number, ()), [moment.known[number]] if number in moment.known else ())
+        rows.append(replace(row, newest_log_timestamp=None if newest_ms is None else to_datetime(newest_ms)))
+    return rows
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -124,7 +123,7 @@ def _planned(
 
 
 def _delete_retention(lake: Lake, last: AuditRow, settings: AuditSettings) -> DeleteRetention:
-    readings = partial(readings_backwards, lake, last.audit_id - 1)
+    readings = readings_backwards(lake, last.audit_id - 1)
     return DeleteRetention.since(last, readings, settings.delete_retention_ms)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import orjson
@@ -155,7 +154,7 @@ def _delete_retention(
     has removed."""
     if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
         return None
-    readings = partial(readings_backwards, lake, last.audit_id - 1, topic)
+    readings = readings_backwards(lake, last.audit_id - 1, topic)
     return DeleteRetention.since(last, readings, delete_retention_ms)
 
 

@@ -36,7 +36,6 @@ from kgroups_spark.replay.counts import (
     sightings,
 )
 from kgroups_spark.replay.counts import partition_count as only_count
-from kgroups_spark.replay.history_rows import COLUMNS
 from kgroups_spark.replay.log_times import (
     CLOCKS_DIFFER_MS,
     Judged,
@@ -57,9 +56,8 @@ from kgroups_spark.replay.ranges import (
     ranges_by_task,
 )
 from kgroups_spark.replay.shard import Night
-from kgroups_spark.replay.shard_states import Stored, task_shards
-from kgroups_spark.replay.stages import ShardTask
-from kgroups_spark.replay.stored_history import OF_NIGHT, StoredHistory, TaskShards
+from kgroups_spark.replay.shard_states import task_shards
+from kgroups_spark.replay.stored_history import OF_NIGHT, TaskShards
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.definitions import REREAD
@@ -336,8 +334,6 @@ def _corrected(entry_type: str, stays: bool, entries: int, names: Collection[str
     return groups.format("changed" if stays else "gone")
 
 
-# The columns of quarantine that identify the records that an audit has decoded again.
-DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 # Fewer bytes are not worth their own task, whose start costs more.
 SMALLEST_TASK_BYTES = 4 << 20
 
@@ -447,28 +443,15 @@ class AuditWork:
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
         """The facts of stage 1 for a replay. `as_of_ms`: the moment of its expiry decisions; None: it decides
         nothing."""
+        release_version, retention_ms = self.settings.release_version, self.settings.retention_ms
         return Night(
             self.audit_id,
-            self.settings.release_version,
+            release_version,
             self.names.partition_count(progress),
             known_topics(self.names.topics(progress)),
-            self.settings.retention_ms,
-            clean_up=None if as_of_ms is None else self.clean_up(as_of_ms),
+            retention_ms,
+            clean_up=None if as_of_ms is None else CleanUp(as_of_ms, retention_ms, release_version, self.audit_id),
         )
-
-    def clean_up(self, as_of_ms: int) -> CleanUp:
-        """The clean-up for this audit's expiry decisions."""
-        return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
-
-    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, new: StoredHistory, stored: Stored) -> ShardTask:
-        """The facts for the tasks of stage 2; `stored`: how they get the stored rows of their shards."""
-        again = read_again(self.plan, progress)
-        night, of = self.night(progress, as_of_ms), self.state.audit_id
-        task = ShardTask(night, self.ends(progress), new, is_night=True, state_of=of, read_again=again)
-        if not self.state.has_decoded_again:
-            return task
-        quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
-        return replace(task, decoded_again=quarantine)
 
     def partitions_read(self, progress: list[RangeProgress]) -> list[PartitionProgress]:
         """The end of each partition's reading, by the ranges."""

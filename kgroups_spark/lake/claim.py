@@ -29,6 +29,7 @@ from kgroups_spark.lake.lake import Fence, Lake, Transaction, first_change_of, i
 from kgroups_spark.lake.last_finished import (
     APP_ID,
     FINISHED,
+    HELD_BY_THIS_PROCESS,
     NOT_REBUILT,
     REBUILD_APP_ID,
     RUNNING,
@@ -37,8 +38,6 @@ from kgroups_spark.lake.last_finished import (
     is_lost,
     ledger_lost,
     newest_audit,
-    now_held,
-    released,
     version_lost,
 )
 from kgroups_spark.lake.ledger import WAS_COMPLETE, AuditRow, Ledger, last_finished
@@ -76,7 +75,7 @@ class Claim:
         self._seen: dict[int, str | None] = {}
         self._released = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)
-        now_held(Owner.parse(row.owner))
+        HELD_BY_THIS_PROCESS.add(Owner.parse(row.owner).uuid)
 
     def __enter__(self) -> Claim:
         self._heartbeat.start()
@@ -105,7 +104,7 @@ class Claim:
         self._released.set()
         if self._heartbeat.is_alive():
             self._heartbeat.join()
-        released(Owner.parse(self.row.owner))
+        HELD_BY_THIS_PROCESS.discard(Owner.parse(self.row.owner).uuid)
 
     @property
     def audit_id(self) -> int:

@@ -250,15 +250,16 @@ class KernelTable(TableLog):
         return list(self._files(self._snapshot(version)))
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
-        return [found for part in parts if (found := self._missing(part)) is not None]
-
-    def _missing(self, part: Part) -> str | None:
-        path = self._kernel.java_path(self.path, part.path)
-        try:
-            size = path.getFileSystem(self._kernel.hadoop).getFileStatus(path).getLen()
-        except Py4JJavaError as error:
-            return f"{path.toString()}: {_java_class(error)}"
-        return None if size == part.size else f"{path.toString()}: {size} bytes, not {part.size}"
+        missing = []
+        for part in parts:
+            path = self._kernel.java_path(self.path, part.path)
+            try:
+                size = path.getFileSystem(self._kernel.hadoop).getFileStatus(path).getLen()
+                if size != part.size:
+                    missing.append(f"{path.toString()}: {size} bytes, not {part.size}")
+            except Py4JJavaError as error:
+                missing.append(f"{path.toString()}: {_java_class(error)}")
+        return missing
 
     def commit(
         self,
@@ -270,41 +271,30 @@ class KernelTable(TableLog):
         removes: int | None = None,
         changes_rows: bool = True,
     ) -> int:
-        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None), COMMITTING:
-            return self._commit(parts, by, transaction, remove, removes, changes_rows)
-
-    def _commit(
-        self,
-        parts: Sequence[Part],
-        by: str,
-        transaction: tuple[str, int] | None,
-        remove: Removal | None,
-        removes: int | None,
-        changes_rows: bool,
-    ) -> int:
         engine = self._engine
-        builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
-        if transaction is not None:
-            builder = builder.withTransactionId(engine, *transaction)
-        if remove is not None:
-            # The files to remove were chosen at the version read, so any commit in between must make this one fail.
-            builder = builder.withMaxRetries(0)
-        delta_transaction = builder.build(engine)
-        actions = self._append_actions(delta_transaction, parts, changes_rows)
-        if remove is not None:
-            read = self._snapshot(delta_transaction.getReadTableVersion())
-            removals = self._removals(read, remove, changes_rows)
-            if removes is not None and len(removals) != removes:
-                raise ChangedMeanwhile(f"{len(removals)} of {removes} files to be replaced still exist")
-            actions += removals
-        result = delta_transaction.commit(engine, self._iterable(actions))
-        for hook in items_of(result.getPostCommitHooks()):
-            # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
-            if hook.getType().name() == "CHECKPOINT":
-                # A checkpoint only saves time: without it the commit still counts, as in Spark's own writer.
-                with suppress(Py4JJavaError, PySparkException):
-                    self._snapshot().writeCheckpoint(engine)
-        return int(result.getVersion())
+        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None), COMMITTING:
+            builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
+            if transaction is not None:
+                builder = builder.withTransactionId(engine, *transaction)
+            if remove is not None:
+                # The files to remove were chosen at the version read, so any commit in between must make this one fail.
+                builder = builder.withMaxRetries(0)
+            delta_transaction = builder.build(engine)
+            actions = self._append_actions(delta_transaction, parts, changes_rows)
+            if remove is not None:
+                read = self._snapshot(delta_transaction.getReadTableVersion())
+                removals = self._removals(read, remove, changes_rows)
+                if removes is not None and len(removals) != removes:
+                    raise ChangedMeanwhile(f"{len(removals)} of {removes} files to be replaced still exist")
+                actions += removals
+            result = delta_transaction.commit(engine, self._iterable(actions))
+            for hook in items_of(result.getPostCommitHooks()):
+                # Kernel leaves the checkpoints of delta.checkpointInterval to its caller.
+                if hook.getType().name() == "CHECKPOINT":
+                    # A checkpoint only saves time: without it the commit still counts, as in Spark's own writer.
+                    with suppress(Py4JJavaError, PySparkException):
+                        self._snapshot().writeCheckpoint(engine)
+            return int(result.getVersion())
 
     def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> list[Any]:
         # As Transaction.generateAppendActions, which always sets dataChange to true.

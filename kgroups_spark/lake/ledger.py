@@ -232,11 +232,8 @@ class Ledger:
         rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]
         return sorted(rows, key=lambda row: (row.audit_id, STATUSES.index(row.status)))
 
-    def _add(self, audit_id: int, rows: Sequence[AuditRow], transaction: Transaction) -> None:
-        self._add_rows(audit_id, _arrow(rows), transaction)
-
-    def _add_rows(self, audit_id: int, rows: pa.Table, transaction: Transaction) -> None:
-        log = self.lake.table("audits")
+    def _add(self, audit_id: int, added: Sequence[AuditRow], transaction: Transaction) -> None:
+        rows, log = _arrow(added), self.lake.table("audits")
         small = [file for file in log.files() if file.stats.get("numRecords", 0) < FULL_FILE_ROWS]
         paths = {file.path for file in small} if len(small) >= MANY_FILES else set()
         if paths:

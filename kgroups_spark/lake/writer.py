@@ -53,10 +53,6 @@ def is_of_night(file: TableFile) -> bool:
     return _is_of_one(file, "reason") and file.bound("minValues", "reason") == NIGHT
 
 
-def may_be_of(audit_id: int, file: TableFile) -> bool:
-    return all_may_hold([Condition("audit_id", "==", audit_id)], file.bound)
-
-
 def _of_nights(table: str) -> list[Condition]:
     """The condition for states of nights; empty for other tables of states, which have nothing else."""
     return [Condition("reason", "==", NIGHT)] if table == CHECKPOINTS else []
@@ -121,30 +117,21 @@ class LakeWriter:
                 f"table {table}: {len(missing)} of {len(parts)} parts that tasks wrote are not there as written "
                 f"({missing[0]}); nothing of it was committed: look at the storage"
             )
-        write = partial(
-            log.commit, parts, by=_by(self.audit_id), transaction=(self.app_id, self.audit_id), remove=remove
-        )
-        self._commit(table, operation, partial(until_nobody_interferes, write))
-        if table != CHECKPOINTS:
-            self.newest_audits[table] = self.audit_id
-
-    def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
+        by, transaction = f"kgroups-spark audit {self.audit_id}", (self.app_id, self.audit_id)
+        write = partial(log.commit, parts, by=by, transaction=transaction, remove=remove)
         try:
             with named_if_lost(self.check_claim):
-                self.lake.commit(table, operation, write)
+                self.lake.commit(table, operation, partial(until_nobody_interferes, write))
         except AlreadyWritten as refused:
             raise KgroupsError(
                 f"table {table} was written by audit {self.audit_id} or a later one before ({refused}): nothing added"
             ) from refused
-
-
-def _by(audit_id: int) -> str:
-    """The entry of a commit in the tables' own history."""
-    return f"kgroups-spark audit {audit_id}"
+        if table != CHECKPOINTS:
+            self.newest_audits[table] = self.audit_id
 
 
 def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
-    is_kept = keep_audit is not None and may_be_of(keep_audit, file)
+    is_kept = keep_audit is not None and all_may_hold([Condition("audit_id", "==", keep_audit)], file.bound)
     return not is_kept and (table != CHECKPOINTS or is_of_night(file))
 
 
