@@ -448,7 +448,10 @@ def is_optimized(name: str) -> bool:
 
 def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:
     """The small files, oldest audits first, in lots that are worth rewriting because the result has fewer files."""
-    small = sorted((file for file in files if file.size < SMALL_BYTES), key=_oldest_audit)
+    small = sorted(
+        (file for file in files if file.size < SMALL_BYTES),
+        key=lambda file: (file.bound("minValues", "audit_id") or 0, file.path),
+    )
     found: list[list[TableFile]] = [[]]
     for file in small:
         if total_bytes(found[-1]) >= LOT_BYTES:
@@ -543,20 +546,11 @@ def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
     writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
 
 
-def columns_of_order(name: str) -> list[str]:
-    """The columns that the rows of a table are sorted by."""
-    return [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
-
-
 def in_order(rows: DataFrame, name: str, files: int) -> DataFrame:
     """The table's rows, sorted and cut into so many Spark partitions of about the same number of rows."""
-    columns = columns_of_order(name)
+    columns = [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
     placed = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *columns)
     return placed.sortWithinPartitions(*columns)
-
-
-def _oldest_audit(file: TableFile) -> tuple[int, str]:
-    return (file.bound("minValues", "audit_id") or 0, file.path)
 
 
 def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:

@@ -577,7 +577,11 @@ def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
     """
     if before is None:
         return {}
-    idle = {each.offsets_partition for each in before.partitions or () if not _was_read(each)}
+    idle = {
+        each.offsets_partition
+        for each in before.partitions or ()
+        if each.last_batch_offset is None or each.last_batch_offset < each.start_offset
+    }
     files = [file for file in lake.table("quarantine").files() if _may_hold(file, before.audit_id, idle)]
     columns = ["offsets_partition", "file", "file_position"]
     return places(lake.rows("quarantine", files=files, columns=columns, conditions=IN_A_FILE), "offsets_partition")
@@ -589,11 +593,6 @@ def places(corrupt: pa.Table, partition: str) -> KnownCorrupt:
     for row in corrupt.to_pylist():
         known.setdefault(row[partition], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
     return known
-
-
-def _was_read(progress: PartitionProgress) -> bool:
-    """Whether the audit read a sound batch of the partition."""
-    return progress.last_batch_offset is not None and progress.last_batch_offset >= progress.start_offset
 
 
 def _may_hold(file: TableFile, audit_id: int, idle: Collection[int]) -> bool:

@@ -177,7 +177,9 @@ class _Rebuild:
                 replace_current(work, sink, [])
             sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
         work.state = replace(work.state, audit_id=work.audit_id)
-        return Rebuilt(added, _record_counts(decoded))
+        kinds = ["record_type", "value_version"]
+        counts = decoded.group_by(kinds).aggregate([([], "count_all")]).to_pylist()
+        return Rebuilt(added, Counter({(row[kinds[0]], row[kinds[1]]): row["count_all"] for row in counts}))
 
     @cached_property
     def _tasks(self) -> TaskShards:
@@ -257,10 +259,3 @@ def _by_partition(decoded: pa.Table) -> dict[int, NDArray[np.int64]]:
     """The log offsets of records by offsets partition."""
     numbers, places = (decoded.column(name).to_numpy() for name in PLACE)
     return {int(number): places[numbers == number] for number in np.unique(numbers)}
-
-
-def _record_counts(decoded: pa.Table) -> Counter[tuple[int, int | None]]:
-    """Records by type and version."""
-    kinds = ["record_type", "value_version"]
-    rows = decoded.group_by(kinds).aggregate([([], "count_all")]).to_pylist()
-    return Counter({(row["record_type"], row["value_version"]): row["count_all"] for row in rows})

@@ -729,14 +729,10 @@ class AuditSummary:
         audit = self.audit
         if audit.finished_at is None:
             return
-        added = ", ".join(f"{name} {rows:,}" for name, rows in _added(audit) if rows)
+        of_history = sorted(each for each in (audit.rows_added or {}).items() if TABLES[each[0]].kind == "history")
+        added = ", ".join(f"{name} {rows:,}" for name, rows in of_history if rows)
         seconds = (audit.finished_at - audit.started_at).total_seconds()
         yield (
             f"  ledger: audit {audit.audit_id} finished {format_utc(audit.finished_at)} after "
             f"{seconds:,.1f} s; rows added: {added or 'none'}"
         )
-
-
-def _added(audit: AuditRow) -> list[tuple[str, int]]:
-    """The rows that it added to each table of history."""
-    return [each for each in sorted((audit.rows_added or {}).items()) if TABLES[each[0]].kind == "history"]

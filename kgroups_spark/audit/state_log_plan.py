@@ -89,8 +89,10 @@ class StatePlan:
                 ranges = progress.get(place, [])
                 if any(r.given_up is not None for r in ranges):
                     continue
-                entry = _without_loss(topic, read_now(partition, ranges))
-                found[place] = replace(entry, topic=topic, newest_log_timestamp=_newest(partition, ranges))
+                entry = replace(read_now(partition, ranges), topic=topic)
+                if _is_deleted_from(topic):  # DeleteRecords removes only records that newer snapshots replace
+                    entry = replace(entry, lost_from=None, lost_to=None)
+                found[place] = replace(entry, newest_log_timestamp=_newest(partition, ranges))
         return [found[place] for place in sorted(found)]
 
     def require_replaced(self, reads: Sequence[StateShardRead]) -> None:
@@ -171,11 +173,6 @@ def _is_deleted_from(topic: str) -> bool:
     return COORDINATOR_LOGS[topic].clean_up_policy == "delete"
 
 
-def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
-    """The entry without lost offsets: DeleteRecords removes only records that newer snapshots replace."""
-    return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
-
-
 def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | None:
     known = plan.before.newest_log_timestamp if plan.before else None
     newest_ms = newest_time(each.log_times for each in ranges)
@@ -197,14 +194,13 @@ def complete_share_partitions(writer: LakeWriter, stored: pa.Table | None) -> No
     if stored is None:
         return
     lake = writer.lake
-    rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
+    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
+    known = lake.rows("topics", columns=["topic_id", "topic"])
+    topics = dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
+    in_state = [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
+    rows = listed_share_partitions(in_state, _listed(lake), topics)
     batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
     writer.replace_table(SHARE_PARTITIONS, as_table(batch))
-
-
-def _rows(stored: pa.Table) -> list[SharePartitionRow]:
-    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
-    return [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
@@ -236,11 +232,6 @@ def _newest_of_each(rows: pa.Table) -> dict[tuple[int, str], tuple[int, Any]]:
     """Log offset and the column after it of the newest row of each group in its offsets partition."""
     found = zip(*(column.to_pylist() for column in rows.sort_by("log_offset").columns[:4]), strict=True)
     return {(partition, group_id): (log_offset, value) for partition, group_id, log_offset, value in found}
-
-
-def _topics(lake: Lake) -> dict[str, str]:
-    known = lake.rows("topics", columns=["topic_id", "topic"])
-    return dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
 
 
 # The names of open transactions: `transactional_id` in the current tables, from `__transaction_state`.

@@ -28,7 +28,6 @@ from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.replay.counts import (
     CLUSTER,
     HistoryNames,
-    Sighting,
     TopicNames,
     fits_none,
     fitting_by_partition,
@@ -67,7 +66,6 @@ from kgroups_spark.words import counted, sized, to_epoch_ms
 
 # The coordinator state from which an audit starts: the audit that saved it, and whether the rules have changed since
 # (R7).
-
 
 # Tables that do not follow from history, or not yet.
 NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
@@ -156,11 +154,10 @@ def _gone(recreated: Sequence[str]) -> str | None:
 
 
 def _difference(before: AuditRow, release_version: str) -> str | None:
-    is_readable = before.state_format == STATE_FORMAT
     for name, then, now in (
         ("release", before.release_version, release_version),
         ("rules version", before.rules_version, RULES_VERSION),
-        ("state format", before.state_format, before.state_format if is_readable else STATE_FORMAT),
+        ("state format", before.state_format, STATE_FORMAT),
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
@@ -264,15 +261,11 @@ def known_topics(names: TopicNames) -> Topics:
     """The names for a shard. The id of a topic name is the cluster's, otherwise the one with the latest first
     sighting."""
     topics = Topics()
-    rows = names.rows()
-    for topic_id, topic, seen, source in sorted(rows, key=_learned_when):
-        topics.learn(topic_id, topic, seen, source)
+    for sighting in sorted(
+        names.rows(), key=lambda each: (each[3] == CLUSTER, -1 if each[2] is None else each[2], each[0])
+    ):
+        topics.learn(*sighting)
     return topics
-
-
-def _learned_when(sighting: Sighting) -> tuple[bool, int, str]:
-    topic_id, _, seen, source = sighting
-    return source == CLUSTER, -1 if seen is None else seen, topic_id
 
 
 # Partitions that are read again from their start: the replay's facts about them, and the ledger's notes.

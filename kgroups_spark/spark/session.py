@@ -206,7 +206,7 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
     # When the JVM is killed, PySpark's thread for accumulators would print a stack trace next to our one line. This is
     # a part of PySpark 4.2 that another one may lack.
     if server := getattr(accumulators, "AccumulatorTCPServer", None):
-        server.handle_error = _say_nothing
+        server.handle_error = lambda *_: None
     try:
         with still_in_force(), own_jvm(_say):
             return builder.getOrCreate()
@@ -222,10 +222,6 @@ def _say(line: str) -> None:
     if sys.__stderr__ is not None:
         sys.__stderr__.write(printable(line) + "\n")
         sys.__stderr__.flush()
-
-
-def _say_nothing(*_: object) -> None:
-    pass
 
 
 def ivy_folder() -> Path:
