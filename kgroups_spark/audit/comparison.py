@@ -346,7 +346,7 @@ def tried_releases(a: Release, b: Release) -> dict[str, Release]:
     return {name: replace(a, **{name: getattr(b, name)}) for name in differing}
 
 
-# The same for expiry_rules.py.
+# The same for the rules of expiry.
 EXPIRY_RULES: dict[str, str] = {
     "depends_on_group": "since 2.1 members and the group's state come before the offset's own time (KIP-211)",
     "subscription_states": "in which states topics that nobody subscribes to expire (KIP-496, KAFKA-13636)",

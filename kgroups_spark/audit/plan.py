@@ -471,7 +471,7 @@ def not_read_now(before: PartitionProgress) -> PartitionProgress:
 def read_on(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[LogRange]:
     """One more range for each partition in which a range with its own end was listed again and found the log longer
     than the last range had read it. A record that the cleaner dropped there may have its newer record after that end
-    (segment_reading.py). One more range is enough, because it continues to the log's end by itself."""
+    (sources/segment_log.py). One more range is enough, because it continues to the log's end by itself."""
     more = []
     for partition in plan.partitions:
         mine = [each for each in progress if each.offsets_partition == partition.offsets_partition]

@@ -6,7 +6,7 @@ taken over. The claim is read back, because Spark's writer silently drops a repe
 before each commit, because on a store that checks and then writes, two processes can write the same version of a log,
 and the later one stays. Numbers are never reused.
 
-An unfinished claim blocks others until its process is known to have ended: at once on this machine (owner.py), on
+An unfinished claim blocks others until its process is known to have ended: at once on this machine (Owner), on
 another machine only by `--take-over` or six hours after its last heartbeat.
 """
 

@@ -1,6 +1,6 @@
 """The lake: all tables in one place, created, opened and read.
 
-A place is a path, in which each table is a folder (folder.py), or a schema of a catalog (catalog_schema.py).
+A place is a path, in which each table is a folder (Folder), or a schema of a catalog (CatalogSchema).
 Every change of a table goes through `Lake.commit`.
 """
 
@@ -158,7 +158,7 @@ def schema_words(location: str) -> list[str]:
 
 
 class Folder:
-    """The place of a path lake; `uri` is the path as Hadoop spells it. catalog_schema.py has the other kind of
+    """The place of a path lake; `uri` is the path as Hadoop spells it. CatalogSchema is the other kind of
     place."""
 
     def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
@@ -466,7 +466,7 @@ def table_properties(table: Table) -> dict[str, str]:
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-        # Delta must not delete versions that readers go back to (log_files.py).
+        # Delta must not delete versions that readers go back to (as_of_audit.py).
         "delta.enableExpiredLogCleanup": "false",
         LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
     }
@@ -486,7 +486,7 @@ def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
 # of
 # its audit, too. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The
 # next
-# audit shuts the earlier one out of every table before it reads any of them (unfinished.py).
+# audit shuts the earlier one out of every table before it reads any of them (claim.py).
 #
 #     audit 3, which deletes   look at the claim ............ stalled ............ commit 3,1: refused
 #     audit 4, which took over                  shut out (4,0)  delete (4,1)  append  finish

@@ -109,7 +109,7 @@ def finished_backwards(
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
     """The error of readers if the table's version of that audit is no longer readable.
 
-    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that (log_files.py). If an older lake does not have
+    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that. If an older lake does not have
     that property yet, or a user has removed it, Spark's Delta writer deletes, at a checkpoint, all earlier versions
     that are older than 30 days. If that commit was an unfinished audit's, and the table had no other commit for 30
     days, the audit's version is deleted, too; its data files are not.

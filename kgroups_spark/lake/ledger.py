@@ -147,7 +147,7 @@ class Ledger:
     def rows(self) -> list[AuditRow]:
         """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one.
 
-        Only for lakes of a few audits: after thousands this takes a gigabyte (ledger_rows.py reads less).
+        Only for lakes of a few audits: after thousands this takes a gigabyte (`readings_backwards` reads less).
         """
         return self._in_order(self.lake.rows("audits"))
 

@@ -2,7 +2,7 @@
 
 History is append-only, so these rows stay in the tables. The ledger lists them (`replaced_ranges`, all ranges that
 no later one covers), and readers leave them out in one place each: `Lake.read` and `Lake.rows`, and the tables for
-DuckDB (duckdb_views.py). If the log was never cut back, this costs one read of the ledger's last row.
+DuckDB (sql/by_duckdb.py). If the log was never cut back, this costs one read of the ledger's last row.
 
     audit 4 read offsets 40 to 99; the log was cut back to 60; audit 5 detected that and read on from 60
     -> {offsets_partition: 3, from_offset: 60, to_offset: 100, audit_id: 5}: rows of audits before 5 from 60 on
@@ -178,7 +178,7 @@ class Replaced:
         return (found.filter(expression_of(on_marker)) if on_marker else found).select(chosen)
 
     def clipped(self, read: pa.Table) -> pa.Table:
-        """Rows of `what_was_read` (ledger_rows.py) with spans cut to the offsets that still count."""
+        """Rows of `what_was_read` (ledger.py) with spans cut to the offsets that still count."""
         if not self.ranges:
             return read
         ends = [

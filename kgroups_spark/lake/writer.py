@@ -1,4 +1,4 @@
-"""Writing to the lake: tasks write Parquet by pyarrow (parts_writer.py), and the driver commits it by Delta Kernel.
+"""Writing to the lake: tasks write Parquet by pyarrow (parts.py), and the driver commits it by Delta Kernel.
 
 One transaction of one audit writes a table. A second commit with the same audit number is refused.
 """
@@ -75,7 +75,7 @@ class LakeWriter:
     check_claim: Callable[[], None]
     app_id: str = APP_ID
     # The newest audit in each table's log, for the ledger: at first as the last finished audit recorded it. Without
-    # checkpoints: an audit that finds an older state there rebuilds it (saved_state.py).
+    # checkpoints: an audit that finds an older state there rebuilds it (audit/work.py).
     newest_audits: dict[str, int] = field(default_factory=dict)
 
     def append_table(self, table: str, rows: pa.Table) -> None:
@@ -135,7 +135,7 @@ def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
     return not is_kept and (table != CHECKPOINTS or is_of_night(file))
 
 
-# How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (carrier.py).
+# How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (kernel.py).
 
 
 # The number of workers that are probed at once, so that one without a mount, a package or an access key is among them.

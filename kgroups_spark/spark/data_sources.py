@@ -349,7 +349,7 @@ class KafkaRawDataSource(DataSource):
     =======================  ======================  ==================================================================
 
     Ends are fixed when the read is planned. A Spark partition is the spans that one task fetches from one broker.
-    Columns: see RECORDS in record_frame.py.
+    Columns: see RECORDS.
 
         spark.dataSource.register(KafkaRawDataSource)
         frame = spark.read.format("kafka-raw").option("kafka.bootstrap.servers", "broker1:9092").load()
@@ -532,7 +532,7 @@ class KafkaSegmentsDataSource(DataSource):
     ==================  ==========================  ==================================================================
 
     A Spark partition is a run of segments of one log partition. The best of several copies is read
-    (`kgroups_spark.sources.segment_log.choose_copies`). Columns: see RECORDS in record_frame.py.
+    (`kgroups_spark.sources.segment_log.choose_copies`). Columns: see RECORDS.
 
         spark.dataSource.register(KafkaSegmentsDataSource)
         spark.read.format("kafka-segments").load("/var/kafka-logs").where("control_type = 'ABORT'").show()
