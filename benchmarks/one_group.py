@@ -30,7 +30,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from benchmarks.process_tree import cpu_seconds
-from kgroups_spark.audit.optimize import optimize
+from kgroups_spark.audit.keep import optimize
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.writer import LakeWriter

@@ -17,7 +17,7 @@ from kgroups_spark.version import __version__
 
 if TYPE_CHECKING:
     from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit
-    from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.audit.result import AuditSummary
     from kgroups_spark.errors import KgroupsError, UsageError
     from kgroups_spark.spark.data_sources import KafkaRawDataSource, KafkaSegmentsDataSource, decode
     from kgroups_spark.spark.session import spark_session

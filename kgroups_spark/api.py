@@ -35,7 +35,7 @@ from kgroups_spark.words import did_you_mean
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.audit.result import AuditSummary
     from kgroups_spark.cluster.client_properties import ClientProperties
     from kgroups_spark.sql.by_spark import SparkReader
 

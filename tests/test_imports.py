@@ -23,11 +23,11 @@ SPARK = {"pyspark", "delta", "py4j"}
 # The files that import Spark, by folder: what runs in a session or in its tasks. All others work without a JVM.
 WITH_SPARK = {
     ".": "api errors",
-    "audit": "keep maintain optimize run run_rebuild",
+    "audit": "keep maintain run",
     "cli": "session",
-    "lake": "as_of_audit hadoop_storage kernel lake replaced",
+    "lake": "as_of_audit kernel lake replaced",
     "replay": "sinks",
-    "spark": "data_sources jvm runner session",
+    "spark": "data_sources runner session",
     "sql": "by_spark",
     "tables": "ddl schemas spark_types",
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kgroups_spark.spark.jvm import Jvm
+from kgroups_spark.spark.session import Jvm
 
 
 def shell(script: str, said: list[str]) -> Jvm:
@@ -44,7 +44,7 @@ def test_output_of_a_running_jvm_is_passed_on_at_once_until_it_is_stopped() -> N
 
 
 def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroups_spark.spark.jvm.SECONDS_TO_END", 0.2)
+    monkeypatch.setattr("kgroups_spark.spark.session.SECONDS_TO_END", 0.2)
     jvm = shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", [])
     until(lambda: bool(jvm.held_back))
     jvm.stop()

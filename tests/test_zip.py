@@ -45,7 +45,7 @@ answers = {
 with without_a_jvm(), ExitStack() as patches:
     for name in ("audit", "maintain", "compare", "rebuild"):
         patches.enter_context(mock.patch(f"kgroups_spark.cli.{name}.start_spark", lambda *_: LocalSpark()))
-    patches.enter_context(mock.patch("kgroups_spark.lake.hadoop_storage.use_hadoops_storage"))
+    patches.enter_context(mock.patch("kgroups_spark.lake.kernel.use_hadoops_storage"))
     for line in lines:
         name, *words = line.split()
         run = runpy.run_path(name)["main"] if name.endswith(".py") else lambda words, name=name: main([name, *words])

@@ -1,16 +1,15 @@
 """The audit, in the driver: plan, read, replay, commit, decide, find, finish. Also rebuild, maintain and compare.
 
-run.py                             one audit from the claim to the ledger's row. Begin here
+run.py                             an audit, or a rebuild, from the claim to the ledger's row. Begin here
 options.py                         what a user asks of an audit
 log_source.py, cluster_facts.py    folders or a cluster, with their settings; what only a cluster knows
 plan.py, same_log.py               where each partition is resumed; whether it is still the same log (R8)
 work.py                            the means of an audit, shared by its steps: plan, state, names, tasks, as_of
-night.py                           read and replay, then the commits; the state before a cut; decisions alone
+night.py                           read and replay, then the commits
 state_log_plan.py                  plan of the two other logs, and what they add to our tables
-result.py, summary.py              the ledger's row with its notes; the summary that people read
-findings.py                        findings over the tables as this audit leaves them
-rebuild.py, run_rebuild.py         all other tables from history (R3), in an audit and as a command
-maintain.py, optimize.py           small files, old files
-keep.py                            history that is reduced
+result.py                          the ledger's row with its notes, the findings, the summary that people read
+rebuild.py                         all other tables from history (R3)
+maintain.py                        upkeep under a claim, from the first to the last step
+keep.py                            history that is reduced; small files, old files
 comparison.py, differences.py      two releases over one history; how two states differ, and why
 """

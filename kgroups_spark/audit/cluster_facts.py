@@ -60,14 +60,6 @@ class ClusterFacts:
     state_settings: Settings
 
 
-@dataclass(frozen=True)
-class _Leader:
-    """A broker that leads an offsets partition, and its configuration."""
-
-    broker: Broker
-    configs: Configs
-
-
 def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -> ClusterFacts:
     """Asks the cluster, and each broker that leads a partition of the offsets topic.
 
@@ -75,11 +67,12 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
     """
     topics = cluster.topics()
     leaders, notes = _ask_leaders(cluster, topics.get(offsets_topic))
-    reported = release_of_brokers({node: leader.broker for node, leader in leaders.items()})
-    retention_ms, retention_notes = _offsets_retention({node: leader.configs for node, leader in leaders.items()})
+    reported = release_of_brokers({node: broker for node, (broker, _) in leaders.items()})
+    of_brokers = {node: configs for node, (_, configs) in leaders.items()}
+    retention_ms, retention_notes = _offsets_retention(of_brokers)
     delete_retention_ms, topic_notes = _delete_retention(cluster, offsets_topic)
     limits_of_groups, group_notes = _group_configs(cluster)
-    settings, setting_notes = _state_settings([leader.configs for leader in leaders.values()], limits_of_groups)
+    settings, setting_notes = _state_settings([*of_brokers.values()], limits_of_groups)
     return ClusterFacts(
         cluster_id=cluster.cluster_id,
         topic_ids=tuple(sorted((t.topic_id, t.name) for t in topics.values() if t.topic_id is not None)),
@@ -92,11 +85,11 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
     )
 
 
-def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[int, _Leader], list[str]]:
-    """The brokers that coordinate groups, by node id (all brokers if no partition has a leader); and those that did not
-    answer."""
+def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[int, tuple[Broker, Configs]], list[str]]:
+    """The brokers that coordinate groups and their configurations, by node id (all brokers if no partition has a
+    leader); and those that did not answer."""
     leading = {each.leader for each in topic.partitions.values() if each.leader is not None} if topic else set()
-    found: dict[int, _Leader] = {}
+    found: dict[int, tuple[Broker, Configs]] = {}
     notes = []
     for node in sorted(leading or cluster.brokers()):
         try:
@@ -106,7 +99,7 @@ def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[in
     return found, notes
 
 
-def _ask_leader(cluster: Cluster, node: int) -> _Leader:
+def _ask_leader(cluster: Cluster, node: int) -> tuple[Broker, Configs]:
     answer = cluster.api_versions(node)
     configs = describe_configs(cluster, "broker", [str(node)], BROKER_CONFIGS, node)[str(node)]
     broker = Broker(
@@ -115,7 +108,7 @@ def _ask_leader(cluster: Cluster, node: int) -> _Leader:
         requests={each.api_key: each.max_version for each in answer.api_keys},
         configs=None if configs.error else {name: value for name, value in configs.values.items() if value is not None},
     )
-    return _Leader(broker, configs)
+    return broker, configs
 
 
 def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list[str]]:
@@ -289,7 +282,7 @@ def topic_offsets_table(rows: Iterable[TopicOffset], audit_id: int, seen_at: dat
 
 def topic_offsets_notes(rows: pa.Table) -> list[str]:
     """Notes for people on topics without known ends; `rows` as topic_offsets_table returns them."""
-    forbidden = _topics(rows, "not_authorized")
+    forbidden = sorted(set(rows.filter(pc.field("status") == "not_authorized")["topic"].to_pylist()))
     unavailable = rows.filter(pc.field("status") == "unavailable")
     notes = []
     if forbidden:
@@ -352,7 +345,3 @@ def _status(error: str | None) -> Status:
     if error in UNKNOWN_TOPIC or error == "INVALID_TOPIC_EXCEPTION":
         return "unknown_topic"
     return "not_authorized" if error == "TOPIC_AUTHORIZATION_FAILED" else "unavailable"
-
-
-def _topics(rows: pa.Table, status: Status) -> list[str]:
-    return sorted(set(rows.filter(pc.field("status") == status)["topic"].to_pylist()))

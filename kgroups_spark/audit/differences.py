@@ -366,7 +366,8 @@ def without_reason(found: Sequence[Difference]) -> set[str]:
     return {
         each.group_id
         for each in found
-        if each.group_id is not None and not each.why and not (each.group_id in of_group and _is_of_its_group(each))
+        if each.group_id is not None and not each.why
+        if each.group_id not in of_group or not (each.what == "is_orphan" or each.is_decision)
     }
 
 
@@ -386,10 +387,6 @@ def with_reasons(found: Sequence[Difference], tried: Mapping[Difference, str]) -
 
 def _reasons_of_groups(found: Iterable[Difference]) -> dict[str | None, str]:
     return {each.group_id: each.why for each in found if each.difference == GROUP and each.why}
-
-
-def _is_of_its_group(each: Difference) -> bool:
-    return each.what == "is_orphan" or each.is_decision
 
 
 def with_causes(differences: Iterable[Difference]) -> list[Difference]:

@@ -16,8 +16,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.keep import kept_history, new_horizons, save_states
-from kgroups_spark.audit.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
+from kgroups_spark.audit.keep import (
+    Rewritten,
+    foreseen,
+    is_optimized,
+    kept_history,
+    new_horizons,
+    optimize,
+    restore_files,
+    save_states,
+    vacuum,
+    vacuumable,
+)
 from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
 from kgroups_spark.audit.plan import not_read_now
 from kgroups_spark.audit.work import left_undone
@@ -99,7 +109,11 @@ def _writer(lake: Lake, claim: Claim) -> LakeWriter:
                 f"the lake at {lake.location} has an unfinished rebuild: run kgroups audit or kgroups rebuild"
             )
         clear_up(claim)
-        _restore_current_tables(writer, claim)
+        # This audit will finish without rewriting the current tables.
+        left = LakeAsOfAudit(lake, _finished(lake, claim.before).audit_id)
+        for name, table in TABLES.items():
+            if table.kind == "current" or name == "previous_offset_expiry":
+                restore_files(writer, name, left.version(name))
     return writer
 
 
@@ -108,14 +122,6 @@ def _finished(lake: Lake, last: AuditRow | None) -> AuditRow:
     if last is None:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
     return last
-
-
-def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
-    """Restores the current tables of the last finished audit, because this one will finish without rewriting them."""
-    left = LakeAsOfAudit(writer.lake, _finished(writer.lake, claim.before).audit_id)
-    for name, table in TABLES.items():
-        if table.kind == "current" or name == "previous_offset_expiry":
-            restore_files(writer, name, left.version(name))
 
 
 def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:

@@ -5,10 +5,10 @@ Planning writes nothing, so a wrong log is refused before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -48,18 +48,19 @@ DEFAULT_DELETE_RETENTION_MS = DAY_MS
 class LastReads:
     """The last audit that read records of a partition.
 
-    `readings`: finished audits with the partitions that they read, the newest first. It is called only if that was not
-    the audit `last`, and is read only as far as needed.
+    `readings`: finished audits with the partitions that they read, the newest first. It is read only if that was not
+    the audit `last`, and only as far as needed.
     """
 
-    def __init__(self, last: AuditRow, readings: Callable[[], Iterable[Reading]]) -> None:
+    def __init__(self, last: AuditRow, readings: Iterator[Reading]) -> None:
         self._last = last
-        self._readings = readings
+        self._backwards = readings
         self._found: dict[int, Reading] = {}
 
     def of(self, offsets_partition: int) -> AuditRow | Reading | None:
         """The last audit that read records of the partition; None: the ledger has none."""
-        if _has_read(self._last, offsets_partition):
+        progress = self._last.progress(offsets_partition)
+        if progress is not None and (progress.records or progress.bytes):
             return self._last
         while offsets_partition not in self._found:
             reading = next(self._backwards, None)
@@ -67,15 +68,6 @@ class LastReads:
                 return None
             self._found = dict.fromkeys(reading.offsets_partitions, reading) | self._found
         return self._found[offsets_partition]
-
-    @cached_property
-    def _backwards(self) -> Iterator[Reading]:
-        return iter(self._readings())
-
-
-def _has_read(row: AuditRow, offsets_partition: int) -> bool:
-    progress = row.progress(offsets_partition)
-    return progress is not None and bool(progress.records or progress.bytes)
 
 
 @dataclass(frozen=True)
@@ -107,9 +99,7 @@ class DeleteRetention:
     now: int
 
     @classmethod
-    def since(
-        cls, last: AuditRow, readings: Callable[[], Iterable[Reading]], delete_retention_ms: int
-    ) -> DeleteRetention:
+    def since(cls, last: AuditRow, readings: Iterator[Reading], delete_retention_ms: int) -> DeleteRetention:
         """Measured now, after the audit `last`; `readings` as LastReads has them."""
         return cls(delete_retention_ms, LastReads(last, readings), to_epoch_ms(datetime.now(UTC)))
 
@@ -191,6 +181,11 @@ class AuditPlan:
     # Partitions that are refused or cannot be read to their ends, and why. They are left to the next audit, and are not
     # among `partitions`.
     left: Mapping[int, NotReadable] = field(default_factory=dict)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is anything to read."""
+        return bool(self.new_ranges or self.read_again or self.replaced)
 
     @property
     def new_ranges(self) -> list[LogRange]:
@@ -582,7 +577,11 @@ def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
     """
     if before is None:
         return {}
-    idle = {each.offsets_partition for each in before.partitions or () if not _was_read(each)}
+    idle = {
+        each.offsets_partition
+        for each in before.partitions or ()
+        if each.last_batch_offset is None or each.last_batch_offset < each.start_offset
+    }
     files = [file for file in lake.table("quarantine").files() if _may_hold(file, before.audit_id, idle)]
     columns = ["offsets_partition", "file", "file_position"]
     return places(lake.rows("quarantine", files=files, columns=columns, conditions=IN_A_FILE), "offsets_partition")
@@ -594,11 +593,6 @@ def places(corrupt: pa.Table, partition: str) -> KnownCorrupt:
     for row in corrupt.to_pylist():
         known.setdefault(row[partition], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
     return known
-
-
-def _was_read(progress: PartitionProgress) -> bool:
-    """Whether the audit read a sound batch of the partition."""
-    return progress.last_batch_offset is not None and progress.last_batch_offset >= progress.start_offset
 
 
 def _may_hold(file: TableFile, audit_id: int, idle: Collection[int]) -> bool:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +20,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.night import replace_current
-from kgroups_spark.audit.work import AuditWork, SavedState
+from kgroups_spark.audit.result import Rebuilt
+from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
-from kgroups_spark.lake.ledger import record_counts, records_read, what_was_read
-from kgroups_spark.lake.replaced import Replaced
+from kgroups_spark.lake.ledger import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.counts import CLUSTER, NAMING, HistoryNames, NamesOfShard, names_of_shards, sightings, summed
 from kgroups_spark.replay.history_rows import DECODED_TABLES, coordinator_fails, decodable, decoded_again, misread
@@ -86,44 +85,30 @@ LOOKED_AT = {
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """Rows that no replay can rebuild, by table: rows before a checkpoint, and replaced rows."""
+class RebuildTask:
+    """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints.
+    `before`: the tables as the last audit left them, if they have rows that no replay can rebuild."""
 
-    tables: Mapping[str, StoredTable]
-    replaced: Replaced
+    replay: ShardTask
+    stored: StoredHistory
+    before: Mapping[str, StoredTable]
 
-    def of(self, name: str, stored: StoredHistory, reader: PartReader, number: int) -> Iterator[pa.Table]:
-        if name not in self.tables:
-            return
-        rows, begin = reader.rows(self.tables[name], number), stored.begins.get(number)
-        is_kept = pa.array(self.replaced.is_replaced(name, rows))
+    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
+        yield from self.replay.outputs(reader, offsets_partition)
+        for name in self.before:
+            yield name, self._kept(name, reader, offsets_partition)
+        yield from self._quarantine(reader, offsets_partition)
+
+    def _kept(self, name: str, reader: PartReader, number: int) -> pa.Table:
+        """Rows that no replay can rebuild: rows before a checkpoint, and replaced rows."""
+        rows, begin = reader.rows(self.before[name], number), self.replay.stored.begins.get(number)
+        is_kept = pa.array(self.stored.replaced.is_replaced(name, rows))
         if begin is not None:
             is_before = pc.less(rows["log_offset"], begin.log_offset)
             if name == "quarantine":  # rows with records stay anyway
                 is_before = pc.and_(is_before, pc.equal(rows["reason"], LOAD_WOULD_FAIL["reason"]))
             is_kept = pc.or_(is_before, is_kept)
-        yield rows.filter(is_kept)
-
-
-@dataclass(frozen=True)
-class RebuildTask:
-    """The rows that follow from a shard's history. `stored`: all valid history, including that below checkpoints."""
-
-    replay: ShardTask
-    stored: StoredHistory
-    kept: KeptRows
-
-    @property
-    def _replayed(self) -> StoredHistory:
-        assert self.replay.stored is not None
-        return self.replay.stored
-
-    def outputs(self, reader: PartReader, offsets_partition: int) -> Iterator[TaskOutput]:
-        yield from self.replay.outputs(reader, offsets_partition)
-        for name in REBUILT_TABLES:
-            for rows in self.kept.of(name, self._replayed, reader, offsets_partition):
-                yield name, rows
-        yield from self._quarantine(reader, offsets_partition)
+        return rows.filter(is_kept)
 
     def _quarantine(self, reader: PartReader, number: int) -> Iterator[Output]:
         """Quarantined records stay; the present rules decide at which records, these or others, a load would fail."""
@@ -140,7 +125,7 @@ class RebuildTask:
                 coordinator_fails=coordinator_fails(rows, release),
             ),
         )
-        group_records = self._replayed.shard(reader, number).rows("group_records")
+        group_records = self.replay.stored.shard(reader, number).rows("group_records")
         found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, _ASKED)]
         constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
         failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)
@@ -151,39 +136,12 @@ class RebuildTask:
 PLACE = ["offsets_partition", "log_offset"]
 
 
-@dataclass(frozen=True)
-class Rebuilt:
-    """The result of a rebuild for the rest of its audit: the state to start from, and the facts for the ledger."""
-
-    state: SavedState
-    rows_added: Counter[str] = field(default_factory=Counter)
-    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def has_decoded_again(self) -> bool:
-        """Whether records of quarantine went into history."""
-        return bool(self.rows_added)
-
-    def reported_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of the ledger's row with these facts in them."""
-        rows_added = Counter(columns["rows_added"]) + self.rows_added
-        counts = Counter(self.record_counts)
-        counts.update({(each.record_type, each.value_version): each.records for each in columns["record_counts"]})
-        return {
-            **columns,
-            "rows_added": dict(sorted(rows_added.items())),
-            "record_counts": record_counts(counts),
-            "notes": (*columns["notes"], *self.notes),
-        }
-
-
 def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
     """Rebuilds the tables that follow from history, by the rules of a release, and the state of the last finished
     audit.
 
     `as_of_ms`: also rebuilds the current tables, with expiry as of then (epoch ms). None: the audit goes on, and
-    rewrites them itself.
+    rewrites them itself. Afterwards `work.state` is the rebuilt state.
     """
     return _Rebuild(work, as_of_ms).run()
 
@@ -207,19 +165,21 @@ class _Rebuild:
         kept = kept_checkpoints(work.lake)
         begins = usable_checkpoints(kept, work.settings.release_version)
         added, names = self._look(is_gone=bool(kept.num_rows or self.replaced))
-        work = replace(work, state=replace(work.state, names=names))
+        work.state = replace(work.state, names=names, has_decoded_again=bool(added))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
         with sink_of(self.writer) as sink:
-            self._replay(sink, work, decoded, begins)
+            self._replay(sink, decoded, begins)
             say("rebuilding from history: committing")
             for name in REBUILT_TABLES:
                 sink.replace(self.writer, name)
             if self.current:
                 replace_current(work, sink, [])
             sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
-        state = replace(work.state, audit_id=work.audit_id)
-        return Rebuilt(state, added, _record_counts(decoded), tuple(_reported(added)))
+        work.state = replace(work.state, audit_id=work.audit_id)
+        kinds = ["record_type", "value_version"]
+        counts = decoded.group_by(kinds).aggregate([([], "count_all")]).to_pylist()
+        return Rebuilt(added, Counter({(row[kinds[0]], row[kinds[1]]): row["count_all"] for row in counts}))
 
     @cached_property
     def _tasks(self) -> TaskShards:
@@ -256,8 +216,8 @@ class _Rebuild:
         names = ("offset_commits", "group_records")
         return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=ours) for name in names])
 
-    def _replay(self, sink: Sink, work: AuditWork, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
-        stored = Stored(self.work.lake)
+    def _replay(self, sink: Sink, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
+        work, stored = self.work, Stored(self.work.lake)
         history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), begins=begins)
         task = RebuildTask(
             ShardTask(
@@ -268,21 +228,20 @@ class _Rebuild:
                 tables=frozenset((*REBUILT_TABLES, *self.current, CHECKPOINTS)),
             ),
             replace(history, begins={}),
-            self._kept(stored, begins),
+            self._before(stored) if begins or self.replaced else {},
         )
         if self.current:
             task = replace(task, replay=replace(task.replay, given=stored.left_by(work.then, EXPIRY)))
         stored.run(sink, self._tasks, task)
 
-    def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
-        """Rows that no replay can rebuild: those of reduced history, and those that are replaced."""
-        versions = {name: self.work.then.version(name) for name in REBUILT_TABLES if begins or self.replaced}
-        tables = {
+    def _before(self, stored: Stored) -> dict[str, StoredTable]:
+        """The rebuilt tables as the last audit left them."""
+        versions = {name: self.work.then.version(name) for name in REBUILT_TABLES}
+        return {
             name: stored.table(f"{name} before", name, arrow_schema(name).names, version)
             for name, version in versions.items()
             if version is not None
         }
-        return KeptRows(tables, self.replaced)
 
     def _spans(self) -> AuditSpans:
         """The end and the retention of each audit, which both decide its events."""
@@ -300,17 +259,3 @@ def _by_partition(decoded: pa.Table) -> dict[int, NDArray[np.int64]]:
     """The log offsets of records by offsets partition."""
     numbers, places = (decoded.column(name).to_numpy() for name in PLACE)
     return {int(number): places[numbers == number] for number in np.unique(numbers)}
-
-
-def _record_counts(decoded: pa.Table) -> Counter[tuple[int, int | None]]:
-    """Records by type and version."""
-    kinds = ["record_type", "value_version"]
-    rows = decoded.group_by(kinds).aggregate([([], "count_all")]).to_pylist()
-    return Counter({(row["record_type"], row["value_version"]): row["count_all"] for row in rows})
-
-
-def _reported(added: Counter[str]) -> Iterator[str]:
-    """The ledger's notes about it."""
-    decoded = added["offset_commits"] + added["group_records"]
-    if decoded:
-        yield f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history"

@@ -1,27 +1,36 @@
-"""The results of an audit for the ledger."""
+"""The results of an audit: its row of the ledger, its findings, its summary."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
 
-from kgroups_spark.audit.plan import AuditPlan, Uncommitted, uncommitted_notes, uncommitted_offsets
+from kgroups_spark.audit.plan import Uncommitted, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.audit.state_log_plan import SHARE_PARTITIONS
 from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
-from kgroups_spark.findings.finding import MixedOfShard
-from kgroups_spark.lake.last_finished import TABLES_ALONE
-from kgroups_spark.lake.ledger import PartitionProgress, record_counts
+from kgroups_spark.errors import attempt
+from kgroups_spark.findings.finders import FINDINGS, has_looked, look
+from kgroups_spark.findings.finding import Evidence, Finding, LargeRecord, MixedOfShard, Row, TimesOff, TransactionState
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE, finished_backwards
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, record_counts
+from kgroups_spark.lake.store import TableFile, total_rows
 from kgroups_spark.lake.writer import newest_state, rows_of_state
+from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.replay.counts import MOST_PARTITIONS
-from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS, newest_time
+from kgroups_spark.replay.log_times import CLOCKS_DIFFER_MS, LogTimes, newest_time
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS, is_unsettled
 from kgroups_spark.replay.ranges import RangeProgress, newly_quarantined
 from kgroups_spark.replay.shard_states import Stored
@@ -38,13 +47,21 @@ from kgroups_spark.replay.state_logs import (
 )
 from kgroups_spark.replay.stored_history import StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
-from kgroups_spark.tables.columns import Condition
-from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
-from kgroups_spark.words import by_weight, counted, named_partitions, number_ranges, to_datetime
-
-if TYPE_CHECKING:
-    from kgroups_spark.audit.work import AuditWork
-
+from kgroups_spark.tables.columns import Condition, all_may_hold, expression_of
+from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
+from kgroups_spark.words import (
+    by_weight,
+    counted,
+    first_of,
+    format_duration,
+    format_utc,
+    named_partitions,
+    number_ranges,
+    sized,
+    to_datetime,
+    to_epoch_ms,
+)
 
 # `__share_group_state` and `__transaction_state` in an audit: one Spark action, then their tables are committed.
 #
@@ -134,17 +151,23 @@ EPOCH = to_datetime(0)
 @dataclass(frozen=True)
 class AuditResult:
     """The results of the two stages: the moment of the decisions, the progress of each range, rows added by history
-    table, quarantined records by reason, and the plan without partitions that were given up (None: there was nothing to
-    do). `states`: the same for the two other logs. `mixed`: partitions committed both in transactions and outside
-    them."""
+    table, and quarantined records by reason. `states`: the results of the two other logs. `mixed`: partitions committed
+    both in transactions and outside them."""
 
     moment: Moment
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
-    plan: AuditPlan | None = None
     states: StateLogsResult = field(default_factory=StateLogsResult)
     mixed: Sequence[MixedOfShard] = ()
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The records of quarantine that a rebuild decoded: rows by table, and records by type and version."""
+
+    rows_added: Counter[str] = field(default_factory=Counter)
+    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -173,15 +196,20 @@ class LedgerFacts:
     shortfall: Shortfall = field(default_factory=Shortfall)
 
 
-def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
+def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None = None) -> LedgerFacts:
     """The facts of an audit whose rows are written. `notes`: those of its steps, in addition to the plan's and the
     result's."""
+    rebuilt = rebuilt or Rebuilt()
     settings, moment = work.settings, result.moment
     partitions = _partitions(work, result.progress, moment)
-    counts = sum((each.record_counts for each in result.progress), Counter[tuple[int, int | None]]())
+    counts = sum((each.record_counts for each in result.progress), rebuilt.record_counts)
     missing, gone = _missing(work, result)
-    hidden = uncommitted_offsets(work.plan, result.progress, settings.clock_ms + CLOCKS_DIFFER_MS)
-    hidden_of = {topic: _hidden_states(work, result, topic) for topic in work.states.plans}
+    latest_ms, reads = settings.clock_ms + CLOCKS_DIFFER_MS, result.states.reads
+    hidden = uncommitted_offsets(work.plan, result.progress, latest_ms)
+    hidden_of = {
+        topic: uncommitted_offsets(plan, [p for read in reads if read.topic == topic for p in read.progress], latest_ms)
+        for topic, plan in work.states.plans.items()
+    }
     short = _shortfall(work, result, missing, hidden, hidden_of)
     all_notes = [
         *work.plan.losses,
@@ -198,8 +226,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
         *unsettled_note(short.unsettled),
         *_state_notes(work, result),
         *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
+        *_decoded_note(rebuilt),
     ]
-    rows_added = result.rows_added + result.states.rows_added
+    rows_added = result.rows_added + result.states.rows_added + rebuilt.rows_added
     return LedgerFacts(
         moment,
         {
@@ -224,18 +253,20 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     )
 
 
+def _decoded_note(rebuilt: Rebuilt) -> Iterator[str]:
+    if decoded := rebuilt.record_counts.total():
+        yield f"{counted(decoded, 'record')} of quarantine could be decoded now and moved into history"
+
+
 def _state_notes(work: AuditWork, result: AuditResult) -> Iterator[str]:
     """The notes on the logs of the share and the transaction coordinator."""
-    yield from _missing_state_notes(work)
+    for topic, missing in _missing_states(work):
+        gone = f"{_are_gone(missing)} in the cluster: rows stay as they were last read"
+        yield f"{topic}: {gone if work.is_live else _were_not_given(missing)}"
     yield from work.states.notes(result.states.reads)
     for read in result.states.reads:
         for note in (*_held_back(read.progress), *unsettled_note(unsettled(read.progress))):
             yield f"{read.topic}: {note}"
-
-
-def _hidden_states(work: AuditWork, result: AuditResult, topic: str) -> dict[int, Uncommitted]:
-    progress = [each for read in result.states.reads if read.topic == topic for each in read.progress]
-    return uncommitted_offsets(work.states.plans[topic], progress, work.settings.clock_ms + CLOCKS_DIFFER_MS)
 
 
 def _shortfall(
@@ -246,13 +277,14 @@ def _shortfall(
     hidden_of: Mapping[str, Mapping[int, Uncommitted]],
 ) -> Shortfall:
     not_read = (f"{topic}-{n}" for topic, found in hidden_of.items() for n, each in found.items() if each.is_stale)
+    not_given = () if work.is_live else (f"{topic}-{n}" for topic, numbers in _missing_states(work) for n in numbers)
     return Shortfall(
         missing=tuple(missing),
         left=tuple(sorted(work.plan.left)),
         unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
         unsettled=unsettled(result.progress),
         hidden=tuple((number, each) for number, each in sorted(hidden.items()) if each.is_stale),
-        others=tuple(sorted({*_not_planned(work), *_not_given(work), *_of_other_logs(result.states.reads), *not_read})),
+        others=tuple(sorted({*_not_planned(work), *not_given, *_of_other_logs(result.states.reads), *not_read})),
     )
 
 
@@ -274,20 +306,6 @@ def _missing_states(work: AuditWork) -> Iterator[tuple[str, list[int]]]:
             yield topic, absent
 
 
-def _not_given(work: AuditWork) -> Iterator[str]:
-    """The missing partitions of the other logs that may still exist."""
-    if not work.is_live:
-        yield from (f"{topic}-{number}" for topic, missing in _missing_states(work) for number in missing)
-
-
-def _missing_state_notes(work: AuditWork) -> Iterator[str]:
-    for topic, missing in _missing_states(work):
-        if work.is_live:
-            yield f"{topic}: {_are_gone(missing)} in the cluster: rows stay as they were last read"
-        else:
-            yield f"{topic}: {_were_not_given(missing)}"
-
-
 def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
     """The partitions of the other logs that were not read to their ends."""
     for read in reads:
@@ -297,20 +315,15 @@ def _of_other_logs(reads: Sequence[StateShardRead]) -> Iterator[str]:
 
 
 def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) -> list[PartitionProgress]:
-    by_partition: dict[int, list[RangeProgress]] = {}
-    for each in progress:
-        by_partition.setdefault(each.offsets_partition, []).append(each)
-    return [
-        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, moment))
-        for row in work.partitions_read(progress)
-    ]
-
-
-def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], moment: Moment) -> datetime | None:
-    """The newest time of the partition that counts."""
-    times = (each for _, each in new_times(by_partition.get(number, [])))
-    newest_ms = newest_time(times, [moment.known[number]] if number in moment.known else ())
-    return None if newest_ms is None else to_datetime(newest_ms)
+    times: dict[int, list[LogTimes]] = {}
+    for number, of_range in new_times(progress):
+        times.setdefault(number, []).append(of_range)
+    rows = []
+    for row in work.partitions_read(progress):
+        number = row.offsets_partition
+        newest_ms = newest_time(times.get(number, ()), [moment.known[number]] if number in moment.known else ())
+        rows.append(replace(row, newest_log_timestamp=None if newest_ms is None else to_datetime(newest_ms)))
+    return rows
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:
@@ -396,3 +409,330 @@ def _were_not_given(missing: Sequence[int], count: int | None = None) -> str:
     of = counted(len(missing), "partition") if count is None else f"{len(missing)} of {count} offsets partitions"
     verb = "was" if count is None and len(missing) == 1 else "were"
     return f"{of} {verb} not given: {number_ranges(missing)}; rows stay as they were last read"
+
+
+# The findings of an audit: evidence from the lake as this audit leaves it, rows for the table `findings`.
+#
+# If the driver reaches the files by pyarrow, no Spark job is needed; otherwise Spark chooses the rows.
+
+
+def find(work: AuditWork, facts: LedgerFacts, result: AuditResult) -> None:
+    """Appends the findings on the present tables to `findings`. Adds their number to the facts, or a note if that
+    failed."""
+    work.progress("looking for findings")
+    columns = facts.columns
+    found, failure = attempt(
+        "looking for findings",
+        lambda: look(replace(evidence_of(work, facts, result.progress), mixed_commits=result.mixed)),
+    )
+    if found is None:
+        columns["notes"] += (failure,)
+        return
+    rows, failures = _rows(found.findings, work.audit_id)
+    # Not in an attempt: an audit that lost its claim ends here.
+    work.writer.append_table(FINDINGS, rows)
+    columns["rows_added"][FINDINGS] = rows.num_rows
+    columns["notes"] += (*found.notes, *failures)
+
+
+def _rows(found: Sequence[Finding], audit_id: int) -> tuple[pa.Table, list[str]]:
+    """The rows, and notes on findings that the table rejects, which cost only themselves."""
+    rows, failure = attempt("writing findings", lambda: findings_table(found, audit_id))
+    if rows is not None:
+        return rows, []
+    if len(found) < 2:
+        return findings_table([], audit_id), [failure or ""]
+    half = len(found) // 2
+    tables, notes = zip(*(_rows(some, audit_id) for some in (found[:half], found[half:])), strict=True)
+    return pa.concat_tables(tables), list(dict.fromkeys(itertools.chain(*notes)))
+
+
+def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
+    """The rows as the lake has them."""
+    rows = [(*each[:-1], None if each.since is None else to_epoch_ms(each.since), each.severity) for each in found]
+    batch = table_batch(FINDINGS, (*Finding._fields, "severity"), rows, audit_id=audit_id)
+    return pa.Table.from_batches([batch], arrow_schema(FINDINGS))
+
+
+def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
+    """The audit's knowledge once all but its own row of the ledger is written."""
+    lake, partitions = work.lake, facts.columns["partitions"]
+    as_of: datetime = facts.columns["as_of"]
+    given = {each.offsets_partition for each in work.plan.partitions}
+    not_given = [each for each in partitions if each.offsets_partition not in given and work.source is not None]
+    read = [each for each in progress if not each.is_reread]
+    return Evidence(
+        LakeTables(lake),
+        work.audit_id,
+        as_of,
+        to_datetime(facts.moment.known_until_ms),
+        work.settings.retention_ms,
+        tuple(LargeRecord(each.offsets_partition, *fields) for each in read for fields in each.large_records),
+        tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),
+        {each.offsets_partition: min(as_of, each.newest_log_timestamp or EPOCH) for each in not_given},
+        {each.offsets_partition: each.log_start_offset or 0 for each in partitions},
+        _found_before(lake, work.before),
+        transaction_state(facts.columns["state_partitions"], is_live=work.is_live),
+        hidden=[(number, *each) for number, each in facts.shortfall.hidden],
+    )
+
+
+def transaction_state(entries: Iterable[PartitionProgress], *, is_live: bool) -> TransactionState:
+    """How far `__transaction_state` was read, by the ledger's entries."""
+    read = [each for each in entries if each.topic == TRANSACTION_LOG.topic]
+    newest = max((each.newest_log_timestamp or EPOCH for each in read), default=None)
+    return TransactionState(frozenset(each.offsets_partition for each in read), None if is_live else newest)
+
+
+def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
+    if before is None:
+        return []
+    finished = finished_backwards(partial(lake.rows, "audits"), ["rows_added"], before.audit_id)
+    looked = next((row["audit_id"] for row in finished if has_looked(row)), None)
+    if looked is None:
+        return []
+    columns = arrow_schema(FINDINGS).names
+    rows: list[Row] = LakeTables(lake).rows(FINDINGS, columns, Condition("audit_id", "==", looked)).to_pylist()
+    return rows
+
+
+# A table of fewer rows is read once, whole: it is used several times, and opening its files, or the Spark job, costs
+# the most.
+SMALL_TABLE_ROWS = 50_000
+
+
+class LakeTables:
+    """The newest rows of a lake's tables, for as long as nothing is written to them."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self._files: dict[str, list[TableFile]] = {}
+        self._small: dict[str, pa.Table] = {}
+
+    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        if name not in self._files:
+            self._files[name] = self.lake.table(name).files()
+        if self._is_small(name):
+            if name not in self._small:
+                self._small[name] = self.lake.rows(name, files=self._files[name])
+            rows, where = self._small[name], expression_of(conditions)
+            return (rows if where is None else rows.filter(where)).select(columns)
+        files = self._files[name]
+        return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
+
+    def source(self, name: str, *conditions: Condition) -> pa.Table | pa.dataset.Dataset:
+        columns = arrow_schema(name).names
+        if name not in self._files:
+            self._files[name] = self.lake.table(name).files()
+        if self._is_small(name) or self.lake.replaced.touches(name):
+            return self.rows(name, columns, *conditions)
+        found = self.lake.dataset(
+            name, [each.path for each in self._files[name] if all_may_hold(conditions, each.bound)]
+        )
+        return found if isinstance(found, pa.dataset.FileSystemDataset) else found.to_table()
+
+    def _is_small(self, name: str) -> bool:
+        """Whether Delta's log counts few rows; the count may include deleted rows. From history only the few files
+        of an audit are read."""
+        counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
+        return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS
+
+
+# The summary of a finished audit: new records, the current state, changes, notes for people.
+
+# Changes since the previous audit: groups created and removed, states, sizes of the current tables.
+
+
+# The number of names on a line of the screen; the tables have all.
+NAMES_REPORTED = 3
+
+GroupKey = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class CurrentTables:
+    """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
+    the number of offsets that expire at the next check."""
+
+    states: Mapping[GroupKey, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    expiring: int = 0
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names of the groups; one may be in two offsets partitions."""
+        return {group_id for _, group_id in self.states}
+
+
+def current_tables(lake: Lake, then: LakeAsOfAudit | None = None) -> CurrentTables:
+    """The present tables, or those that an audit left, without the writes of a later unfinished audit."""
+
+    def version(name: str) -> int | None:
+        return None if then is None else then.version(name)
+
+    groups = lake.rows("groups", version("groups"), columns=["offsets_partition", "group_id", "state"]).to_pydict()
+    rows = {
+        name: total_rows(lake.table(name).files(version(name)))
+        for name, table in TABLES.items()
+        if table.kind == "current"
+    }
+    decisions = lake.rows("offset_expiry", version("offset_expiry"), columns=["decision"]).column("decision")
+    return CurrentTables(
+        dict(zip(zip(groups["offsets_partition"], groups["group_id"], strict=True), groups["state"], strict=True)),
+        rows,
+        pc.sum(pc.equal(decisions, "expire")).as_py() or 0,
+    )
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The difference between two CurrentTables: sorted group ids, and changes of state with their number of groups."""
+
+    since_audit: int
+    created: list[str]
+    removed: list[str]
+    moved: Counter[tuple[str, str]]
+    members: int
+    offsets: int
+    expiring: int
+
+    @classmethod
+    def between(cls, since_audit: int, then: CurrentTables, now: CurrentTables) -> Changes:
+        both = then.states.keys() & now.states.keys()
+        return cls(
+            since_audit,
+            sorted(now.names - then.names),
+            sorted(then.names - now.names),
+            Counter((then.states[key], now.states[key]) for key in both if then.states[key] != now.states[key]),
+            now.rows.get("group_members", 0) - then.rows.get("group_members", 0),
+            now.rows.get("committed_offsets", 0) - then.rows.get("committed_offsets", 0),
+            now.expiring - then.expiring,
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Lines for people; if nothing differs, one line with that statement."""
+        parts = [*self._groups(), *self._sizes()]
+        since = f"since audit {self.since_audit}"
+        yield f"{since}: {'; '.join(parts)}" if parts else f"{since}: the same groups, in the same states"
+
+    def _groups(self) -> Iterator[str]:
+        if self.created:
+            yield f"{_groups(len(self.created))} new ({first_of(self.created, NAMES_REPORTED)})"
+        if self.removed:
+            yield f"{_groups(len(self.removed))} gone ({first_of(self.removed, NAMES_REPORTED)})"
+        if self.moved:
+            moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_REPORTED)]
+            others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_REPORTED))
+            moves += [counted(others, "other")] if others else []
+            yield f"states changed: {', '.join(moves)}"
+
+    def _sizes(self) -> Iterator[str]:
+        for difference, noun in ((self.members, "member"), (self.offsets, "committed offset")):
+            if difference:
+                yield f"{'+' if difference > 0 else '-'}{counted(abs(difference), noun)}"
+        if self.expiring:
+            yield f"{self.expiring:+,} expiring"
+
+
+def _groups(count: int) -> str:
+    return "1 group is" if count == 1 else f"{count:,} groups are"
+
+
+@dataclass(frozen=True)
+class AuditSummary:
+    """A finished audit: its row of the ledger, the current tables, their changes since the previous audit (None: no
+    earlier tables, or they were left as they are). `failures`: notes on figures that could not be
+    computed."""
+
+    audit: AuditRow
+    now: CurrentTables
+    changes: Changes | None
+    failures: tuple[str, ...] = ()
+    shortfall: Shortfall = field(default_factory=Shortfall)
+
+    @property
+    def lacks_records(self) -> bool:
+        """Whether records were quarantined or lost before they were read, or a partition was not read to its end: then
+        `--strict` exits 3."""
+        read = (*(self.audit.partitions or ()), *self.audit.state_partitions)
+        is_lost = any(p.lost_from is not None for p in read)
+        return bool(self.audit.quarantined or self.shortfall or is_lost)
+
+    def lines(self) -> Iterator[str]:
+        """Lines for people; names are as in the log. The audit has finished, so a bug here costs only the lines."""
+        lines, failure = attempt("summing the audit up", lambda: list(self._lines()))
+        yield from lines if failure is None and lines is not None else [f"audit {self.audit.audit_id}: {failure}"]
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._read()
+        yield from self._now()
+        yield from self._other_logs()
+        if self.changes is not None:
+            yield from (f"  {line}" for line in self.changes.lines())
+        yield from self._ledger_row()
+        for reason, count in sorted((self.audit.quarantined or {}).items()):
+            yield f"  quarantine: {count:,} {reason}"
+        for note in self.audit.notes or ():
+            yield f"  {note}"
+        yield from (f"  {failure}" for failure in self.failures)
+        if findings := (self.audit.rows_added or {}).get("findings", 0):
+            yield f"  {counted(findings, 'finding')}: kgroups findings shows what is odd, why it matters and what to do"
+
+    def _read(self) -> Iterator[str]:
+        audit = self.audit
+        read = [p for p in audit.partitions or () if p.records or p.bytes]
+        size, again = sum(p.bytes for p in read), sum(p.records_reread for p in read)
+        new = sum(p.records for p in read) - again
+        if new:
+            records, partitions = counted(new, "new record"), counted(len(read), "partition")
+            yield f"audit {audit.audit_id}: read {records} from {partitions} ({sized(size)})"
+        else:
+            in_groups = " in __consumer_offsets" if any(p.records for p in audit.state_partitions) else ""
+            yield f"audit {audit.audit_id}: no new records{in_groups}"
+        if again:
+            yield f"  {counted(again, 'record')} {'was' if again == 1 else 'were'} read again, and not added again"
+
+    def _other_logs(self) -> Iterator[str]:
+        """The new records of other logs, and their current state."""
+        read: dict[str, list[PartitionProgress]] = {}
+        for each in self.audit.state_partitions:
+            if each.topic is not None and each.records > each.records_reread:
+                read.setdefault(each.topic, []).append(each)
+        for topic, partitions in sorted(read.items()):
+            new = sum(p.records - p.records_reread for p in partitions)
+            yield f"  {topic}: {counted(new, 'new record')} from {counted(len(partitions), 'partition')}"
+        rows = self.now.rows
+        if self.audit.state_partitions:
+            yield (
+                f"  current state: {counted(rows.get('share_partitions', 0), 'share partition')}, "
+                f"{counted(rows.get('transactional_ids', 0), 'transactional id')}"
+            )
+
+    def _now(self) -> Iterator[str]:
+        audit, rows = self.audit, self.now.rows
+        groups, members = counted(len(self.now.names), "group"), counted(rows.get("group_members", 0), "member")
+        yield (
+            f"  current state: {groups} ({members}), "
+            f"{counted(rows.get('committed_offsets', 0), 'committed offset')}, "
+            f"{counted(rows.get('pending_offsets', 0), 'offset')} pending in "
+            f"{counted(rows.get('open_transactions', 0), 'open transaction')}"
+        )
+        if audit.as_of is not None and audit.retention_ms is not None:
+            expiring = counted(self.now.expiring, "offset")
+            yield (
+                f"  {expiring} will expire at the brokers' next check (as of "
+                f"{format_utc(audit.as_of)}, retention {format_duration(audit.retention_ms)} "
+                f"({audit.retention_source}), rules of Kafka {audit.release_version})"
+            )
+
+    def _ledger_row(self) -> Iterator[str]:
+        audit = self.audit
+        if audit.finished_at is None:
+            return
+        of_history = sorted(each for each in (audit.rows_added or {}).items() if TABLES[each[0]].kind == "history")
+        added = ", ".join(f"{name} {rows:,}" for name, rows in of_history if rows)
+        seconds = (audit.finished_at - audit.started_at).total_seconds()
+        yield (
+            f"  ledger: audit {audit.audit_id} finished {format_utc(audit.finished_at)} after "
+            f"{seconds:,.1f} s; rows added: {added or 'none'}"
+        )

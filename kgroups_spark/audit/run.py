@@ -1,4 +1,4 @@
-"""One audit, from the claim to the ledger's row: plan, read, replay.
+"""One audit, from the claim to the ledger's row: plan, read, replay. At the end also `kgroups rebuild`.
 
     claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> current tables
     -> findings -> ledger
@@ -8,36 +8,48 @@ History is committed before the current tables. The ledger's row is last, and no
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.findings import find
-from kgroups_spark.audit.log_source import LogSource, open_source
-from kgroups_spark.audit.night import audit_night, decide_again, restored_state
-from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
+from kgroups_spark.audit.night import audit_night
+from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
 from kgroups_spark.audit.plan import (
     DEFAULT_DELETE_RETENTION_MS,
+    AuditPlan,
     DeleteRetention,
     known_corrupt,
     plan_audit,
     require_readable,
 )
 from kgroups_spark.audit.rebuild import rebuild
-from kgroups_spark.audit.result import AuditResult, audit_state_logs, ledger_facts
+from kgroups_spark.audit.result import (
+    AuditResult,
+    AuditSummary,
+    Changes,
+    CurrentTables,
+    LedgerFacts,
+    Rebuilt,
+    audit_state_logs,
+    current_tables,
+    find,
+    ledger_facts,
+)
 from kgroups_spark.audit.same_log import KnownReadings
-from kgroups_spark.audit.state_log_plan import NamingWriter, complete_share_partitions, plan_state_logs
-from kgroups_spark.audit.summary import AuditSummary, Changes, CurrentTables, current_tables
+from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_share_partitions, plan_state_logs
 from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
-from kgroups_spark.errors import KgroupsError, attempt
+from kgroups_spark.coordinator.releases import expiry_rules
+from kgroups_spark.errors import KgroupsError, UsageError, attempt
 from kgroups_spark.lake.as_of_audit import tidy_logs
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
-from kgroups_spark.lake.hadoop_storage import reported_in_one_line, use_hadoops_storage
+from kgroups_spark.lake.kernel import reported_in_one_line, use_hadoops_storage
 from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
+from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
-from kgroups_spark.lake.writer import LakeWriter, make_writable
+from kgroups_spark.lake.writer import make_writable
 from kgroups_spark.words import counted, to_epoch_ms
 
 # The interval of a table log's checkpoints, up to which it can be cleaned up.
@@ -60,36 +72,20 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     why = make_writable(lake)
     before_claim = lake.without_memory()
     last = Ledger(before_claim).last_finished()
-    _require_log_of(before_claim, last, source, options)
+    if last is not None:  # another cluster's log is refused before a number is claimed
+        _planned(before_claim, last, source, options, is_claimed=False)
     gone = gone_tables(lake)
     newest_audits = require_newest(before_claim, last)
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
-        before = claim.before
         make_again(claim.fence, gone)
         clear_up(claim)
-        plan = plan_audit(
-            source.logs,
-            before,
-            full=options.full,
-            known_corrupt=known_corrupt(lake, before),
-            delete_retention=_delete_retention(lake, before, settings.delete_retention_ms) if before else None,
-            readings=_readings(lake, before, options),
-        )
-        states = plan_state_logs(
-            source.state_logs,
-            before,
-            lake=lake,
-            full=options.full,
-            delete_retention_ms=options.delete_retention_ms or DEFAULT_DELETE_RETENTION_MS,
-            accept=options.accept_log_change,
-        )
-        require_readable((plan, *states.plans.values()))
+        plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
         work = AuditWork(
             lake,
-            LakeWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
+            NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
             plan,
-            before,
+            claim.before,
             saved_state(lake, claim, settings.release_version, gone),
             settings,
             options.progress,
@@ -101,61 +97,62 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         return _audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes])
 
 
-def _require_log_of(lake: Lake, last: AuditRow | None, source: LogSource, options: AuditOptions) -> None:
-    """Refuses another cluster's log, before a number is claimed."""
-    if last is not None:
-        readings = _readings(lake, last, options)
-        plan = plan_audit(source.logs, last, full=options.full, readings=readings)
-        states = plan_state_logs(source.state_logs, last, full=options.full, accept=options.accept_log_change)
-        require_readable((plan, *states.plans.values()))
+def _planned(
+    lake: Lake, last: AuditRow | None, source: LogSource, options: AuditOptions, *, is_claimed: bool
+) -> tuple[AuditPlan, StatePlan]:
+    """The new part of all logs since the last finished audit. Raises if no partition can be read, or for another log.
+    Only the plan of a claimed audit knows what must be read again, and the damage in quarantine."""
+    plan = plan_audit(
+        source.logs,
+        last,
+        full=options.full,
+        known_corrupt=known_corrupt(lake, last) if is_claimed else None,
+        delete_retention=_delete_retention(lake, last, source.settings) if last and is_claimed else None,
+        readings=KnownReadings.of(lake, last, accept=options.accept_log_change) if last else None,
+    )
+    states = plan_state_logs(
+        source.state_logs,
+        last,
+        lake=lake if is_claimed else None,
+        full=options.full,
+        delete_retention_ms=options.delete_retention_ms or DEFAULT_DELETE_RETENTION_MS,
+        accept=options.accept_log_change,
+    )
+    require_readable((plan, *states.plans.values()))
+    return plan, states
 
 
-def _readings(lake: Lake, last: AuditRow | None, options: AuditOptions) -> KnownReadings | None:
-    return None if last is None else KnownReadings.of(lake, last, accept=options.accept_log_change)
-
-
-def _delete_retention(lake: Lake, before: AuditRow, delete_retention_ms: int) -> DeleteRetention:
-    return DeleteRetention.since(before, partial(readings_backwards, lake, before.audit_id - 1), delete_retention_ms)
+def _delete_retention(lake: Lake, last: AuditRow, settings: AuditSettings) -> DeleteRetention:
+    readings = readings_backwards(lake, last.audit_id - 1)
+    return DeleteRetention.since(last, readings, settings.delete_retention_ms)
 
 
 def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
-    lake, before, state = work.lake, claim.before, work.state
-    # An unfinished audit may have left rows in the current tables. They must be deleted, even if there are no new
-    # records.
-    must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
-    is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
-    is_new |= bool(work.plan.replaced)
+    lake, before, must_rebuild = work.lake, work.before, work.state.must_be_rebuilt
     lake.replaced = work.replaced
-    then = current_tables(lake, work.then) if before is not None and is_new else None
-    rebuilt = None
-    if state.must_be_rebuilt:
-        rebuilt = rebuild(work)
-        work = replace(work, state=rebuilt.state, has_decoded_again=rebuilt.has_decoded_again)
-    elif work.plan.replaced:
-        work = replace(work, state=restored_state(work))
-    if is_new:
-        states = audit_state_logs(work, from_history=rebuilt is not None)
-        if work.states.shards:
-            work = replace(work, writer=NamingWriter.of(work.writer))
-        result = audit_night(work)
-        result = replace(result, states=states)
-        if states.share_partitions is not None:
-            complete_share_partitions(work.writer, states.share_partitions)
-        # A copy would read the names again.
-        if result.plan is not None and result.plan is not work.plan:
-            work = replace(work, plan=result.plan)
+    # An unfinished audit may have left rows in the current tables, which must be deleted without new records, too.
+    must_rewrite = must_rebuild or before is None or claim.unfinished
+    if not (must_rewrite or work.plan.is_new or work.states.is_new or _decides_otherwise(work)):
+        result, then, rebuilt = AuditResult(Moment.of(work, [])), None, None
     else:
-        result = AuditResult(Moment.of(work, []))
-        if _decides_otherwise(work, result.moment):
-            work.progress("deciding what expires")
-            decide_again(work, result.moment.as_of_ms)
-    facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)])
-    if rebuilt is not None:
-        facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
-    facts = find(work, facts, result.progress, result.mixed)
-    row = claim.finish(**facts.columns, newest_audits=work.writer.newest_audits)
+        then = current_tables(lake, work.then) if before is not None else None
+        rebuilt = rebuild(work) if must_rebuild or work.plan.replaced else None
+        states = audit_state_logs(work, from_history=must_rebuild)
+        result = replace(audit_night(work), states=states)
+        complete_share_partitions(work.writer, states.share_partitions)
+    notes += _ask_for_topic_offsets(work, result)
+    row, facts = _finished(work, claim, result, notes, rebuilt)
     summary = _summary(lake, row, then, before)
     return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))
+
+
+def _finished(
+    work: AuditWork, claim: Claim, result: AuditResult, notes: list[str], rebuilt: Rebuilt | None
+) -> tuple[AuditRow, LedgerFacts]:
+    """Findings, then the row `finished` of the ledger."""
+    facts = ledger_facts(work, result, notes, rebuilt)
+    find(work, facts, result)
+    return claim.finish(**facts.columns, newest_audits=work.writer.newest_audits), facts
 
 
 def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
@@ -182,11 +179,11 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
     return topic_offsets_notes(rows)
 
 
-def _decides_otherwise(work: AuditWork, moment: Moment) -> bool:
-    """Whether this audit's decisions, by the same release, would differ from those of the last audit."""
+def _decides_otherwise(work: AuditWork) -> bool:
+    """Whether this audit's decisions, without new records, would differ from those of the last audit."""
     assert work.before is not None and work.before.as_of is not None
     then = to_epoch_ms(work.before.as_of), work.before.retention_ms
-    return then != (moment.as_of_ms, work.settings.retention_ms)
+    return then != (Moment.of(work, []).as_of_ms, work.settings.retention_ms)
 
 
 def _tidied(lake: Lake, audit_id: int) -> list[str]:
@@ -213,3 +210,103 @@ def _summary(lake: Lake, row: AuditRow, then: CurrentTables | None, before: Audi
 
 def _changes(before: AuditRow | None, then: CurrentTables | None, now: CurrentTables | None) -> Changes | None:
     return None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)
+
+
+# `kgroups rebuild`: every derived table, rebuilt from history alone, under a claim like an audit's.
+#
+# claim a number -> delete what unfinished audits left -> versions, current tables and state from history
+# -> findings -> ledger
+
+
+@dataclass(frozen=True)
+class RebuildOptions:
+    """The options of `kgroups rebuild`. Times and durations in ms; None: the value of the last finished audit."""
+
+    lake: str
+    as_of: int | None = None
+    retention_ms: int | None = None
+    release_version: str | None = None
+    offsets_partitions: int | None = None
+    take_over: bool = False
+    progress: Callable[[str], None] = silent
+
+    def settings(self, before: AuditRow) -> AuditSettings:
+        assert before.release_version is not None
+        clock_ms = to_epoch_ms(datetime.now(UTC))
+        release_version = self.release_version or before.release_version
+        retention_ms, source = self._retention(before, release_version)
+        return AuditSettings(
+            release_version,
+            retention_ms,
+            source,
+            DEFAULT_DELETE_RETENTION_MS,
+            clock_ms,
+            to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
+            self.offsets_partitions,
+        )
+
+    def _retention(self, before: AuditRow, release_version: str) -> tuple[int, RetentionSource]:
+        if self.retention_ms is not None:
+            return self.retention_ms, "option"
+        # A default belongs to the release: another release may have another default.
+        if before.retention_ms is None or before.retention_source == "default":
+            return expiry_rules(release_version).default_retention_ms, "default"
+        return before.retention_ms, "broker" if before.retention_source == "broker" else "option"
+
+
+@dataclass(frozen=True)
+class RebuildSummary(AuditSummary):
+    def _read(self) -> Iterator[str]:
+        partitions = counted(len(self.audit.partitions or ()), "partition")
+        yield f"audit {self.audit.audit_id}: all tables rebuilt from the history of {partitions}"
+
+
+def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
+    """Rebuilds the tables. Raises KgroupsError; then none of its rows count, and the next audit repeats the rebuild."""
+    lake = Lake.open(spark, options.lake)
+    before = _last_finished(lake)
+    require_partition_count(options.offsets_partitions, (each.offsets_partition for each in before.partitions or ()))
+    gone = gone_tables(lake)
+    newest_audits = require_newest(lake, before, rebuilds=True)
+    why = make_writable(lake)
+    meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
+    with Claim.take(lake, take_over=options.take_over, **meant) as claim:
+        make_again(claim.fence, gone)
+        clear_up(claim)
+        return _rebuild(options, lake, claim, newest_audits, [*filter(None, (why,)), *claim.notes])
+
+
+def _last_finished(lake: Lake) -> AuditRow:
+    found = Ledger(lake).last_finished()
+    if found is None:
+        raise UsageError(
+            f"no audit of {lake.location} has finished, so there is no history yet: run kgroups audit first"
+        )
+    return found
+
+
+def _rebuild(
+    options: RebuildOptions, lake: Lake, claim: Claim, newest_audits: dict[str, int], notes: list[str]
+) -> RebuildSummary:
+    before = claim.before
+    assert before is not None
+    settings = options.settings(before)
+    work = AuditWork(
+        lake,
+        NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),
+        AuditPlan([], before.cluster_id),
+        before,
+        replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None),
+        settings,
+        options.progress,
+        chosen_partitions=True,
+        states=StatePlan(before=before),
+    )
+    then = current_tables(lake, work.then)
+    states = audit_state_logs(work, from_history=True)
+    result = AuditResult(Moment.of(work, []), states=states)
+    rebuilt = rebuild(work, as_of_ms=result.moment.as_of_ms)
+    complete_share_partitions(work.writer, states.share_partitions)
+    row, _ = _finished(work, claim, result, notes, rebuilt)
+    now = current_tables(lake)
+    return RebuildSummary(row, now, Changes.between(before.audit_id, then, now))

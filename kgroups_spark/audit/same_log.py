@@ -1,6 +1,6 @@
 """Whether the log that an audit was given still is the lake's (R8): the same topic, read up to the same last batch.
 
-A log that differs may have been cut back (cut_back.py); any other one is refused.
+A log that differs may have been cut back (KnownReadings.cut); any other one is refused.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import orjson
@@ -54,7 +53,7 @@ class StatePlan:
     @property
     def is_new(self) -> bool:
         """Whether there is anything to read."""
-        return any(plan.new_ranges or plan.read_again or plan.replaced for plan in self.plans.values())
+        return any(plan.is_new for plan in self.plans.values())
 
     @property
     def shards(self) -> list[StateShardWork]:
@@ -90,8 +89,10 @@ class StatePlan:
                 ranges = progress.get(place, [])
                 if any(r.given_up is not None for r in ranges):
                     continue
-                entry = _without_loss(topic, read_now(partition, ranges))
-                found[place] = replace(entry, topic=topic, newest_log_timestamp=_newest(partition, ranges))
+                entry = replace(read_now(partition, ranges), topic=topic)
+                if _is_deleted_from(topic):  # DeleteRecords removes only records that newer snapshots replace
+                    entry = replace(entry, lost_from=None, lost_to=None)
+                found[place] = replace(entry, newest_log_timestamp=_newest(partition, ranges))
         return [found[place] for place in sorted(found)]
 
     def require_replaced(self, reads: Sequence[StateShardRead]) -> None:
@@ -155,7 +156,7 @@ def _delete_retention(
     has removed."""
     if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
         return None
-    readings = partial(readings_backwards, lake, last.audit_id - 1, topic)
+    readings = readings_backwards(lake, last.audit_id - 1, topic)
     return DeleteRetention.since(last, readings, delete_retention_ms)
 
 
@@ -170,11 +171,6 @@ def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
 
 def _is_deleted_from(topic: str) -> bool:
     return COORDINATOR_LOGS[topic].clean_up_policy == "delete"
-
-
-def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
-    """The entry without lost offsets: DeleteRecords removes only records that newer snapshots replace."""
-    return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
 
 
 def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | None:
@@ -192,17 +188,19 @@ SHARE_PARTITIONS = "share_partitions"
 LISTING = 15
 
 
-def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
-    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed."""
+def complete_share_partitions(writer: LakeWriter, stored: pa.Table | None) -> None:
+    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed. Does
+    nothing if `stored` is None, because the lake has no such logs."""
+    if stored is None:
+        return
     lake = writer.lake
-    rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
+    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
+    known = lake.rows("topics", columns=["topic_id", "topic"])
+    topics = dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
+    in_state = [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
+    rows = listed_share_partitions(in_state, _listed(lake), topics)
     batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
     writer.replace_table(SHARE_PARTITIONS, as_table(batch))
-
-
-def _rows(stored: pa.Table) -> list[SharePartitionRow]:
-    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
-    return [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
@@ -236,11 +234,6 @@ def _newest_of_each(rows: pa.Table) -> dict[tuple[int, str], tuple[int, Any]]:
     return {(partition, group_id): (log_offset, value) for partition, group_id, log_offset, value in found}
 
 
-def _topics(lake: Lake) -> dict[str, str]:
-    known = lake.rows("topics", columns=["topic_id", "topic"])
-    return dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
-
-
 # The names of open transactions: `transactional_id` in the current tables, from `__transaction_state`.
 
 
@@ -251,20 +244,13 @@ NAME = "transactional_id"
 class NamingWriter(LakeWriter):
     """A writer that fills in the names of the producers of NAMED. `transactional_ids` must be written before."""
 
-    @classmethod
-    def of(cls, writer: LakeWriter) -> NamingWriter:
-        """The same writer, as one that fills in names."""
-        return cls(**{field.name: getattr(writer, field.name) for field in fields(writer)})
-
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
-        super().replace_parts(table, self._named(table, parts) if table in NAMED else parts, keep_audit)
-
-    def _named(self, table: str, parts: Sequence[Part]) -> list[Part]:
-        """The rows of the parts in one part with the names; few transactions are open at a time."""
-        paths = [part.path for part in parts]
-        rows = self.lake.dataset(table, paths).to_table()
-        part = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
-        return [part] if part else []
+        """Rows of NAMED become one part with the names, because few transactions are open at a time."""
+        if table in NAMED and self.lake.table("transactional_ids").files():
+            rows = self.lake.dataset(table, [part.path for part in parts]).to_table()
+            named = self.lake.write(table, [named_table(self.lake, rows)], self.audit_id)
+            parts = [named] if named else []
+        super().replace_parts(table, parts, keep_audit)
 
 
 def named_table(lake: Lake, rows: pa.Table) -> pa.Table:

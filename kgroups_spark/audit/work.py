@@ -28,7 +28,6 @@ from kgroups_spark.replay.corrections import Correction
 from kgroups_spark.replay.counts import (
     CLUSTER,
     HistoryNames,
-    Sighting,
     TopicNames,
     fits_none,
     fitting_by_partition,
@@ -36,7 +35,6 @@ from kgroups_spark.replay.counts import (
     sightings,
 )
 from kgroups_spark.replay.counts import partition_count as only_count
-from kgroups_spark.replay.history_rows import COLUMNS
 from kgroups_spark.replay.log_times import (
     CLOCKS_DIFFER_MS,
     Judged,
@@ -57,9 +55,8 @@ from kgroups_spark.replay.ranges import (
     ranges_by_task,
 )
 from kgroups_spark.replay.shard import Night
-from kgroups_spark.replay.shard_states import Stored, task_shards
-from kgroups_spark.replay.stages import ShardTask
-from kgroups_spark.replay.stored_history import OF_NIGHT, StoredHistory, TaskShards
+from kgroups_spark.replay.shard_states import task_shards
+from kgroups_spark.replay.stored_history import OF_NIGHT, TaskShards
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.definitions import REREAD
@@ -69,7 +66,6 @@ from kgroups_spark.words import counted, sized, to_epoch_ms
 
 # The coordinator state from which an audit starts: the audit that saved it, and whether the rules have changed since
 # (R7).
-
 
 # Tables that do not follow from history, or not yet.
 NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
@@ -82,7 +78,8 @@ class SavedState:
     `why_rebuilt`: the reason why it must be rebuilt, as a sentence; None: it can be used.
     `kept_audit_id`: the audit with rows that stay until this one has finished, so that it can be repeated if killed.
     `names`: the names in history, if the state was rebuilt from it; None: the current tables have them.
-    `rows`: their rough number by offsets partition.
+    `rows`: their rough number by offsets partition. `has_decoded_again`: its rebuild moved records out of quarantine
+    that group_traffic does not count yet.
     """
 
     audit_id: int | None
@@ -90,6 +87,7 @@ class SavedState:
     kept_audit_id: int | None = None
     names: HistoryNames | None = None
     rows: Mapping[int, int] = field(default_factory=dict)
+    has_decoded_again: bool = False
 
     @property
     def must_be_rebuilt(self) -> bool:
@@ -156,11 +154,10 @@ def _gone(recreated: Sequence[str]) -> str | None:
 
 
 def _difference(before: AuditRow, release_version: str) -> str | None:
-    is_readable = before.state_format == STATE_FORMAT
     for name, then, now in (
         ("release", before.release_version, release_version),
         ("rules version", before.rules_version, RULES_VERSION),
-        ("state format", before.state_format, before.state_format if is_readable else STATE_FORMAT),
+        ("state format", before.state_format, STATE_FORMAT),
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
@@ -264,15 +261,11 @@ def known_topics(names: TopicNames) -> Topics:
     """The names for a shard. The id of a topic name is the cluster's, otherwise the one with the latest first
     sighting."""
     topics = Topics()
-    rows = names.rows()
-    for topic_id, topic, seen, source in sorted(rows, key=_learned_when):
-        topics.learn(topic_id, topic, seen, source)
+    for sighting in sorted(
+        names.rows(), key=lambda each: (each[3] == CLUSTER, -1 if each[2] is None else each[2], each[0])
+    ):
+        topics.learn(*sighting)
     return topics
-
-
-def _learned_when(sighting: Sighting) -> tuple[bool, int, str]:
-    topic_id, _, seen, source = sighting
-    return source == CLUSTER, -1 if seen is None else seen, topic_id
 
 
 # Partitions that are read again from their start: the replay's facts about them, and the ledger's notes.
@@ -334,19 +327,16 @@ def _corrected(entry_type: str, stays: bool, entries: int, names: Collection[str
     return groups.format("changed" if stays else "gone")
 
 
-# The columns of quarantine that identify the records that an audit has decoded again.
-DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 # Fewer bytes are not worth their own task, whose start costs more.
 SMALLEST_TASK_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class AuditWork:
-    """The work of an audit, and its means.
+    """The work of an audit, and its means. A rebuild changes `state`, and reading the log settles `plan`.
 
     `source` is None for a rebuild, which reads no log. `chosen_partitions`: the user chose the partitions to read.
-    `states`: the same for other logs (state_logs.py). `has_decoded_again`: its rebuild moved records out of quarantine
-    that group_traffic does not count yet.
+    `states`: the plans of the other logs.
     """
 
     lake: Lake
@@ -359,7 +349,6 @@ class AuditWork:
     source: LogSource | None = None
     chosen_partitions: bool = False
     max_bytes_per_second: int | None = None
-    has_decoded_again: bool = False
     states: StatePlan = field(default_factory=StatePlan)
 
     @property
@@ -412,15 +401,13 @@ class AuditWork:
             return f"reading new records of {partitions}"
         return f"reading {sized(sum(r.size_bytes for ranges in self.ranges_by_task for r in ranges))} of {partitions}"
 
-    def settled(self, progress: list[RangeProgress]) -> tuple[AuditWork, list[RangeProgress]]:
-        """The work and its result, both without the partitions that stage 1 gave up."""
-        plan = self.plan.settled(progress)
-        if plan is self.plan:
-            return self, progress
+    def settle(self, progress: list[RangeProgress]) -> list[RangeProgress]:
+        """Takes the partitions that stage 1 gave up out of the plan; returns the progress of the others."""
+        self.plan = self.plan.settled(progress)
         given_up = {each.offsets_partition for each in progress if each.given_up is not None}
-        return replace(self, plan=plan), [each for each in progress if each.offsets_partition not in given_up]
+        return [each for each in progress if each.offsets_partition not in given_up]
 
-    @cached_property
+    @property
     def shards(self) -> list[int]:
         """Every offsets partition that has or gets a state, also those that were not given this time."""
         known = {p.offsets_partition for p in self.before.partitions or ()} if self.before else set()
@@ -449,28 +436,15 @@ class AuditWork:
     def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
         """The facts of stage 1 for a replay. `as_of_ms`: the moment of its expiry decisions; None: it decides
         nothing."""
+        release_version, retention_ms = self.settings.release_version, self.settings.retention_ms
         return Night(
             self.audit_id,
-            self.settings.release_version,
+            release_version,
             self.names.partition_count(progress),
             known_topics(self.names.topics(progress)),
-            self.settings.retention_ms,
-            clean_up=None if as_of_ms is None else self.clean_up(as_of_ms),
+            retention_ms,
+            clean_up=None if as_of_ms is None else CleanUp(as_of_ms, retention_ms, release_version, self.audit_id),
         )
-
-    def clean_up(self, as_of_ms: int) -> CleanUp:
-        """The clean-up for this audit's expiry decisions."""
-        return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
-
-    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, new: StoredHistory, stored: Stored) -> ShardTask:
-        """The facts for the tasks of stage 2; `stored`: how they get the stored rows of their shards."""
-        again = read_again(self.plan, progress)
-        night, of = self.night(progress, as_of_ms), self.state.audit_id
-        task = ShardTask(night, self.ends(progress), new, is_night=True, state_of=of, read_again=again)
-        if not self.has_decoded_again:
-            return task
-        quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
-        return replace(task, decoded_again=quarantine)
 
     def partitions_read(self, progress: list[RangeProgress]) -> list[PartitionProgress]:
         """The end of each partition's reading, by the ranges."""

@@ -48,7 +48,7 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.words import named_partitions
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.audit.result import AuditSummary
     from kgroups_spark.cluster.client_properties import ClientProperties
 
 

@@ -255,7 +255,7 @@ def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
     spark = start_spark("compare", location)
     from kgroups_spark.audit.comparison import Side, compare
     from kgroups_spark.coordinator.releases import expiry_rules
-    from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
+    from kgroups_spark.lake.kernel import use_hadoops_storage
     from kgroups_spark.lake.lake import Lake
     from kgroups_spark.lake.ledger import Ledger
 

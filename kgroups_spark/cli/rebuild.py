@@ -25,7 +25,7 @@ from kgroups_spark.cli.output import say_lines, work_reported
 from kgroups_spark.cli.session import start_spark
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.audit.result import AuditSummary
 
 
 OPTIONS = (
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     """Runs the rebuild, with a progress line; returns its result."""
     spark = start_spark("rebuild", lake)
-    from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+    from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 
     with work_reported("the rebuild failed; nothing that it wrote counts") as progress:
         return run_rebuild(spark, options_of(RebuildOptions, arguments, lake=lake, progress=progress))

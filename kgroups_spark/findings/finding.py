@@ -73,7 +73,7 @@ class Finding(NamedTuple):
     producer_id: int | None = None
     offsets_partition: int | None = None
     log_offset: int | None = None
-    since: datetime | None = None  # the last field: findings_table in audit/findings.py
+    since: datetime | None = None  # the last field: findings_table in audit/result.py
 
     @classmethod
     def of(cls, name: str, row: Mapping[str, Any], detail: str, **others: Any) -> Finding:

@@ -1,15 +1,13 @@
 """Where the tables are stored: commits, claims and fencing, the ledger, replaced rows. No state machine.
 
-lake.py             all tables in one folder or schema: created, opened, read
-store.py            the interface to the logs of Delta tables, and the carrying of files by Spark
-kernel.py           the same through Delta Kernel
+lake.py             all tables in one folder or schema: created, opened, read; fenced changes of rows of others
+store.py            the interface to the logs of Delta tables
+kernel.py           the same through Delta Kernel; Hadoop's settings and errors; files that Spark carries to tasks
 writer.py           a Delta commit of parts; saved states of an audit; whether tasks reach the lake
 parts.py            the Parquet files that tasks write, and datasets of them
 claim.py            one audit at a time: the number, the heartbeat; what unfinished audits left
-fence.py            an audit's changes to rows of others: deletions, rewritten files
 ledger.py           the ledger as plain values: claim, reading, end
 last_finished.py    the last finished audit, whose tables readers see; lost versions; who owns a claim
 as_of_audit.py      the lake as one finished audit left it; old versions of the tables' logs
 replaced.py         rows of history that were cut off the log: which rows count
-hadoop_storage.py   Hadoop's settings and errors
 """

@@ -94,7 +94,7 @@ class LakeAsOfAudit:
         claimed = self.lake.table("audits").last_transaction(LEDGER_APP_ID) if newest > self.audit_id else None
         if claim_lost(newest, claimed):
             raise ledger_lost(self.lake.location, newest, self.audit_id)
-        # Audits have looked already (lake/claim.py), and a rebuild goes on without rows that it makes again.
+        # Audits have looked already (claim.py), and a rebuild goes on without rows that it makes again.
         recorded = (self._reported["newest_audits"] or {}).get(name) if self.ledger_version is not None else None
         if is_lost(recorded, newest, log.files):
             raise version_lost(self.lake.location, name)

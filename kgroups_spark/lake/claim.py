@@ -6,8 +6,8 @@ taken over. The claim is read back, because Spark's writer silently drops a repe
 before each commit, because on a store that checks and then writes, two processes can write the same version of a log,
 and the later one stays. Numbers are never reused.
 
-An unfinished claim blocks others until its process is known to have ended: at once on this machine
-(lake/last_finished.py), on another machine only by `--take-over` or six hours after its last heartbeat.
+An unfinished claim blocks others until its process is known to have ended: at once on this machine (Owner), on
+another machine only by `--take-over` or six hours after its last heartbeat.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.fence import Fence, Transaction, first_change_of, until_nobody_interferes
-from kgroups_spark.lake.lake import Lake, in_parallel
+from kgroups_spark.lake.lake import Fence, Lake, Transaction, first_change_of, in_parallel, until_nobody_interferes
 from kgroups_spark.lake.last_finished import (
     APP_ID,
     FINISHED,
+    HELD_BY_THIS_PROCESS,
     NOT_REBUILT,
     REBUILD_APP_ID,
     RUNNING,
@@ -38,8 +38,6 @@ from kgroups_spark.lake.last_finished import (
     is_lost,
     ledger_lost,
     newest_audit,
-    now_held,
-    released,
     version_lost,
 )
 from kgroups_spark.lake.ledger import WAS_COMPLETE, AuditRow, Ledger, last_finished
@@ -77,7 +75,7 @@ class Claim:
         self._seen: dict[int, str | None] = {}
         self._released = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)
-        now_held(Owner.parse(row.owner))
+        HELD_BY_THIS_PROCESS.add(Owner.parse(row.owner).uuid)
 
     def __enter__(self) -> Claim:
         self._heartbeat.start()
@@ -106,7 +104,7 @@ class Claim:
         self._released.set()
         if self._heartbeat.is_alive():
             self._heartbeat.join()
-        released(Owner.parse(self.row.owner))
+        HELD_BY_THIS_PROCESS.discard(Owner.parse(self.row.owner).uuid)
 
     @property
     def audit_id(self) -> int:
@@ -243,7 +241,7 @@ def _now() -> datetime:
 # Rows of audits that did not finish, and their removal.
 #
 # First such audits are shut out, because one may still run somewhere, or its JVM may be about to commit. Then their
-# rows are deleted, by transactions of the audit that clears up (fence.py) and only up to its own number. RESTORE would
+# rows are deleted, by transactions of the audit that clears up (Fence) and only up to its own number. RESTORE would
 # not do: VACUUM and OPTIMIZE raise a table's version too, and files of older versions may be gone.
 
 

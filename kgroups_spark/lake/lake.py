@@ -1,6 +1,6 @@
 """The lake: all tables in one place, created, opened and read.
 
-A place is a path, in which each table is a folder (folder.py), or a schema of a catalog (catalog_schema.py).
+A place is a path, in which each table is a folder (Folder), or a schema of a catalog (CatalogSchema).
 Every change of a table goes through `Lake.commit`.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
@@ -25,12 +26,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.hadoop_storage import CarryingRunner, reason_of, reported_in_one_line
-from kgroups_spark.lake.kernel import Kernel
-from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, since_last_finished
+from kgroups_spark.lake.kernel import CarryingRunner, Kernel, reason_of, reported_in_one_line
+from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, UPKEEP_APP_ID, since_last_finished
 from kgroups_spark.lake.parts import Part, PartWriter, dataset_of
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
-from kgroups_spark.lake.store import Store, TableFile, TableLog
+from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
 from kgroups_spark.sources.files import StandIn, file_system, stand_in_for
 from kgroups_spark.spark.runner import Runner, SparkRunner
 from kgroups_spark.tables.columns import Condition, all_may_hold
@@ -158,7 +158,7 @@ def schema_words(location: str) -> list[str]:
 
 
 class Folder:
-    """The place of a path lake; `uri` is the path as Hadoop spells it. catalog_schema.py has the other kind of
+    """The place of a path lake; `uri` is the path as Hadoop spells it. CatalogSchema is the other kind of
     place."""
 
     def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
@@ -466,7 +466,7 @@ def table_properties(table: Table) -> dict[str, str]:
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-        # Delta must not delete versions that readers go back to (lake/as_of_audit.py).
+        # Delta must not delete versions that readers go back to (as_of_audit.py).
         "delta.enableExpiredLogCleanup": "false",
         LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
     }
@@ -478,3 +478,76 @@ def in_parallel(calls: list[Callable[[], Any]]) -> list[Any]:
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(call) for call in calls]
         return [call.result() for call in running]
+
+
+# Changes of an audit to rows of others: deletions, rewritten files.
+#
+# Rows that an audit adds have their own transactions (writer.py). Here every other change becomes a Delta transaction
+# of
+# its audit, too. So Delta itself refuses the commit of an audit that stalled in it while another one took over. The
+# next
+# audit shuts the earlier one out of every table before it reads any of them (claim.py).
+#
+#     audit 3, which deletes   look at the claim ............ stalled ............ commit 3,1: refused
+#     audit 4, which took over                  shut out (4,0)  delete (4,1)  append  finish
+
+Transaction = tuple[str, int]
+
+ATTEMPTS = 5
+
+# An audit may change a table many times: the low bits of a transaction version count its changes, and its number is in
+# the bits above.
+CHANGE_BITS = 20
+
+
+def first_change_of(audit_id: int) -> int:
+    """The transaction version from which on a table accepts only changes of this audit and of later ones."""
+    return audit_id << CHANGE_BITS
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Commits the changes of one audit. `check_claim` is called before each of them and raises if the claim is lost."""
+
+    lake: Lake
+    audit_id: int
+    check_claim: Callable[[], None]
+
+    def commit(self, name: str, operation: str, write: Callable[[Transaction], Answer]) -> Answer:
+        """The answer of `write`, which commits the given transaction. It is called again if another process (OPTIMIZE,
+        say) commits to the table at the same time.
+
+        Raises the error of `check_claim` if the claim is lost, even if only the refused commit shows it.
+        """
+        with named_if_lost(self.check_claim):
+            attempt = partial(self._attempt, self.lake.table(name), write)
+            return self.lake.commit(name, operation, partial(until_nobody_interferes, attempt))
+
+    def _attempt(self, log: TableLog, write: Callable[[Transaction], Answer]) -> Answer:
+        newest = log.last_transaction(UPKEEP_APP_ID) or 0
+        if newest >= first_change_of(self.audit_id + 1):
+            raise AlreadyWritten(f"audit {newest >> CHANGE_BITS} has changed {log.path}")
+        return write((UPKEEP_APP_ID, max(newest + 1, first_change_of(self.audit_id))))
+
+
+@contextmanager
+def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
+    """Around a commit: calls `check_claim` before it, and again if it fails. So an audit that was taken over gets that
+    error, whatever refused the commit."""
+    check_claim()
+    try:
+        yield
+    except Exception:
+        check_claim()
+        raise
+
+
+def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
+    """The answer of `write`, which is called again if another process (OPTIMIZE, say) commits to the table
+    meanwhile."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return write()
+        except ChangedMeanwhile:
+            continue
+    return write()

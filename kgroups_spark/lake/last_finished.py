@@ -39,7 +39,7 @@ REBUILD_APP_ID = "kgroups-rebuild"
 APP_IDS = (APP_ID, REBUILD_APP_ID)
 # In the ledger's log: twice the number of its newest audit, and 1 more if that audit has finished.
 LEDGER_APP_ID = "kgroups-ledger"
-# For changes to rows of other audits (fence.py), and in the ledger for heartbeats.
+# For changes to rows of other audits (Fence), and in the ledger for heartbeats.
 UPKEEP_APP_ID = "kgroups-upkeep"
 HEARTBEAT_APP_ID = "kgroups-heartbeat"
 
@@ -109,10 +109,10 @@ def finished_backwards(
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
     """The error of readers if the table's version of that audit is no longer readable.
 
-    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that (lake/as_of_audit.py). If an older lake does
-    not have that property yet, or a user has removed it, Spark's Delta writer deletes, at a checkpoint, all earlier
-    versions that are older than 30 days. If that commit was an unfinished audit's, and the table had no other commit
-    for 30 days, the audit's version is deleted, too; its data files are not.
+    Our tables have `delta.enableExpiredLogCleanup=false` to prevent that. If an older lake does not have
+    that property yet, or a user has removed it, Spark's Delta writer deletes, at a checkpoint, all earlier versions
+    that are older than 30 days. If that commit was an unfinished audit's, and the table had no other commit for 30
+    days, the audit's version is deleted, too; its data files are not.
     """
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(
@@ -212,7 +212,7 @@ UNKNOWN = "unknown"
 
 # Claims that audits of this process now hold. An audit that failed in it (a notebook, a test) no longer runs, although
 # the process is alive.
-_held_by_this_process: set[str] = set()
+HELD_BY_THIS_PROCESS: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -243,31 +243,17 @@ class Owner:
         return cls(this_host(), pid, process_start(pid) or UNKNOWN, str(uuid.uuid4()))
 
     @property
-    def is_on_this_host(self) -> bool:
-        return self.host == this_host()
-
-    @property
     def is_alive(self) -> bool | None:
         """Whether the audit still runs; a later process with the same pid does not count. None: unknown, because the
         process is on another host or hidden (Linux: hidepid, systemd's ProtectProc)."""
-        if not self.is_on_this_host or self.pid <= 0:
+        if self.host != this_host() or self.pid <= 0:
             return None
         if self.pid == os.getpid():
-            return self.uuid in _held_by_this_process
+            return self.uuid in HELD_BY_THIS_PROCESS
         started = process_start(self.pid)
         if started is not None:
             return started == self.started
         return None if is_hidden(self.pid) else False
-
-
-def now_held(owner: Owner) -> None:
-    """Notes that this process works under the claim of that owner."""
-    _held_by_this_process.add(owner.uuid)
-
-
-def released(owner: Owner) -> None:
-    """Notes that this process no longer works under the claim of that owner."""
-    _held_by_this_process.discard(owner.uuid)
 
 
 def this_host() -> str:
@@ -300,7 +286,7 @@ def process_start(pid: int) -> str | None:
 
 def is_hidden(pid: int) -> bool:
     """Whether a process with that pid exists but is hidden from us: the kernel answers a signal, /proc does not."""
-    if shown(pid):
+    if Path(f"/proc/{pid}/stat").exists():
         return False  # a zombie
     try:
         os.kill(pid, 0)
@@ -309,8 +295,3 @@ def is_hidden(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
-
-
-def shown(pid: int) -> bool:
-    """Whether /proc shows the process to us, running or not."""
-    return Path(f"/proc/{pid}/stat").exists()

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.fence import Fence, Transaction, until_nobody_interferes
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Fence, Lake, Transaction, until_nobody_interferes
 from kgroups_spark.lake.last_finished import (
     ABANDONED,
     HEARTBEAT_APP_ID,
@@ -148,7 +147,7 @@ class Ledger:
     def rows(self) -> list[AuditRow]:
         """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one.
 
-        Only for lakes of a few audits: after thousands this takes a gigabyte (ledger_rows.py reads less).
+        Only for lakes of a few audits: after thousands this takes a gigabyte (`readings_backwards` reads less).
         """
         return self._in_order(self.lake.rows("audits"))
 
@@ -233,11 +232,8 @@ class Ledger:
         rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]
         return sorted(rows, key=lambda row: (row.audit_id, STATUSES.index(row.status)))
 
-    def _add(self, audit_id: int, rows: Sequence[AuditRow], transaction: Transaction) -> None:
-        self._add_rows(audit_id, _arrow(rows), transaction)
-
-    def _add_rows(self, audit_id: int, rows: pa.Table, transaction: Transaction) -> None:
-        log = self.lake.table("audits")
+    def _add(self, audit_id: int, added: Sequence[AuditRow], transaction: Transaction) -> None:
+        rows, log = _arrow(added), self.lake.table("audits")
         small = [file for file in log.files() if file.stats.get("numRecords", 0) < FULL_FILE_ROWS]
         paths = {file.path for file in small} if len(small) >= MANY_FILES else set()
         if paths:

@@ -118,7 +118,10 @@ class OpenPart:
         """Adds rows. After an error the part must not be used."""
         with ExitStack() as after_an_error:
             after_an_error.push(self._files)
-            self._parquet.write_table(_fitted(rows, self._schema), row_group_size=self._rows_per_group)
+            # The writer refuses nulls. A task's rows mostly have the order and the types already.
+            table = rows.select(self._schema.names)
+            fitted = table if table.schema.equals(self._schema) else table.cast(self._schema)
+            self._parquet.write_table(fitted, row_group_size=self._rows_per_group)
             after_an_error.pop_all()
         self.records += len(rows)
 
@@ -146,13 +149,6 @@ class OpenPart:
                 if copy.records < records:
                     copy.write(file.read_row_group(number, use_threads=False))
         return copy
-
-
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns in the schema's order and types, which a task's rows mostly have already. The writer refuses
-    nulls."""
-    table = table.select(schema.names)
-    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:

@@ -178,7 +178,7 @@ class Replaced:
         return (found.filter(expression_of(on_marker)) if on_marker else found).select(chosen)
 
     def clipped(self, read: pa.Table) -> pa.Table:
-        """Rows of `what_was_read` (lake/ledger.py) with spans cut to the offsets that still count."""
+        """Rows of `what_was_read` (ledger.py) with spans cut to the offsets that still count."""
         if not self.ranges:
             return read
         ends = [

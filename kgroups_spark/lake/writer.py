@@ -1,4 +1,4 @@
-"""Writing to the lake: tasks write Parquet by pyarrow (lake/parts.py), and the driver commits it by Delta Kernel.
+"""Writing to the lake: tasks write Parquet by pyarrow (parts.py), and the driver commits it by Delta Kernel.
 
 One transaction of one audit writes a table. A second commit with the same audit number is refused.
 """
@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.fence import Fence, named_if_lost, until_nobody_interferes
-from kgroups_spark.lake.hadoop_storage import reason_of
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.kernel import reason_of
+from kgroups_spark.lake.lake import Fence, Lake, named_if_lost, until_nobody_interferes
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
@@ -52,10 +51,6 @@ def newest_state(lake: Lake, table: str, audit_id: int) -> int | None:
 def is_of_night(file: TableFile) -> bool:
     """Whether a file of checkpoints has only states of nights."""
     return _is_of_one(file, "reason") and file.bound("minValues", "reason") == NIGHT
-
-
-def may_be_of(audit_id: int, file: TableFile) -> bool:
-    return all_may_hold([Condition("audit_id", "==", audit_id)], file.bound)
 
 
 def _of_nights(table: str) -> list[Condition]:
@@ -122,34 +117,25 @@ class LakeWriter:
                 f"table {table}: {len(missing)} of {len(parts)} parts that tasks wrote are not there as written "
                 f"({missing[0]}); nothing of it was committed: look at the storage"
             )
-        write = partial(
-            log.commit, parts, by=_by(self.audit_id), transaction=(self.app_id, self.audit_id), remove=remove
-        )
-        self._commit(table, operation, partial(until_nobody_interferes, write))
-        if table != CHECKPOINTS:
-            self.newest_audits[table] = self.audit_id
-
-    def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
+        by, transaction = f"kgroups-spark audit {self.audit_id}", (self.app_id, self.audit_id)
+        write = partial(log.commit, parts, by=by, transaction=transaction, remove=remove)
         try:
             with named_if_lost(self.check_claim):
-                self.lake.commit(table, operation, write)
+                self.lake.commit(table, operation, partial(until_nobody_interferes, write))
         except AlreadyWritten as refused:
             raise KgroupsError(
                 f"table {table} was written by audit {self.audit_id} or a later one before ({refused}): nothing added"
             ) from refused
-
-
-def _by(audit_id: int) -> str:
-    """The entry of a commit in the tables' own history."""
-    return f"kgroups-spark audit {audit_id}"
+        if table != CHECKPOINTS:
+            self.newest_audits[table] = self.audit_id
 
 
 def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
-    is_kept = keep_audit is not None and may_be_of(keep_audit, file)
+    is_kept = keep_audit is not None and all_may_hold([Condition("audit_id", "==", keep_audit)], file.bound)
     return not is_kept and (table != CHECKPOINTS or is_of_night(file))
 
 
-# How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (lake/hadoop_storage.py).
+# How tasks reach the lake: by pyarrow, or by Spark and Hadoop, which then carry the files (kernel.py).
 
 
 # The number of workers that are probed at once, so that one without a mount, a package or an access key is among them.

@@ -1,9 +1,9 @@
-"""The states of shards at a log offset in their history: where it will be reduced, and where a log was cut back."""
+"""The states of shards at the log offset up to which their history will be reduced, and history for tasks."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from kgroups_spark.replay.stored_history import (
 )
 from kgroups_spark.spark.runner import numbers
 from kgroups_spark.tables.columns import Condition, all_may_hold
-from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
+from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.words import by_weight
 
@@ -164,12 +164,12 @@ def task_shards(records: Mapping[int, int], slots: int) -> TaskShards:
 
 
 def history_below(
-    lake: Lake, stored: Stored, horizon: Mapping[int, int], release_version: str, shards: Collection[int] = ()
+    lake: Lake, stored: Stored, horizon: Mapping[int, int], release_version: str
 ) -> tuple[StoredHistory, TaskShards]:
     """The history up to H of each partition, from its newest checkpoint on if that is usable; all of it must be of
-    finished audits; and its tasks. `shards`: additional shards for them."""
+    finished audits; and its tasks."""
     records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
-    tasks = task_shards({number: records[number] for number in {*horizon, *shards}}, lake.runner.slots)
+    tasks = task_shards({number: records[number] for number in horizon}, lake.runner.slots)
     history = StoredHistory(
         stored.tables(),
         replaced=lake.replaced,
@@ -179,18 +179,18 @@ def history_below(
     return history, tasks
 
 
-def state_task(history: StoredHistory, release_version: str, audit_id: int, *, reason: str = NIGHT) -> ShardTask:
-    """The task that returns the states at the end of a history, as rows of checkpoints."""
+def state_task(history: StoredHistory, release_version: str, audit_id: int) -> ShardTask:
+    """The task that returns the states at the end of a history, as rows of checkpoints that stay."""
     night = Night(audit_id, release_version, None, Topics())
     ends = dict(history.horizons or {})
-    return ShardTask(night, ends, stored=history, reason=reason, tables=frozenset({CHECKPOINTS}))
+    return ShardTask(night, ends, stored=history, reason=KEEP, tables=frozenset({CHECKPOINTS}))
 
 
 def keep_states(writer: LakeWriter, horizon: Mapping[int, int], release_version: str) -> None:
     """Adds the state at H of each partition to checkpoints."""
     stored = Stored(writer.lake)
     history, tasks = history_below(writer.lake, stored, horizon, release_version)
-    task = state_task(history, release_version, writer.audit_id, reason=KEEP)
+    task = state_task(history, release_version, writer.audit_id)
     with sink_of(writer) as sink:
         stored.run(sink, tasks, task)
         sink.append(writer, CHECKPOINTS)

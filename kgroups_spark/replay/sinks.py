@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from kgroups_spark.lake.hadoop_storage import reported_in_one_line
+from kgroups_spark.lake.kernel import reported_in_one_line
 from kgroups_spark.lake.parts import ROWS_PER_GROUP, OpenPart, Part, PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.stored_history import StoredFile, StoredTable, part_schema, shards_in_file

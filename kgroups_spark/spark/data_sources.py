@@ -293,18 +293,6 @@ def _require(frame: DataFrame, names: list[str], topic: str | None) -> None:
 
 
 OPTIONS = ("kafka.bootstrap.servers", "commandConfig", *SHARED, "maxBytesPerSecond")
-# Options of Spark's Kafka source that this source does not have, and what to use instead.
-NOT_HERE = {
-    "assign": "subscribe names topics, startingOffsets and endingOffsets what of their partitions",
-    "subscribepattern": "subscribe names topics",
-    "startingtimestamp": "offsets are wanted: startingOffsets",
-    "startingoffsetsbytimestamp": "offsets are wanted: startingOffsets",
-    "endingtimestamp": "offsets are wanted: endingOffsets",
-    "endingoffsetsbytimestamp": "offsets are wanted: endingOffsets",
-    "includeheaders": "records of the topics that this is for have none",
-    "maxoffsetspertrigger": "streams are not read",
-    "groupidprefix": "no consumer group is used",
-}
 
 
 # Secrets that Spark shows if options are written in SQL (OPTIONS of a view or table: in the event log, in DESCRIBE). It
@@ -361,7 +349,7 @@ class KafkaRawDataSource(DataSource):
     =======================  ======================  ==================================================================
 
     Ends are fixed when the read is planned. A Spark partition is the spans that one task fetches from one broker.
-    Columns: see RECORDS in record_frame.py.
+    Columns: see RECORDS.
 
         spark.dataSource.register(KafkaRawDataSource)
         frame = spark.read.format("kafka-raw").option("kafka.bootstrap.servers", "broker1:9092").load()
@@ -489,8 +477,6 @@ def parse_options(options: Mapping[str, str]) -> Options:
     client_properties."""
     _require_no_shown_secret(options)
     given = {name.lower(): value for name, value in options.items()}
-    for name in sorted(given.keys() & NOT_HERE.keys()):
-        raise BadOption(f"kafka-raw has no option {name}: {NOT_HERE[name]}")
     require_known("kafka-raw", [name for name in given if not name.startswith("kafka.")], OPTIONS)
     if "kafka.bootstrap.servers" not in given:
         raise BadOption('kafka-raw needs brokers: .option("kafka.bootstrap.servers", "host:port")')
@@ -546,7 +532,7 @@ class KafkaSegmentsDataSource(DataSource):
     ==================  ==========================  ==================================================================
 
     A Spark partition is a run of segments of one log partition. The best of several copies is read
-    (`kgroups_spark.sources.segment_log.choose_copies`). Columns: see RECORDS in record_frame.py.
+    (`kgroups_spark.sources.segment_log.choose_copies`). Columns: see RECORDS.
 
         spark.dataSource.register(KafkaSegmentsDataSource)
         spark.read.format("kafka-segments").load("/var/kafka-logs").where("control_type = 'ABORT'").show()

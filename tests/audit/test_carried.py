@@ -10,9 +10,8 @@ import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.lake.hadoop_storage import CarryingRunner
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
+from kgroups_spark.lake.kernel import CarryingRunner
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay import ranges
 from kgroups_spark.replay import shard_states as stored

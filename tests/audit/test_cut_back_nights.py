@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.sql.by_duckdb import DuckDbLake

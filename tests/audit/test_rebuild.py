@@ -16,8 +16,7 @@ import pytest
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake

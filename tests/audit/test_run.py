@@ -10,8 +10,8 @@ from operator import itemgetter
 
 import pytest
 
-from kgroups_spark.audit.findings import LakeTables
 from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.audit.result import LakeTables
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.findings.finding import Condition
@@ -137,7 +137,7 @@ def test_findings_read_small_and_large_tables_alike(spark, whole, monkeypatch):
 
     by_arrow = answers()
     assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
-    monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", 0)
+    monkeypatch.setattr("kgroups_spark.audit.result.SMALL_TABLE_ROWS", 0)
     assert answers() == by_arrow
 
 

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import run_audit
-from kgroups_spark.audit.summary import AuditSummary
 from tests.findings.logs import DAY, HOUR, MINUTE
 from tests.nights.nights_here import CLOCK_MS, Audited, How, new_lake, patched, write_files
 from tests.protocol.local_spark import in_memory

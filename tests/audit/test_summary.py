@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kgroups_spark.audit.result import Shortfall, gone_before_we_came
-from kgroups_spark.audit.summary import AuditSummary, Changes, CurrentTables
+from kgroups_spark.audit.result import AuditSummary, Changes, CurrentTables, Shortfall, gone_before_we_came
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 
 STARTED, FINISHED = datetime(2026, 11, 20, 1, 0, tzinfo=UTC), datetime(2026, 11, 20, 1, 0, 12, tzinfo=UTC)

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark import errors as attempts
-from kgroups_spark.audit.result import Shortfall, unsettled_note
-from kgroups_spark.audit.summary import current_tables
+from kgroups_spark.audit.result import Shortfall, current_tables, unsettled_note
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import KINDS, Evidence

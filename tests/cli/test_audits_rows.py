@@ -4,7 +4,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from kgroups_spark.cli.audits import counts, one_row_an_audit, with_sums
-from kgroups_spark.lake.last_finished import Owner, now_held, process_start
+from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start
 
 
 def ledger_row(audit_id, status, **facts):
@@ -37,7 +37,7 @@ def test_an_audit_is_interrupted_only_if_its_process_is_known_to_have_ended():
     here = replace(ours, pid=ended.pid, started=process_start(ended.pid) or "0")
     ended.wait()
     elsewhere = replace(here, host="another/host")
-    now_held(ours)
+    HELD_BY_THIS_PROCESS.add(ours.uuid)
     owners = [here, elsewhere, ours, "", here]
     rows = [one_row_an_audit([ledger_row(1, "running", owner=str(owner))], 1)[0]["status"] for owner in owners]
     assert rows == ["interrupted", "running", "running", "running", "interrupted"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit.options import AuditOptions, MaintainOptions, silent
-from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.audit.run import RebuildOptions
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import NAMES, main, parse
 from kgroups_spark.cli.options import options_of

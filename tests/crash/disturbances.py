@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.lake.last_finished import FINISHED, STATUSES

@@ -146,7 +146,7 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "history is committed": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.append_parts", 0.05),
     "tables are replaced": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.replace_parts", 0.02),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
-    "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run_rebuild:rebuild", 0.2),
+    "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run:rebuild", 0.2),
     "what is old is looked for": (KEEP, "kgroups_spark.audit.maintain:known_times", 0.2),
     "files are brought together": (KEEP, "kgroups_spark.audit.maintain:optimize", 0.2),
     "files are deleted": (KEEP, "kgroups_spark.audit.maintain:vacuum", 0.2),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit.findings import findings_table
+from kgroups_spark.audit.result import findings_table
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Condition, Evidence, Finding, LargeRecord, MixedOfShard, TimesOff, moment
 from kgroups_spark.replay.log_times import newest_time

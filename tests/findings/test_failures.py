@@ -10,10 +10,9 @@ from typing import Any, cast
 import pytest
 
 from kgroups_spark import errors as attempts
-from kgroups_spark.audit import findings
-from kgroups_spark.audit.result import LedgerFacts
+from kgroups_spark.audit import result as findings
+from kgroups_spark.audit.result import AuditSummary, LedgerFacts
 from kgroups_spark.audit.run import _summary
-from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import Moment
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.finding import Finding
@@ -39,8 +38,10 @@ def found() -> tuple[list[Any], dict[str, Any]]:
     """The rows that were appended, and the ledger's columns."""
     appended: list[Any] = []
     writer = SimpleNamespace(audit_id=1, append_table=lambda _, rows: appended.extend(rows.to_pylist()))
-    work = SimpleNamespace(progress=lambda _: None, writer=writer)
-    return appended, findings.find(cast(Any, work), FACTS).columns
+    work = SimpleNamespace(progress=lambda _: None, writer=writer, audit_id=1)
+    facts = replace(FACTS, columns={**FACTS.columns, "rows_added": dict(FACTS.columns["rows_added"])})
+    findings.find(cast(Any, work), facts, cast(Any, SimpleNamespace(progress=[], mixed=())))
+    return appended, facts.columns
 
 
 def test_evidence_that_fails_leaves_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

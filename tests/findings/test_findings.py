@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.findings import findings_table
+from kgroups_spark.audit.result import findings_table
 from kgroups_spark.findings.finders import IN_PYTHON
 from kgroups_spark.findings.finding import KINDS, SQL, TransactionState
 from kgroups_spark.messages.coordinator_records import offsets_partition

@@ -9,8 +9,7 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import remove_unfinished
-from kgroups_spark.lake.fence import Fence
-from kgroups_spark.lake.lake import Lake, table_properties
+from kgroups_spark.lake.lake import Fence, Lake, table_properties
 from kgroups_spark.lake.writer import LakeWriter, make_writable
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import rows_of

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from kgroups_spark.lake import last_finished as owners
-from kgroups_spark.lake.last_finished import Owner, now_held, process_start, released
+from kgroups_spark.lake.last_finished import HELD_BY_THIS_PROCESS, Owner, process_start, this_host
 
 
 def test_an_owner_is_read_back_from_its_text():
     owner = Owner.this_process()
     assert Owner.parse(str(owner)) == owner
-    assert owner.is_on_this_host
+    assert owner.host == this_host()
     assert owner.is_alive is False  # it holds no claim
-    now_held(owner)
+    HELD_BY_THIS_PROCESS.add(owner.uuid)
     assert owner.is_alive
-    released(owner)
+    HELD_BY_THIS_PROCESS.discard(owner.uuid)
     assert owner.is_alive is False
     assert replace(owner, pid=owner.pid + 1_000_000).is_alive is False
 

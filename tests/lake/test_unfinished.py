@@ -4,8 +4,7 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim, clear_up, remove_unfinished
-from kgroups_spark.lake.fence import Fence
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Fence, Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import WORK_FOLDER

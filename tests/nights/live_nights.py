@@ -12,8 +12,8 @@ from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
+from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import EARLIEST
 from tests.nights.nights_here import Audited, in_memory, new_lake

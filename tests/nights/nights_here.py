@@ -21,9 +21,8 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.audit.result import AuditSummary
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -54,13 +55,13 @@ def planned(
 ) -> PartitionPlan:
     """The plan this long after the last audit; `earlier`: other rows of the ledger (None: it must not be read)."""
 
-    def readings() -> list[Reading]:
+    def readings() -> Iterator[Reading]:
         assert earlier is not None
         rows = [row for row in earlier if row.status == FINISHED]
-        return [reading(row) for row in sorted(rows, key=lambda row: -row.audit_id)]
+        yield from (reading(row) for row in sorted(rows, key=lambda row: -row.audit_id))
 
     now = to_epoch_ms(last.started_at + since)
-    retention = DeleteRetention(DAY_MS, LastReads(last, readings), now)
+    retention = DeleteRetention(DAY_MS, LastReads(last, readings()), now)
     (partition,) = plan_audit(segment_logs([str(log)]), last, full=full, delete_retention=retention).partitions
     return partition
 

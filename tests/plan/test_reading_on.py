@@ -234,7 +234,7 @@ def ledger_row(end: int, age_days: int = 2) -> AuditRow:
 
 def delete_retention(last: AuditRow) -> DeleteRetention:
     now = to_epoch_ms(datetime(2026, 11, 20, tzinfo=UTC))
-    return DeleteRetention(DAY_MS, LastReads(last, list), now)
+    return DeleteRetention(DAY_MS, LastReads(last, iter(())), now)
 
 
 def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:

@@ -31,8 +31,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kgroups_spark.audit import keep
-from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
-from kgroups_spark.lake.kernel import Kernel
+from kgroups_spark.lake.kernel import Kernel, use_hadoops_storage
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.store import Store, TableFile
 from kgroups_spark.spark.runner import LINES, Line, Runner, SparkRunner, lines_in, lines_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit.optimize import restore_files
+from kgroups_spark.audit.keep import restore_files
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim, clear_up
 from kgroups_spark.lake.lake import Lake

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit import run_rebuild
+from kgroups_spark.audit import run
 from kgroups_spark.audit.maintain import run_maintain
 from kgroups_spark.audit.options import MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit
 from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
@@ -131,7 +130,7 @@ def test_nights_and_a_rebuild_give_the_tables_of_one_audit(local, recorded, whol
         for one in Ledger(Lake.open(local, str(lake))).last_finished().state_partitions
     }
     assert spans and all(end > 0 for end, _ in spans.values())
-    run_rebuild.run_rebuild(local, RebuildOptions(lake=str(lake)))
+    run.run_rebuild(local, RebuildOptions(lake=str(lake)))
     assert contents(lake, COMPARED) == expected
     assert Ledger(Lake.open(local, str(lake))).last_finished().state_partitions != ()
 
@@ -180,7 +179,7 @@ def test_old_history_goes_and_the_rest_replays_to_the_same_state(local, recorded
     assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
     now = [each for each in COMPARED if TABLES[each].kind == "current"]
     assert contents(lake, now) == {each: before[each] for each in now}
-    run_rebuild.run_rebuild(local, RebuildOptions(lake=str(lake)))
+    run.run_rebuild(local, RebuildOptions(lake=str(lake)))
     assert contents(lake, now) == {each: before[each] for each in now}
     again = run_maintain(local, options)
     assert records not in again.rows_removed

@@ -16,11 +16,10 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from kgroups_spark.audit.keep import vacuumable
 from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
-from kgroups_spark.audit.optimize import vacuumable
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions
-from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
@@ -149,7 +148,7 @@ def state_of_history(spark, lake):
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
     stored = Stored(opened)
     history, tasks = history_below(opened, stored, ends, audit.release_version)
-    task = state_task(history, audit.release_version, audit.audit_id, reason=KEEP)
+    task = state_task(history, audit.release_version, audit.audit_id)
     made = replayed(stored, tasks, task, CHECKPOINTS).to_pylist()
     saved = [row for row in rows(lake, "checkpoints") if row["reason"] == NIGHT]
     newest = max(row["audit_id"] for row in saved)
