@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +19,6 @@ from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequ
 from kgroups_spark.cluster.client_properties import ClientProperties
 from kgroups_spark.cluster.connection import (
     LEAST_TIME,
-    LONGEST_PAUSE,
-    SHORTEST_PAUSE,
     Address,
     BrokerConnection,
     Disconnected,
@@ -55,10 +52,9 @@ from kgroups_spark.errors import KgroupsError
 
 EARLIEST, LATEST = -2, -1
 
-# Kafka's own defaults.
-REQUEST_TIMEOUT_MS = 30_000
-CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
-METADATA_AGE_MS = 300_000
+# Kafka's own defaults, in seconds.
+CONNECTION_TIMEOUT, LONGEST_CONNECTION_TIMEOUT = 10.0, 30.0
+METADATA_AGE = 300.0
 # For this time a missing topic is requested again: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
 # The share of the time left in which one of several brokers must have taken a connection.
@@ -76,7 +72,7 @@ class Cluster:
         self._client = client
         self._settings = client.settings()
         self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
-        self._request_timeout = self._seconds("request_timeout_ms", REQUEST_TIMEOUT_MS)
+        self._request_timeout = self._settings["request_timeout_ms"] / 1000
         self._bootstrap = addresses(client.bootstrap_servers)
         self._failed: Counter[Address] = Counter()  # attempts to connect since the last that succeeded
         self._asked_at: dict[str, float] = {}  # topic: when its metadata came
@@ -210,21 +206,13 @@ class Cluster:
         """That broker's ApiVersionsResponse, with its supported and the cluster's finalized features."""
         return self.send(api_versions_request(), node_id)
 
-    def _seconds(self, setting: str, default_ms: float) -> float:
-        return float(self._settings.get(setting, default_ms)) / 1000
-
     def _patience(self, timeout_ms: float | None) -> Patience:
-        return Patience(
-            self.timeout_ms if timeout_ms is None else timeout_ms,
-            self._seconds("reconnect_backoff_ms", 1000 * SHORTEST_PAUSE),
-            self._seconds("reconnect_backoff_max_ms", 1000 * LONGEST_PAUSE),
-        )
+        return Patience(self.timeout_ms if timeout_ms is None else timeout_ms)
 
     def _known(self, topic: str) -> TopicMetadata:
         """The last answer, or a new one if that is too old."""
         age = time.monotonic() - self._asked_at.get(topic, -math.inf)
-        is_fresh = age < self._seconds("metadata_max_age_ms", METADATA_AGE_MS)
-        return self._topics[topic] if is_fresh else self.topics([topic])[topic]
+        return self._topics[topic] if age < METADATA_AGE else self.topics([topic])[topic]
 
     def _metadata(self, names: Sequence[str] | None, *, timeout_ms: float | None = None) -> Any:
         """Metadata of topics, with the brokers, which are kept; None: of all topics."""
@@ -286,24 +274,16 @@ class Cluster:
         """Where to send: the node's address, if it is known; for any broker, connected ones first."""
         if node_id is not None:
             return [self._nodes[node_id]] if node_id in self._nodes else []
-        others = [*self._nodes.values(), *self._bootstrap_addresses()]
+        others = [*self._nodes.values(), *self._bootstrap]
         random.shuffle(others)
         return list(dict.fromkeys([*self._connections, *others]))
-
-    def _bootstrap_addresses(self) -> list[Address]:
-        """The given addresses, or the canonical names of all their machines, which Kerberos needs."""
-        if self._settings.get("client_dns_lookup") != "resolve_canonical_bootstrap_servers_only":
-            return self._bootstrap
-        return [each for address in self._bootstrap for each in canonical_addresses(address)]
 
     def _connection(self, address: Address, timeout: float) -> BrokerConnection:
         open_one = self._connections.get(address)
         if open_one is not None and not open_one.has_expired:
             return open_one
         self._drop(address)
-        shortest = self._seconds("socket_connection_setup_timeout_ms", CONNECTION_TIMEOUT_MS)
-        longest = self._seconds("socket_connection_setup_timeout_max_ms", LONGEST_CONNECTION_TIMEOUT_MS)
-        patient = min(timeout, max(shortest, min(shortest * 2 ** min(self._failed[address], 9), longest)))
+        patient = min(timeout, CONNECTION_TIMEOUT * 2 ** min(self._failed[address], 9), LONGEST_CONNECTION_TIMEOUT)
         self._failed[address] += 1
         try:
             self._connections[address] = BrokerConnection(address, self._settings, patient)
@@ -346,15 +326,6 @@ def addresses(bootstrap_servers: str) -> list[Address]:
     """host:port pairs of a comma-separated list; an IPv6 address is in brackets."""
     pairs = [each.strip().rpartition(":") for each in bootstrap_servers.split(",") if each.strip()]
     return [(host.strip("[]"), int(port)) for host, _, port in pairs]
-
-
-def canonical_addresses(address: Address) -> list[Address]:
-    """The canonical names of a name's machines; the address itself if the name does not resolve."""
-    try:
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
-    except socket.gaierror:
-        return [address]
-    return [(socket.getfqdn(str(place[0])), address[1]) for *_, place in found]
 
 
 def _may_pass(error: str | None, elapsed: float) -> bool:

@@ -17,7 +17,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -56,7 +56,7 @@ class UnknownHost(Disconnected):
 def connected(address: Address, settings: Mapping[str, Any], deadline: float) -> socket.socket:
     """A socket to that place, with TLS if security.protocol has it. `settings`: see ClientProperties; `deadline`: by
     time.monotonic(). Raises Disconnected, AuthenticationFailed, WrongProtocol."""
-    plain = _plain_socket(address, settings.get("socket_options", SOCKET_OPTIONS), deadline)
+    plain = _plain_socket(address, deadline)
     if not str(settings.get("security_protocol")).endswith("SSL"):
         return plain
     return _with_tls(plain, address, settings, deadline)
@@ -98,8 +98,8 @@ def _answers_in_plain(address: Address, timeout: float) -> bool:
         return False
 
 
-def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], deadline: float) -> socket.socket:
-    """Connected; options are set before, as the size of the receive buffer has to be. Raises Disconnected."""
+def _plain_socket(address: Address, deadline: float) -> socket.socket:
+    """Connected. Raises Disconnected."""
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
@@ -115,7 +115,7 @@ def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], dea
             failures.append(err)
             continue
         try:
-            for option in options:
+            for option in SOCKET_OPTIONS:
                 plain.setsockopt(*option)
             # An address that drops packets leaves time for the others.
             plain.settimeout(seconds_until(deadline) / (len(found) - number))
@@ -160,22 +160,12 @@ def refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
     )
 
 
-# OpenSSL's X509_V_ERR_*: not yet valid; expired; not for this host name, not for this IP address.
-NOT_YET_VALID, EXPIRED, WRONG_NAME = 9, 10, (62, 64)
-
-
 def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
     """Advice about a certificate that is refused."""
-    start = f"the certificate of {place_of(address)} is not trusted: {err.verify_message}"
-    if err.verify_code == NOT_YET_VALID:
-        return AuthenticationFailed(f"{start}: its time has not begun, or this machine's clock is late")
-    if err.verify_code == EXPIRED:
-        return AuthenticationFailed(
-            f"{start}; renew it, or the expired certificate in its chain, unless this machine's clock is wrong"
-        )
-    if err.verify_code in WRONG_NAME:
-        return AuthenticationFailed(f"{start}; use a broker name that is in its certificate")
-    return AuthenticationFailed(f"{start}; ssl.truststore.location must have the authority that signed it")
+    return AuthenticationFailed(
+        f"the certificate of {place_of(address)} is not trusted: {err.verify_message}; ssl.truststore.location must "
+        "have the authority that signed it, the broker's name must be in it, and this machine's clock must be right"
+    )
 
 
 def in_words(err: OSError) -> str:
@@ -192,7 +182,7 @@ SOFTWARE = "kgroups-spark-kafka-python"
 LARGEST_FRAME = 128 << 20
 LARGEST_HEADER = 64  # bytes; brokers send no tagged fields in headers
 TLS_ALERT, TLS_HANDSHAKE = 0x15, 0x16
-IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a request, unless configured otherwise
+IDLE = 9 * 60.0  # seconds: brokers close connections after 10 minutes without a request, unless configured otherwise
 # KIP-368: the broker cuts the connection when the session ends; a new one is made before.
 SESSION_SHARE = 0.85
 
@@ -233,8 +223,7 @@ class BrokerConnection:
     def has_expired(self) -> bool:
         """Whether the broker is about to end the session or to close a connection so long unused, or has."""
         now = time.monotonic()
-        longest = self._settings.get("connections_max_idle_ms", IDLE_MS) / 1000
-        return now - self._used_at >= longest or (self._session_ends_at is not None and now >= self._session_ends_at)
+        return now - self._used_at >= IDLE or (self._session_ends_at is not None and now >= self._session_ends_at)
 
     def send(self, request: Any, timeout: float, *, longest_throttle: float = 60.0) -> Any:
         """The answer, `timeout` seconds at most after the time for which the broker throttles us.
@@ -430,12 +419,10 @@ LEAST_TIME = 1.0
 class Patience:
     """Time for attempts with pauses between them, each about twice the one before; begins when it is made."""
 
-    def __init__(self, timeout_ms: float, shortest: float = SHORTEST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
-        """`shortest` and `longest`: pauses in seconds."""
+    def __init__(self, timeout_ms: float) -> None:
         self._began = time.monotonic()
         self._timeout = timeout_ms / 1000
-        self._pause = shortest
-        self._longest = longest
+        self._pause = SHORTEST_PAUSE
 
     @property
     def elapsed(self) -> float:
@@ -458,5 +445,5 @@ class Patience:
             return False
         # Not all tasks at the same moment.
         time.sleep(min(self._pause * random.uniform(0.8, 1.2), left))
-        self._pause = min(2 * self._pause, self._longest)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
         return True

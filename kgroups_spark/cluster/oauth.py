@@ -15,10 +15,9 @@ from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote_plus, unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -30,8 +29,6 @@ from kgroups_spark.cluster.property import (
     Secrets,
     read_bytes,
     shown,
-    truth,
-    whole_number,
 )
 from kgroups_spark.cluster.tls import Tls, tls
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -129,6 +126,8 @@ class BearerTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python
 # Kafka's UNRETRYABLE_HTTP_CODES, and redirects.
 FINAL_CODES = {400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 413, 414, 415, 501, 505} | set(range(300, 400))
 MAX_ANSWER_BYTES = 1 << 20
+# Kafka's defaults, in seconds: to connect and for each part of the answer; the first pause; all attempts together.
+TIMEOUT, PAUSE, RETRIED_FOR = 10.0, 0.1, 10.0
 
 
 @dataclass(frozen=True)
@@ -139,25 +138,21 @@ class TokenEndpoint:
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
-    url_encodes_header: bool = False
     tls: Tls | None = None  # None: plain HTTP
-    timeout_ms: int = 10_000  # to connect, and then once more for the whole exchange
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 10_000  # all attempts together
 
     def new_token(self) -> Token:
         """A new token. Retries until the endpoint returns one or refuses, or time is up. Raises NoToken."""
-        end = time.monotonic() + self.retry_backoff_max_ms / 1000
-        backoff_s = self.retry_backoff_ms / 1000
+        end = time.monotonic() + RETRIED_FOR
+        backoff_s = PAUSE
         while True:
             try:
                 return self._asked()
             except HTTPError as err:
                 with err:
-                    problem, is_final = f"HTTP {err.code}{err.msg}", err.code in FINAL_CODES
+                    problem, is_final = f"HTTP {err.code}{_oauth_error(err)}", err.code in FINAL_CODES
             except URLError as err:
                 problem, is_final = str(err.reason), False
-            except (TooSlow, OSError, HTTPException) as err:
+            except (OSError, HTTPException) as err:
                 problem, is_final = str(err) or type(err).__name__, False
             left_s = end - time.monotonic()
             if is_final or left_s <= 0:
@@ -170,58 +165,26 @@ class TokenEndpoint:
 
     def _asked(self) -> Token:
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
+        pair = f"{self.client_id}:{self.client_secret}"
         headers = {
             "Accept": "application/json",
-            "Authorization": f"Basic {b64encode(self._pair().encode()).decode()}",
+            "Authorization": f"Basic {b64encode(pair.encode()).decode()}",
             "Cache-Control": "no-cache",
             "Content-Type": "application/x-www-form-urlencoded",
         }
         request = Request(self.url, urlencode(form).encode(), headers)
-        content = self._answer(request)
-        body = _json_object(content)
+        handlers = [_NoRedirects(), *([HTTPSHandler(context=self.tls.context())] if self.tls else [])]
+        with build_opener(*handlers).open(request, timeout=TIMEOUT) as answer:
+            body = _json_object(answer.read(MAX_ANSWER_BYTES))
         text = body.get("access_token")
         if not isinstance(text, str) or not text.strip():
             # The answer is not shown, because it may contain other secrets.
             raise NoToken(f"{self.url} (sasl.oauthbearer.token.endpoint.url) answered without an access_token")
         return Token(text.strip(), expires_at_s(text.strip()) or _expiry_s(body))
 
-    def _answer(self, request: Request) -> bytes:
-        """The whole answer. Raises TooSlow, HTTPError with its body read, OSError, HTTPException."""
-        seconds = self.timeout_ms / 1000
-        handlers = [_NoRedirects(), *([HTTPSHandler(context=self.tls.context())] if self.tls else [])]
-        results: SimpleQueue[tuple[bytes, Exception | None]] = SimpleQueue()
-
-        def read() -> None:
-            try:
-                with build_opener(*handlers).open(request, timeout=seconds) as answer:
-                    results.put((answer.read(MAX_ANSWER_BYTES), None))
-            except Exception as err:
-                if isinstance(err, HTTPError):
-                    err.msg = _oauth_error(err)  # it is read here, where nobody waits
-                results.put((b"", err))
-
-        # A socket's own time-out begins again with every byte; a thread that nobody waits for may read on.
-        threading.Thread(target=read, daemon=True).start()
-        try:
-            content, err = results.get(timeout=2 * seconds)
-        except Empty:
-            raise TooSlow(f"no whole answer in {self.timeout_ms} ms") from None
-        if err is not None:
-            raise err
-        return content
-
     def secrets(self) -> Secrets:
-        """The client's secret, also in its form for the header."""
-        own = Secrets((self.client_secret, self._pair()))
+        own = Secrets((self.client_secret,))
         return own + self.tls.secrets() if self.tls else own
-
-    def _pair(self) -> str:
-        pair = (self.client_id, self.client_secret)
-        return ":".join(map(quote_plus, pair) if self.url_encodes_header else pair)
-
-
-class TooSlow(Exception):
-    """An endpoint whose answer does not end."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -289,7 +252,6 @@ def token_file(path: str) -> TokenFile:
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 CREDENTIALS = "sasl.oauthbearer.client.credentials"
-URL_ENCODES = "sasl.oauthbearer.header.urlencode"
 HANDLER = "sasl.login.callback.handler.class"
 RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
@@ -298,10 +260,6 @@ HANDLERS = (
     f"{PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
 )
 RETRIEVERS = tuple(f"{PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
-
-
-# Clients set these to get a token for a signed assertion; Python's own modules cannot sign.
-ASSERTIONS = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
 
 
 def token_source(properties: Mapping[str, str], options: Mapping[str, str], notes: list[str]) -> TokenSource:
@@ -323,10 +281,8 @@ def token_source(properties: Mapping[str, str], options: Mapping[str, str], note
 
 def extensions(options: Mapping[str, str]) -> dict[str, str]:
     """The SASL extensions of a login module's options. Raises BadClientProperty (RFC 7628 section 3.1)."""
-    found = {}
-    for option, value in options.items():
-        if option.startswith("extension_"):
-            found[option.removeprefix("extension_")] = value
+    prefix = "extension_"
+    found = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
     for name, value in found.items():
         if not re.fullmatch("[A-Za-z]+", name) or name == "auth" or not re.fullmatch(r"[\x21-\x7e \t\r\n]+", value):
             raise BadClientProperty(f"{NAME}: extensions have names of letters, not auth, and values of ASCII")
@@ -340,20 +296,13 @@ def _endpoint(url: str, properties: Mapping[str, str], options: Mapping[str, str
             raise BadClientProperty(f"{URL} needs {name}, or {option} as an option in {NAME}")
         return value
 
-    def number(name: str, default: int) -> int:
-        return whole_number(name, properties[name], 0) if name in properties else default
-
     scope = properties.get("sasl.oauthbearer.scope") or options.get("scope") or ""
     return TokenEndpoint(
         url=url,
         client_id=needed(f"{CREDENTIALS}.client.id", "clientId"),
         client_secret=needed(f"{CREDENTIALS}.client.secret", "clientSecret"),
         scope=scope.strip() or None,
-        url_encodes_header=truth(URL_ENCODES, properties.get(URL_ENCODES, "false")),
         tls=_tls(options, notes) if url.lower().startswith("https:") else None,
-        timeout_ms=max(number(f"sasl.login.{what}.timeout.ms", 10_000) for what in ("connect", "read")) or 10_000,
-        retry_backoff_ms=number("sasl.login.retry.backoff.ms", 100),
-        retry_backoff_max_ms=number("sasl.login.retry.backoff.max.ms", 10_000),
     )
 
 
@@ -371,6 +320,3 @@ def _require_known_classes(properties: Mapping[str, str]) -> None:
             raise BadClientProperty(
                 f"{name} is Java and cannot run here, except {', '.join(known)}, which are implemented in Python"
             )
-    for name in ASSERTIONS:
-        if name in properties:
-            raise BadClientProperty(f"{name}: tokens for signed assertions are not supported; use clientSecret")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
@@ -40,12 +39,6 @@ def one_of(name: str, value: str, known: Iterable[str]) -> str:
         nearest = did_you_mean(value, words)
         raise BadClientProperty(f"{name} must be one of {', '.join(words)}, not {shown(value)}{nearest}")
     return value
-
-
-def truth(name: str, value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise BadClientProperty(f"{name} must be true or false, not {shown(value)}")
-    return value.lower() == "true"
 
 
 def listed(value: str) -> list[str]:
@@ -104,7 +97,7 @@ class Secrets:
         return Secrets(self.values + other.values)
 
     def hide(self, text: str) -> str:
-        """The text with HIDDEN for each secret: as it is, escaped as by repr or JSON, URL- or base64-encoded."""
+        """The text with HIDDEN for each secret: as it is, escaped as by repr or JSON, or URL-encoded."""
         written = {form for value in self.values if value.strip() for form in _forms(value)}
         if not written:
             return text
@@ -115,22 +108,13 @@ class Secrets:
 
 def _forms(value: str) -> set[str]:
     utf8 = value.encode(errors="surrogatepass")
-    return {
-        value,
-        value.strip(),
+    escaped = (
         repr(value)[1:-1],
         repr(utf8)[2:-1],
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
-        quote(utf8, safe=""),
-        quote(utf8),
-        quote_plus(utf8),
-        *(
-            form
-            for code in (b64encode, urlsafe_b64encode)
-            for form in (code(utf8).decode(), code(utf8).decode().rstrip("="))
-        ),
-    } - {""}
+    )
+    return {value, value.strip(), *escaped, quote(utf8), quote(utf8, safe=""), quote_plus(utf8)}
 
 
 def _pattern(form: str) -> str:
@@ -176,33 +160,17 @@ class LoginModule:
 
 def login_module(config: str) -> LoginModule:
     """The only login module in the text. Raises BadClientProperty, without any part of the text that may be secret."""
-    tokens = _tokens(config)
-    kind, class_name = next(tokens, ("sign", ""))
-    if kind == "sign":
-        raise BadClientProperty(f"{NAME} names no login module: use {_example()}")
-    kind, flag = next(tokens, ("sign", ""))
-    if kind == "sign" or flag.lower() not in FLAGS:
-        raise BadClientProperty(f"{NAME} has none of {', '.join(FLAGS)} after the class: use {_example()}")
-    options = _options(tokens)
-    if next(tokens, None):
-        raise BadClientProperty(f"{NAME} continues after its semicolon: a client has one login module")
-    return LoginModule(class_name.removeprefix(SHADED), options)
-
-
-def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for kind, name in tokens:
-        if (kind, name) == ("sign", ";"):
-            return options
-        equals, value = next(tokens, ("sign", "")), next(tokens, ("sign", ""))
-        if kind == "sign" or equals != ("sign", "=") or value[0] == "sign":
-            raise BadClientProperty(
-                f'{NAME}: option {len(options) + 1} is not name="value". Put a value with characters other than '
-                'letters and digits in double quotes; a double quote or a backslash within them is \\" or \\\\ '
-                '(in a properties file \\\\" or \\\\\\\\), and a semicolon ends the whole'
-            )
-        options[name] = value[1]
-    raise BadClientProperty(f"{NAME} does not end with a semicolon: use {_example()}")
+    tokens = list(_tokens(config))
+    signs = "".join(text if kind == "sign" else "x" for kind, text in tokens)
+    if not re.fullmatch("xx(x=x)*;", signs) or tokens[1][1].lower() not in FLAGS:
+        raise BadClientProperty(
+            f"{NAME} is not one login module: it is a line like "
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="..."; '
+            "with a semicolon at its end. Put a value with other characters than letters and digits in quotes; a "
+            'double quote or a backslash within them is \\" or \\\\ (in a properties file \\\\" or \\\\\\\\)'
+        )
+    words = [text for kind, text in tokens[2:] if kind != "sign"]
+    return LoginModule(tokens[0][1].removeprefix(SHADED), dict(zip(words[::2], words[1::2], strict=True)))
 
 
 def _tokens(config: str) -> Iterator[tuple[str, str]]:
@@ -221,10 +189,3 @@ def _unescaped(text: str) -> str:
         return ESCAPES.get(match[2], match[2])
 
     return re.sub(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|(.))", one, text, flags=re.DOTALL)
-
-
-def _example() -> str:
-    return (
-        'a line like org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="..."; '
-        "with a semicolon at its end"
-    )

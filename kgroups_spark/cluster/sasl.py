@@ -71,15 +71,10 @@ class Sasl:
         return username
 
     def secrets(self) -> Secrets:
-        """Passwords, also as a part of SASL/PLAIN's message, and tokens, including one issued to this process."""
-        found: list[str] = []
-        if self.password is not None:
-            found = [
-                self.password,
-                *(f"{identity}\0{self.username}\0{self.password}" for identity in ("", self.username)),
-            ]
+        """The password and tokens, including one issued to this process."""
+        own = Secrets((self.password,) if self.password is not None else ())
         of_tokens = self.tokens.secrets() + issued_secrets(self.tokens) if self.tokens else Secrets()
-        return Secrets(tuple(found)) + of_tokens
+        return own + of_tokens
 
 
 def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets]:
@@ -136,8 +131,6 @@ def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:
     name = "sasl.client.callback.handler.class"
     if name in properties and (mechanism, properties[name]) != ("AWS_MSK_IAM", MSK_HANDLER):
         raise BadClientProperty(f"{name} is Java and cannot run here: leave it out")
-    if "sasl.login.class" in properties:
-        raise BadClientProperty("sasl.login.class is Java and cannot run here: leave it out")
 
 
 def _require_package(mechanism: str) -> None:

@@ -194,37 +194,7 @@ def _convert(store: str, path: str) -> str:
     )
 
 
-# The TLS versions to use.
-
-
-VERSION_NAMES = ("TLSv1.2", "TLSv1.3")
-OUTDATED = ("SSL", "SSLv2", "SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
-
-
-def spoken(properties: Mapping[str, str], notes: list[str]) -> tuple[str, str]:
-    """The oldest and the newest TLS version to use. Appends to `notes`. Raises BadClientProperty."""
-    name = "ssl.enabled.protocols"
-    asked = listed(properties.get(name, "")) or list(VERSION_NAMES)
-    for version in asked:
-        one_of(name, version, [*VERSION_NAMES, *OUTDATED])
-    enabled = [version for version in VERSION_NAMES if version in asked]
-    if not enabled:
-        raise BadClientProperty(
-            f"{name} has only outdated versions, which are not supported: use {', '.join(VERSIONS)}"
-        )
-    if len(enabled) < len(set(asked)):
-        notes.append(f"{name}: only {', '.join(enabled)} will be used")
-    protocol = one_of("ssl.protocol", properties.get("ssl.protocol", "TLSv1.3"), ["TLS", *VERSION_NAMES, *OUTDATED])
-    if protocol in OUTDATED:
-        raise BadClientProperty(f"ssl.protocol {protocol} is outdated and not supported: leave it out")
-    # With ssl.protocol=TLSv1.2 Java does not speak 1.3, whatever is enabled.
-    if protocol == "TLSv1.2" and "TLSv1.2" not in enabled:
-        raise BadClientProperty("ssl.protocol TLSv1.2 and ssl.enabled.protocols TLSv1.3 have no version in common")
-    return enabled[0], "TLSv1.2" if protocol == "TLSv1.2" else enabled[-1]
-
-
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-ENGINE = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
 
 
 @dataclass(frozen=True)
@@ -280,16 +250,17 @@ class Tls:
 
 def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
     """TLS of the `ssl.*` properties; appends to `notes`. Raises BadClientProperty, UsageError for unreadable files."""
-    if properties.get("ssl.engine.factory.class", ENGINE) != ENGINE:
-        raise BadClientProperty("ssl.engine.factory.class is Java and cannot run here: leave it out")
-    oldest, newest = spoken(properties, notes)
+    enabled = listed(properties.get("ssl.enabled.protocols", "")) or [*VERSIONS]
+    spoken = [version for version in VERSIONS if version in enabled]
+    if not spoken:
+        raise BadClientProperty(f"ssl.enabled.protocols must have {' or '.join(VERSIONS)}: older ones are not spoken")
     wanted = Tls(
         trusted=trusted_certificates(properties),
         own=own_certificate(properties),
         key_password=properties.get("ssl.key.password"),
         checks_host_name=_checks_host_name(properties, notes),
-        oldest=oldest,
-        newest=newest,
+        oldest=spoken[0],
+        newest=spoken[-1],
     )
     _require_that_it_loads(wanted)
     return wanted

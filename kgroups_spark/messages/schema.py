@@ -14,9 +14,8 @@ ByteBufferAccessor, 4.3):
 
 `notes` list the bytes that were read but could not be restored from the dict.
 
-Each reader is compiled twice (reader_source.py). The fast one omits all checks that matter only for malformed bytes: it
-checks once, at the end, whether it ran beyond the bytes. If it fails, the careful one reads again and its result
-counts.
+A reader checks once, at the end, whether it ran beyond the bytes. After a length that leads beyond them its next read
+fails, or that check does, because positions never go back.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ import struct
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from types import TracebackType
+from functools import cache, lru_cache
 from typing import Any
 
 from kgroups_spark.package_data import names_in_package, package_text
@@ -158,10 +156,6 @@ def all_definitions() -> tuple[Definition, ...]:
 #
 # It is about three times as fast as closures over field objects. In the source, `b` is the bytes, `end` their length
 # and `p` the position. Every method here emits the lines that read one thing, and returns the expression of its value.
-#
-# The careful reader checks every length before using it, and accepts text that is not UTF-8. The fast one does not.
-# After a length that leads beyond the bytes its next read fails, or the one check at the end does, because positions
-# never go back. Text that is not UTF-8 raises.
 
 
 _FIXED = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "16s"}
@@ -195,34 +189,30 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
 class ReaderSource:
     """The source of one reader, built line by line."""
 
-    def __init__(self, version: int, is_flexible: bool, is_careful: bool) -> None:
+    def __init__(self, version: int, is_flexible: bool) -> None:
         self.version = version
         self.is_flexible = is_flexible
-        self.is_careful = is_careful
         self.lines: list[str] = []
-        self.places: dict[int, str] = {}  # line -> field
         self.constants: dict[str, Any] = {}
         self._count = 0
-        self._place = ""
 
     def function(self, fields: Sequence[Field], with_tags: bool) -> None:
         """Emits read_fields(b, p, notes) -> (dict of the fields, position after them)."""
         self._emit(0, "def read_fields(b, p, notes):")
         self._emit(1, "end = len(b)")
         self._emit(1, f"left = {MOST_FIELDS}")
-        result = self._struct(1, fields, "", with_tags)
+        result = self._struct(1, fields, with_tags)
         self._emit(1, "if p > end: raise Malformed('the bytes end too early')")
         self._emit(1, f"return {result}, p")
 
     def _emit(self, depth: int, line: str) -> None:
         self.lines.append("    " * depth + line)
-        self.places[len(self.lines)] = self._place
 
     def _name(self) -> str:
         self._count += 1
         return f"v{self._count}"
 
-    def _struct(self, depth: int, fields: Sequence[Field], path: str, with_tags: bool = True) -> str:
+    def _struct(self, depth: int, fields: Sequence[Field], with_tags: bool = True) -> str:
         """A struct's fields in their order, runs of fixed width by one unpack, then its tag section."""
         values: dict[str, str] = {}
         run: list[Field] = []
@@ -233,40 +223,29 @@ class ReaderSource:
             elif field.element in _FIXED and not field.is_array:
                 run.append(field)
             else:
-                self._place = path + field.name
-                length = self._run_with_length(depth, run, path, values, field)
-                self._place = path + field.name
+                length = self._run_with_length(depth, run, values, field)
                 values[field.name] = self._value(depth, field, length)
-        self._fixed_run(depth, run, path, values)
+        self._fixed_run(depth, run, values)
         if self.is_flexible and with_tags:
-            self._tags(depth, tagged, path, values)
+            self._tags(depth, tagged, values)
         return "{" + ", ".join(f"{f.name!r}: {values[f.name]}" for f in fields) + "}"
 
-    def _run_with_length(
-        self, depth: int, run: list[Field], path: str, values: dict[str, str], field: Field
-    ) -> str | None:
+    def _run_with_length(self, depth: int, run: list[Field], values: dict[str, str], field: Field) -> str | None:
         """Emits the run before `field`. Returns the name of the field's length if the same unpack can read it."""
-        if self.is_flexible or self.is_careful or not (field.is_array or field.element in ("string", "bytes")):
-            self._fixed_run(depth, run, path, values)
+        if self.is_flexible or not (field.is_array or field.element in ("string", "bytes")):
+            self._fixed_run(depth, run, values)
             return None
         length = self._name()
-        self._fixed_run(depth, run, path, values, length, _length_code(field))
+        self._fixed_run(depth, run, values, length, _length_code(field))
         return length
 
     def _fixed_run(
-        self,
-        depth: int,
-        run: list[Field],
-        path: str,
-        values: dict[str, str],
-        length: str | None = None,
-        length_code: str = "",
+        self, depth: int, run: list[Field], values: dict[str, str], length: str | None = None, length_code: str = ""
     ) -> None:
         """The fields of `run`, and perhaps a length after them, by one unpack; empties the run."""
         names = [self._name() for _ in run] + ([length] if length else [])
         if not names:
             return
-        self._place = path + run[0].name if run else self._place
         self._unpack(depth, "".join(_FIXED[f.element] for f in run) + length_code, names)
         for field, name in zip(run, names, strict=False):
             values[field.name] = f"uuid_text({name})" if field.element == "uuid" else name
@@ -285,7 +264,7 @@ class ReaderSource:
             return self._array(depth, field, length)
         if field.element in _FIXED:
             values: dict[str, str] = {}
-            self._fixed_run(depth, [field], self._place.removesuffix(field.name), values)
+            self._fixed_run(depth, [field], values)
             return values[field.name]
         if field.element in ("string", "bytes"):
             return self._text_or_bytes(depth, field, length, self.version in field.nullable)
@@ -308,28 +287,18 @@ class ReaderSource:
             self._unpack(depth, _length_code(field), [name])
         if not is_nullable:
             self._emit(depth, f"if {name} < 0: raise Malformed('null, or a negative length, where neither may be')")
-            self._check_length(depth, name)
             return depth, name, value
         self._emit(depth, f"if {name} < 0:")
         self._emit(depth + 1, f"{value} = None")
         self._emit(depth, "else:")
-        self._check_length(depth + 1, name)
         return depth + 1, name, value
-
-    def _check_length(self, depth: int, length: str) -> None:
-        if self.is_careful:
-            what = f"f'a length of {{{length}}}, {{end - p}} bytes left'"
-            self._emit(depth, f"if {length} > end - p: raise Malformed({what})")
 
     def _text_or_bytes(self, depth: int, field: Field, known: str | None, is_nullable: bool) -> str:
         depth, length, value = self._length(depth, field, known, is_nullable)
         piece = f"b[p:p + {length}]"
-        if field.element == "bytes":
-            self._emit(depth, f"{value} = bytes_value({piece})")
-        elif self.is_careful:
-            self._emit(depth, f"{value} = text({piece}, notes)")
-        else:
-            self._emit(depth, f"{value} = {piece}.decode()")
+        self._emit(
+            depth, f"{value} = bytes_value({piece})" if field.element == "bytes" else f"{value} = text({piece}, notes)"
+        )
         self._emit(depth, f"p += {length}")
         return value
 
@@ -351,16 +320,16 @@ class ReaderSource:
 
     def _element(self, depth: int, field: Field) -> str:
         if field.fields:
-            return self._struct(depth, field.fields, self._place + ".")
+            return self._struct(depth, field.fields)
         if field.element not in ("string", "bytes"):
-            raise ValueError(f"{self._place}: arrays of {field.element} occur in no message of Kafka's coordinators")
+            raise ValueError(f"{field.name}: arrays of {field.element} occur in no message of Kafka's coordinators")
         element = Field(field.name, field.element, False, field.versions, range(0), None, range(0), "", ())
         return self._text_or_bytes(depth, element, None, is_nullable=False)
 
     def _nested(self, depth: int, field: Field, in_tag: bool) -> str:
         """A struct that is one field, preceded by a byte, or in a tag a uvarint: whether it is present."""
         if self.version not in field.nullable:
-            return self._struct(depth, field.fields, self._place + ".")
+            return self._struct(depth, field.fields)
         value, presence = self._name(), self._name()
         if in_tag:
             self._emit(depth, f"{presence}, p = uvarint(b, p)")
@@ -370,15 +339,14 @@ class ReaderSource:
             self._emit(depth, f"if {presence} < 0:")
         self._emit(depth + 1, f"{value} = None")
         self._emit(depth, "else:")
-        self._emit(depth + 1, f"{value} = {self._struct(depth + 1, field.fields, self._place + '.')}")
+        self._emit(depth + 1, f"{value} = {self._struct(depth + 1, field.fields)}")
         return value
 
-    def _tags(self, depth: int, tagged: list[Field], path: str, values: dict[str, str]) -> None:
+    def _tags(self, depth: int, tagged: list[Field], values: dict[str, str]) -> None:
         """The tag section. A tag that is repeated, out of order or not of its stated size is noted."""
         for field in tagged:
             values[field.name] = self._name()
             self._emit(depth, f"{values[field.name]} = {field.default!r}")
-        self._place = f"{path}tags"
         count, tag, size, start, last = (self._name() for _ in range(5))
         self._emit(depth, f"{count} = b[p]")
         self._emit(depth, "p += 1")
@@ -390,13 +358,11 @@ class ReaderSource:
         self._emit(depth + 2, f"{size}, p = uvarint(b, p)")
         self._emit(depth + 2, f"{start} = p")
         for field in tagged:
-            self._place = path + field.name
             self._emit(depth + 2, f"if {tag} == {field.tag}:")
             self._emit(depth + 3, f"{values[field.name]} = {self._value(depth + 3, field, None, in_tag=True)}")
             self._emit(depth + 3, f"if p != {start} + {size} or {tag} <= {last}: notes.append('odd tags')")
             self._emit(depth + 3, f"{last} = {tag}")
             self._emit(depth + 3, "continue")
-        self._place = f"{path}tags"
         self._emit(depth + 2, f"if {size} < 0 or {size} > end - p: raise Malformed('a tag beyond the bytes')")
         self._emit(depth + 2, f"p += {size}")
         self._emit(depth + 2, f"{last} = {tag}")
@@ -455,12 +421,9 @@ ReadFields = Callable[[bytes, int, list[str]], tuple[dict[str, Any], int]]
 # bytes -> base64 text, or a caller's own value
 BytesValue = Callable[[bytes], Any]
 
-_WRONG = (MalformedError, IndexError, struct.error)
-_PERHAPS_WRONG = (*_WRONG, UnicodeDecodeError)
-
 
 class Truncated(Exception):
-    """The bytes end too early, or a null or a length in them is not allowed. The text has the position."""
+    """The bytes end too early, or a null or a length in them is not allowed."""
 
 
 def base64_text(data: bytes) -> str:
@@ -485,46 +448,28 @@ class MessageReader:
     ) -> None:
         self.message = message
         self.version = version
-        self._fields = fields
-        self._bytes_value = bytes_value
-        self._fast, _ = self._compiled(is_careful=False)
-
-    def read(self, data: bytes, start: int, notes: list[str]) -> tuple[dict[str, Any], int]:
-        """The message at `start` and the position after it. Raises Truncated, with the field in its text."""
-        noted = len(notes)
-        try:
-            return self._fast(data, start, notes)
-        except _PERHAPS_WRONG:
-            del notes[noted:]
-        careful, places = self._careful
-        try:
-            return careful(data, start, notes)
-        except _WRONG as error:
-            why = str(error) if isinstance(error, MalformedError) else "the bytes end too early"
-            where = places.get(_line_in(error.__traceback__, careful.__code__.co_filename), "its fields")
-            what = f"{self.message.name} version {self.version}"
-            raise Truncated(f"{what} cannot be read at {where}: {why} ({len(data)} bytes in all)") from error
-
-    @cached_property
-    def _careful(self) -> tuple[ReadFields, dict[int, str]]:
-        return self._compiled(is_careful=True)
-
-    def _compiled(self, is_careful: bool) -> tuple[ReadFields, dict[int, str]]:
-        """The function, and the field that each line of its source reads."""
-        source = ReaderSource(self.version, self.version in self.message.flexible, is_careful)
-        source.function(self.message.fields if self._fields is None else self._fields, with_tags=self._fields is None)
+        source = ReaderSource(version, version in message.flexible)
+        source.function(message.fields if fields is None else fields, with_tags=fields is None)
         names: dict[str, Any] = {
             "Malformed": MalformedError,
-            "bytes_value": self._bytes_value,
+            "bytes_value": bytes_value,
             "text": _text,
             "unpack": struct.unpack_from,
             "uuid_text": uuid_text,
             "uvarint": read_uvarint,
             **source.constants,
         }
-        file_name = f"<{self.message.name} {self.message.layout} {self.version} {id(self)}>"
-        exec(compile("\n".join(source.lines), file_name, "exec"), names)
-        return names["read_fields"], source.places
+        exec(compile("\n".join(source.lines), f"<{message.name} {message.layout} {version}>", "exec"), names)
+        self._read: ReadFields = names["read_fields"]
+
+    def read(self, data: bytes, start: int, notes: list[str]) -> tuple[dict[str, Any], int]:
+        """The message at `start` and the position after it. Raises Truncated; the notes are then meaningless."""
+        try:
+            return self._read(data, start, notes)
+        except (MalformedError, IndexError, struct.error) as error:
+            why = str(error) if isinstance(error, MalformedError) else "the bytes end too early"
+            what = f"{self.message.name} version {self.version}"
+            raise Truncated(f"{what} cannot be read: {why} ({len(data)} bytes in all)") from error
 
 
 @cache
@@ -538,12 +483,3 @@ def _text(data: bytes, notes: list[str]) -> str:
     if not is_proper:
         notes.append("text that is not UTF-8")
     return text
-
-
-def _line_in(trace: TracebackType | None, file_name: str) -> int:
-    line = 0
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file_name:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

@@ -59,7 +59,7 @@ def test_an_undecodable_record_has_its_group_its_member_and_the_reason():
     assert isinstance(found, Undecodable) and found.reason in REASONS
     assert (found.group_id, found.member_id, found.value_version) == ("cg", "m", 0)
     assert found.detail == (
-        "ConsumerGroupMemberMetadataValue version 0 cannot be read at rackId: the bytes end too early (3 bytes in all)"
+        "ConsumerGroupMemberMetadataValue version 0 cannot be read: the bytes end too early (3 bytes in all)"
     )
 
 

@@ -15,7 +15,6 @@ from kgroups_spark.messages.schema import (
     parse_definition,
     parse_versions,
     read_uvarint,
-    reader,
 )
 
 
@@ -88,7 +87,7 @@ def test_reads(field, flexible, data, value, notes):
 
 @pytest.mark.parametrize(("field", "flexible", "data", "why"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
 def test_refuses(field, flexible, data, why):
-    with pytest.raises(Truncated, match=f"Sample version 0 cannot be read at (field|tags): .*{why}"):
+    with pytest.raises(Truncated, match=f"Sample version 0 cannot be read: .*{why}"):
         read([field], data, flexible)
 
 
@@ -110,11 +109,6 @@ def test_a_struct_in_a_tag_is_led_by_a_uvarint_that_counts_into_the_size():
     tagged = field("Pair", tag=0, taggedVersions="0+", default="null", **NULLABLE)
     assert read([tagged], "010005" + "0107026100", structs=[STRUCT]) == ({"field": {"a": 7, "b": "a"}}, 0, [])
     assert read([tagged], "010001" + "00", structs=[STRUCT]) == ({"field": None}, 0, [])
-
-
-def test_the_error_names_the_field_at_every_depth():
-    with pytest.raises(Truncated, match=r"GroupMetadataValue version 0 cannot be read at members\.clientId"):
-        reader("GroupMetadataValue", 0).read(bytes.fromhex("0000 00000001 ffff ffff 00000001 0001 61 0009"), 0, [])
 
 
 @pytest.mark.parametrize(

@@ -61,5 +61,4 @@ class Metadata:
 
 def cluster_at(*brokers: FakeBroker, timeout_ms: int = 10_000, **properties: str) -> Cluster:
     names = {name.replace("_", "."): value for name, value in properties.items()}
-    names = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "20", **names}
     return Cluster(client_properties(",".join(each.address for each in brokers), names), timeout_ms=timeout_ms)

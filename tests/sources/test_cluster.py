@@ -13,8 +13,8 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.cluster.client_properties import client_properties
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, addresses
-from kgroups_spark.cluster.connection import Address, BrokerConnection, Disconnected, place_of
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, METADATA_AGE, Cluster, addresses
+from kgroups_spark.cluster.connection import IDLE, Address, BrokerConnection, Disconnected, place_of
 from kgroups_spark.cluster.requests import (
     AuthenticationFailed,
     ClusterUnreachable,
@@ -320,15 +320,15 @@ class TestFetch:
         assert (answer.error, answer.records) == ("REQUEST_TIMED_OUT", b"")
         assert answer.detail == f"the broker at {broker.address} has not answered FetchRequest in time"
 
-    def test_leaders_are_looked_up_again_after_metadata_max_age(
+    def test_leaders_are_looked_up_again_after_five_minutes(
         self, start: Start, metadata: Metadata, fake_time: FakeTime
     ) -> None:
         first, second = start({"Fetch": fetched()}), start({"Fetch": fetched()})
-        with cluster_at(first, metadata_max_age_ms="5000") as cluster:
+        with cluster_at(first) as cluster:
             cluster.fetch("t", 0, 20, max_bytes=99)
             metadata.leaders = {0: (2, 6)}
             cluster.fetch("t", 0, 20, max_bytes=99)
-            fake_time.now += 5
+            fake_time.now += METADATA_AGE
             cluster.fetch("t", 0, 20, max_bytes=99)
         assert (len(first.named("Fetch")), len(second.named("Fetch"))) == (2, 1)
 
@@ -396,14 +396,14 @@ class TestConnections:
 
     def test_an_idle_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
         broker = start()
-        with cluster_at(broker, connections_max_idle_ms="5000") as cluster:
+        with cluster_at(broker) as cluster:
             cluster.brokers()
-            fake_time.now += 4.9
+            fake_time.now += IDLE - 1
             cluster.brokers()
-            fake_time.now += 4.9
+            fake_time.now += IDLE - 1
             cluster.brokers()
             assert broker.connections == 1
-            fake_time.now += 5
+            fake_time.now += IDLE
             cluster.brokers()
             assert broker.connections == 2
 
@@ -447,7 +447,7 @@ class TestConnections:
 
         monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
         monkeypatch.setattr("socket.socket.connect", connected)
-        with cluster_at(broker, timeout_ms=60_000, socket_connection_setup_timeout_ms="10000") as cluster:
+        with cluster_at(broker, timeout_ms=60_000) as cluster:
             assert cluster.brokers() == {1: broker.address}
         assert [round(each or 0) for each in waited] == ([10] if first == "no IPv6" else [5, 10])
 

@@ -133,11 +133,15 @@ class ScramServer:
         return {"error_code": 0, "error_message": None, "auth_bytes": text.encode(), "session_lifetime_ms": 0}
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgroups_spark.cluster.connection.SHORTEST_PAUSE", 0.001)
+    monkeypatch.setattr("kgroups_spark.cluster.connection.LONGEST_PAUSE", 0.02)
+
+
 PROPERTIES = {
     "default.api.timeout.ms": "300",
     "request.timeout.ms": "400",
-    "reconnect.backoff.ms": "1",
-    "reconnect.backoff.max.ms": "20",
 }
 LOGIN = {
     "security.protocol": "SASL_PLAINTEXT",

@@ -30,24 +30,24 @@ def test_class_and_options(config, class_name, options):
 
 
 @pytest.mark.parametrize(
-    ("config", "problem"),
+    "config",
     [
-        ("", "names no login module"),
-        ("/* s3cret */", "names no login module"),
-        ("a.B", "has none of required, requisite, sufficient, optional after the class"),
-        ('a.B username="x";', "has none of required"),
-        ("a.B required s3cret", 'option 1 is not name="value"'),
-        ('a.B required username="x" password="s3cret"', "does not end with a semicolon"),
-        ('a.B required username="x" password=;', 'option 2 is not name="value"'),
-        ("a.B required password=5ecret;", 'option 1 is not name="value"'),
-        ("a.B required password=s3cret/x;", "does not end with a semicolon"),
-        ('a.B required password="s3"cret";', 'option 2 is not name="value"'),
-        ('a.B required password="s3cret;', 'option 1 is not name="value"'),
-        ('a.B required x="1"; a.C required password="s3cret";', "continues after its semicolon"),
+        "",
+        "/* s3cret */",
+        "a.B",
+        'a.B username="x";',
+        "a.B required s3cret",
+        'a.B required username="x" password="s3cret"',
+        'a.B required username="x" password=;',
+        "a.B required password=5ecret;",
+        "a.B required password=s3cret/x;",
+        'a.B required password="s3"cret";',
+        'a.B required password="s3cret;',
+        'a.B required x="1"; a.C required password="s3cret";',
     ],
 )
-def test_a_broken_text_is_refused_and_not_shown(config, problem):
-    with pytest.raises(BadClientProperty, match=problem) as caught:
+def test_a_broken_text_is_refused_and_not_shown(config):
+    with pytest.raises(BadClientProperty, match="is not one login module: it is a line like") as caught:
         login_module(config)
     assert "s3" not in str(caught.value)
     assert "cret" not in str(caught.value)
