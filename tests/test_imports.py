@@ -29,7 +29,7 @@ WITH_SPARK = {
     "replay": "sinks",
     "spark": "data_sources runner session",
     "sql": "by_spark",
-    "tables": "ddl schemas spark_types",
+    "tables": "schemas spark_types",
 }
 # They may import every room, and no room imports them: the API's names, `python -m kgroups_spark`, the API.
 DOORS = {"__init__", "__main__", "api"}

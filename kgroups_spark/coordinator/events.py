@@ -250,19 +250,11 @@ class Removal(NamedTuple):
     is_group_left: bool  # the group still has an offset
 
 
-class UnknownRemoval(NamedTuple):
-    """The tombstone of an offset that the log does not have."""
-
-    place: RecordPlace
-    slot: Slot
-    group_type: str | None
-
-
 class Cause(NamedTuple):
     """The cause of a removal. `overdue_since`: it is unknown because expiry was due more than OVERDUE_MS earlier, from
     that time on, in ms; None: otherwise."""
 
-    name: str
+    cause: str
     overdue_since: int | None = None
 
 
@@ -497,7 +489,8 @@ class GroupEvents:
         self._newest: RecordPlace | None = None
         self._touched: dict[str, Touched] = {}
         self._removals: list[Removal] = []
-        self._unknown: list[UnknownRemoval] = []
+        # The tombstones of offsets that the log does not have: place, slot, group type.
+        self._unknown: list[tuple[RecordPlace, Slot, str | None]] = []
         # Group events at values and markers. They are numbered together with the moves of offsets at that log offset.
         self.moves: list[GroupEvent] = []
 
@@ -544,7 +537,7 @@ class GroupEvents:
         group, rules = self._groups.groups.get(slot[0]), self._rules.expiry
         group_type = None if group is None else group.group_type
         if value is None:
-            self._unknown.append(UnknownRemoval(place, slot, group_type))
+            self._unknown.append((place, slot, group_type))
             return
         due = due_at(group, slot[1], value, rules, self._retention_ms, is_pending=removed.is_pending)
         is_subscribed = group is not None and due is None and slot[1] in (topics_of(group, rules) or ())
@@ -572,10 +565,10 @@ class GroupEvents:
         touched, self._touched = self._touched, {}
         removals, self._removals = self._removals, []
         unknown, self._unknown = self._unknown, []
-        causes = Causes(self._groups, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
+        causes = Causes(self._groups, self._rules.expiry, touched, removals, {slot[0] for _, slot, _ in unknown})
         report = _Report(self._reported)
         for each in unknown:
-            report.removed_offset(each.place, each.slot, each.group_type, None, Cause(UNKNOWN))
+            report.removed_offset(*each, None, Cause(UNKNOWN))
         for removal in removals:
             committed_offset, cause = removal.value.committed_offset, causes.of_offset(removal)
             report.removed_offset(removal.place, removal.slot, removal.group_type, committed_offset, cause)
@@ -634,7 +627,7 @@ class _Report:
     ) -> None:
         group_id, topic, partition = slot
         of_slot = {"topic": topic, "partition": partition, "offset_before": offset_before}
-        self.event(place, group_id, group_type, "offset_removed", **of_slot, **_of_cause(cause))
+        self.event(place, group_id, group_type, "offset_removed", **of_slot, **cause._asdict())
 
     def group(self, place: RecordPlace, group_id: str, touched: Touched, now: Group | None, causes: Causes) -> None:
         """The differences between the group before the act and `now` (None: it is gone)."""
@@ -658,11 +651,7 @@ class _Report:
             self.event(*of, "assignment_changed", member_id=member_id, value_before=was, value_after=is_now)
         if old is not None and new is None:
             cause = causes.of_group(group_id, touched, place.log_timestamp)
-            self.event(*of, "group_removed", value_before=old[1], **_of_cause(cause))
-
-
-def _of_cause(cause: Cause) -> dict[str, Any]:
-    return {"cause": cause.name, "overdue_since": cause.overdue_since}
+            self.event(*of, "group_removed", value_before=old[1], **cause._asdict())
 
 
 def _is_one_act(newest: RecordPlace, place: RecordPlace) -> bool:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -203,8 +204,8 @@ def combine(there: StateBatches, update: Sequence[StateBatch], start_offset: int
     if not new:
         return StateBatches(old, True)
     # Batches that neither overlap nor touch a new one stay as they are.
-    begin = bisect_left(old, min(b.first_offset for b in new) - 1, key=_last_offset)
-    end = bisect_right(old, max(b.last_offset for b in new) + 1, key=_first_offset)
+    begin = bisect_left(old, min(b.first_offset for b in new) - 1, key=attrgetter("last_offset"))
+    end = bisect_right(old, max(b.last_offset for b in new) + 1, key=attrgetter("first_offset"))
     middle = _combined([*old[begin:end], *new], rules)
     return StateBatches([*old[:begin], *middle, *old[end:]], _is_settled(middle))
 
@@ -309,7 +310,7 @@ def _pruned_settled(batches: Sequence[StateBatch], start_offset: int) -> Sequenc
     """The same for sorted batches."""
     if start_offset == UNSET_START_OFFSET or not batches or batches[0].first_offset >= start_offset:
         return batches
-    kept = batches[bisect_left(batches, start_offset, key=_last_offset) :]
+    kept = batches[bisect_left(batches, start_offset, key=attrgetter("last_offset")) :]
     return [*_pruned(kept[:1], start_offset), *kept[1:]]
 
 
@@ -317,14 +318,6 @@ def _is_settled(batches: Sequence[StateBatch]) -> bool:
     return all(b.first_offset <= b.last_offset for b in batches) and all(
         one.last_offset + (one.priority == other.priority) < other.first_offset for one, other in pairwise(batches)
     )
-
-
-def _first_offset(batch: StateBatch) -> int:
-    return batch.first_offset
-
-
-def _last_offset(batch: StateBatch) -> int:
-    return batch.last_offset
 
 
 SHARE_SNAPSHOT, SHARE_UPDATE = 0, 1
@@ -364,12 +357,8 @@ class SharePartition:
     def is_as_initialized(self) -> bool:
         """Whether it could have been written by InitializeShareGroupState (ShareGroupOffset.fromRequest, 4.3)."""
         count = _UNSET if self.start_offset == _UNSET else 0
-        return (self.leader_epoch, self.delivery_complete_count, len(self.batches.batches), self.updates) == (
-            _UNINITIALIZED_EPOCH,
-            count,
-            0,
-            0,
-        ) and self.create_timestamp == self.write_timestamp
+        state = (self.leader_epoch, self.delivery_complete_count, len(self.batches.batches), self.updates)
+        return state == (_UNINITIALIZED_EPOCH, count, 0, 0) and self.create_timestamp == self.write_timestamp
 
 
 BATCHES = SharePartition.__slots__.index("batches")
@@ -402,7 +391,8 @@ class ShareCoordinatorShard:
         before = self.share_partitions.get(key)
         if value is None:
             after = None
-            self._check_tombstone(record_type)
+            if record_type == SHARE_UPDATE or not self.rules.tombstone_removes:
+                raise ReplayFailure("A tombstone where only values are written")
             self.share_partitions.pop(key, None)
         else:
             if not self.rules.reads_layout(layout):
@@ -412,8 +402,10 @@ class ShareCoordinatorShard:
             else:
                 after = self._updated(before, value, log_offset, log_timestamp)
             self.share_partitions[key] = after
-        if self.reporting:
-            self._report(log_offset, log_timestamp, key, record_type, before, after)
+        if self.reporting and (event := _event(record_type, before, after)) is not None:
+            offsets = (None if each is None else none_if_unset(each.start_offset) for each in (before, after))
+            epochs = (None if each is None else none_if_unset(each.state_epoch) for each in (before, after))
+            self._events.append(ShareEvent(log_offset, log_timestamp, *key, event, *offsets, *epochs))
 
     def take_events(self) -> list[ShareEvent]:
         """Events since the last call, in log order."""
@@ -467,10 +459,6 @@ class ShareCoordinatorShard:
             shard.share_partitions[key] = SharePartition(*state)
         return shard
 
-    def _check_tombstone(self, record_type: int) -> None:
-        if record_type == SHARE_UPDATE or not self.rules.tombstone_removes:
-            raise ReplayFailure("A tombstone where only values are written")
-
     def _of_value(self, record_type: int, value: Value, log_offset: int, log_timestamp: int | None) -> SharePartition:
         """The state of a snapshot, or of an update without a state before it, which has neither state epoch nor
         times."""
@@ -507,30 +495,6 @@ class ShareCoordinatorShard:
         count = value["deliveryCompleteCount"]
         return _UNSET if count is None or not self.rules.has_delivery_complete_count else int(count)
 
-    def _report(
-        self,
-        log_offset: int,
-        log_timestamp: int | None,
-        key: SharePartitionKey,
-        record_type: int,
-        before: SharePartition | None,
-        after: SharePartition | None,
-    ) -> None:
-        event = _event(record_type, before, after)
-        if event is not None:
-            self._events.append(
-                ShareEvent(
-                    log_offset,
-                    log_timestamp,
-                    *key,
-                    event,
-                    None if before is None else none_if_unset(before.start_offset),
-                    None if after is None else none_if_unset(after.start_offset),
-                    None if before is None else none_if_unset(before.state_epoch),
-                    None if after is None else none_if_unset(after.state_epoch),
-                )
-            )
-
 
 def _event(record_type: int, before: SharePartition | None, after: SharePartition | None) -> str | None:
     if after is None:
@@ -538,14 +502,10 @@ def _event(record_type: int, before: SharePartition | None, after: SharePartitio
     if before is None:
         is_first = record_type == SHARE_SNAPSHOT and after.snapshot_epoch == 0
         return "share_partition_initialized" if is_first else None
-    return "share_offset_reset" if _is_reset(before, after) else None
-
-
-def _is_reset(before: SharePartition, after: SharePartition) -> bool:
-    if after.state_epoch > before.state_epoch:
-        return True
     is_other = after.start_offset != before.start_offset or len(before.batches.batches) > 0
-    return after.is_as_initialized and before.updates == 0 and is_other
+    is_initialized_again = after.is_as_initialized and before.updates == 0 and is_other
+    is_reset = after.state_epoch > before.state_epoch or is_initialized_again
+    return "share_offset_reset" if is_reset else None
 
 
 def _batch_row(state_partition: int, key: SharePartitionKey, batch: StateBatch, limit: int | None) -> ShareBatchRow:

@@ -194,8 +194,21 @@ class TransactionCoordinatorShard:
                 return
             raise ReplayFailure(f"Unknown version {value_version} from the transaction log message value")
         after = self._of_value(value, log_offset)
-        if self.reporting:
-            self._report(log_timestamp, transactional_id, self.transactional_ids.get(transactional_id), after)
+        before = self.transactional_ids.get(transactional_id)
+        if self.reporting and before is not None and (event := _event(before, after)) is not None:
+            self._events.append(
+                TransactionEvent(
+                    log_offset,
+                    log_timestamp,
+                    transactional_id,
+                    event,
+                    before.producer_id,
+                    before.producer_epoch,
+                    none_if_unset(before.start_timestamp),
+                    before.timeout_ms,
+                    list(before.topic_partitions),
+                )
+            )
         self.transactional_ids[transactional_id] = after
 
     def take_events(self) -> list[TransactionEvent]:
@@ -268,25 +281,6 @@ class TransactionCoordinatorShard:
             client_transaction_version,
             log_offset,
         )
-
-    def _report(
-        self, log_timestamp: int | None, transactional_id: str, before: TransactionalId | None, after: TransactionalId
-    ) -> None:
-        event = None if before is None else _event(before, after)
-        if before is not None and event is not None:
-            self._events.append(
-                TransactionEvent(
-                    after.log_offset,
-                    log_timestamp,
-                    transactional_id,
-                    event,
-                    before.producer_id,
-                    before.producer_epoch,
-                    none_if_unset(before.start_timestamp),
-                    before.timeout_ms,
-                    list(before.topic_partitions),
-                )
-            )
 
 
 def expires_at(state: str, last_update_timestamp: int, expiration_ms: int) -> int | None:

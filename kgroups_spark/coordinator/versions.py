@@ -157,10 +157,11 @@ def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFac
     if not (_has_fingerprints(one) and _has_fingerprints(other)):
         one_facts, other_facts = ({} if group is None else member_facts(group, None) for group in (one, other))
         return one_facts, other_facts
-    old, new = _numbers(one), _numbers(other)
+    old, new = (group.member_numbers if isinstance(group, ClassicGroup) else {} for group in (one, other))
     if old.keys().isdisjoint(new):  # nothing to compare, and fingerprints cost something
         return dict(old), dict(new)
-    return _fingerprints(one), _fingerprints(other)
+    was, now = (group.member_fingerprints if isinstance(group, ClassicGroup) else {} for group in (one, other))
+    return dict(was), dict(now)
 
 
 def _has_fingerprints(group: Group | None) -> bool:
@@ -168,14 +169,6 @@ def _has_fingerprints(group: Group | None) -> bool:
     if group is None or not isinstance(group, ClassicGroup):
         return group is None
     return group.members_on_demand is not None or not group.member_numbers
-
-
-def _numbers(group: Group | None) -> dict[str, int]:
-    return group.member_numbers if isinstance(group, ClassicGroup) else {}
-
-
-def _fingerprints(group: Group | None) -> MemberFacts:
-    return dict(group.member_fingerprints) if isinstance(group, ClassicGroup) else {}
 
 
 def member_facts(group: Group, member_id: str | None) -> MemberFacts:

@@ -34,7 +34,6 @@ from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, Ta
 from kgroups_spark.sources.files import StandIn, file_system, stand_in_for
 from kgroups_spark.spark.runner import Runner, SparkRunner
 from kgroups_spark.tables.columns import Condition, all_may_hold
-from kgroups_spark.tables.ddl import quoted, table_definition, text
 from kgroups_spark.tables.schemas import (
     LAKE_VERSION,
     LAKE_VERSION_PROPERTY,
@@ -46,6 +45,7 @@ from kgroups_spark.tables.schemas import (
     require_known_version,
     require_nothing_else,
 )
+from kgroups_spark.tables.spark_types import quoted, table_definition, text
 
 # A lake's tables in a schema of a catalog: `schema`, or `catalog.schema`.
 #

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,8 +51,8 @@ from kgroups_spark.replay.state import (
     plain_entries,
 )
 from kgroups_spark.tables.definitions import REREAD
-from kgroups_spark.tables.rows import table_batch
-from kgroups_spark.tables.schemas import CHECKPOINTS
+from kgroups_spark.tables.rows import no_rows, table_batch
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 
 
 class Correction(NamedTuple):
@@ -211,19 +210,12 @@ def _facts(group: Group) -> tuple[Any, ...]:
 # replay found at that offset.
 
 
-PlainVersion: TypeAlias = GroupRow | MemberRow
-
-
 @dataclass(frozen=True)
 class CorrectedAt:
     """The corrections before the record at a log offset."""
 
     log_offset: int
     corrections: Sequence[Correction]
-
-    def found_in(self, _: ShardState) -> Sequence[Correction]:
-        """The corrections; the state is ignored."""
-        return self.corrections
 
 
 def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
@@ -278,9 +270,14 @@ class CorrectedPiece:
         self.is_corrected = bool(found)
         self._state = corrected(state, found, night.release) if found else state
         place = Place(self.replay.offsets_partition, self.log_offset - 1, None)
-        right = list(_plain(versions(found, state, self._state, place)))
+        right = list[GroupRow | MemberRow]()
+        for version in versions(found, state, self._state, place):
+            # MemberVersions become removals: a corrected group has plain rows for the others.
+            right += version.removed() if isinstance(version, MemberVersions) else [version]
+        replaced = {(version.group_id, getattr(version, "member_id", None)) for version in right}
         for name, rows in last:
-            yield name, _without_versions(rows, right)
+            stays = [(row["group_id"], row.get("member_id")) not in replaced for row in rows.to_pylist()]
+            yield name, rows.filter(pa.array(stays, pa.bool_()))
         for name, kind in VERSIONS.items():
             of_kind = [version for version in right if isinstance(version, kind)]
             yield name, table_batch(name, kind._fields, of_kind, audit_id=night.audit_id)
@@ -326,16 +323,18 @@ class HistoryReplay:
         """(table, rows) of versions, events, markers and records at which a load would fail."""
         state, start = self.saved, None
         for each in self.corrections:
-            replay = self._piece(state, start, each.log_offset)
-            piece = CorrectedPiece(replay, each.log_offset, each.found_in)
+            replay, found = self._piece(state, start, each.log_offset), each.corrections
+            piece = CorrectedPiece(replay, each.log_offset, lambda _, found=found: found)  # type: ignore[misc]
             for name, rows in piece.changes():
                 is_new = name not in VERSIONS or pc.greater_equal(rows.column("log_offset"), self.history_from)
                 yield name, rows if is_new is True else rows.filter(is_new)
-            self._take_failures(replay)
+            self.failures += replay.failures
+            self._unreadable.append(replay.unreadable)
             state, start = piece.state, each.log_offset
         self._last = self._piece(state, start, None)
         yield from self._last.changes()
-        self._take_failures(self._last)
+        self.failures += self._last.failures
+        self._unreadable.append(self._last.unreadable)
 
     def current(self) -> Iterator[Output]:
         """(table, rows) of the current tables, once all changes have been taken."""
@@ -345,26 +344,9 @@ class HistoryReplay:
         """As in ShardReplay."""
         return self._last.deciding()
 
-    def _take_failures(self, replay: ShardReplay) -> None:
-        self.failures += replay.failures
-        self._unreadable.append(replay.unreadable)
-
     def _piece(self, state: ShardState, start: int | None, end: int | None) -> ShardReplay:
         history = self.history.between(start, end) if self.corrections else self.history
         return ShardReplay(self.offsets_partition, self.night, state, history, self.ranges)
-
-
-def _without_versions(rows: pa.Table | pa.RecordBatch, versions: Sequence[PlainVersion]) -> pa.Table | pa.RecordBatch:
-    """The rows except those that these versions replace (same group and member)."""
-    keys = {(version.group_id, getattr(version, "member_id", None)) for version in versions}
-    stays = [(row["group_id"], row.get("member_id")) not in keys for row in rows.to_pylist()]
-    return rows.filter(pa.array(np.array(stays, np.bool_)))
-
-
-def _plain(versions: Iterable[Version]) -> Iterator[PlainVersion]:
-    """The versions as single rows. MemberVersions become removals: a corrected group has plain rows for the others."""
-    for version in versions:
-        yield from version.removed() if isinstance(version, MemberVersions) else [version]
 
 
 # R6: an offsets partition whose log was read again from its start corrects the state carried from audit to audit.
@@ -406,12 +388,14 @@ class CorrectedReplay:
         """(table, rows); rows of `checkpoints` are the corrections."""
         yield from self._carried.changes()
         if self._found:
-            yield CHECKPOINTS, self._correction_rows()
+            made, entries = made_by(self.night.audit_id, REREAD, self.night.release_version), plain_entries(self._found)
+            yield CHECKPOINTS, checkpoint_rows(entries, self.offsets_partition, self._end_offset, made)
         if not self._carried.is_corrected:
             yield from self._carried.replay.current()
             return
         # The current tables come from the state alone.
-        nothing = ShardReplay(self.offsets_partition, self.night, self.state, ShardHistory.empty(), self._ranges)
+        empty = ShardHistory.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
+        nothing = ShardReplay(self.offsets_partition, self.night, self.state, empty, self._ranges)
         yield from nothing.outputs()
 
     def _find(self, carried: ShardState) -> list[Correction]:
@@ -419,7 +403,3 @@ class CorrectedReplay:
             pass
         self._found = list(corrections(carried, self._read.state))
         return self._found
-
-    def _correction_rows(self) -> pa.Table:
-        made = made_by(self.night.audit_id, REREAD, self.night.release_version)
-        return checkpoint_rows(plain_entries(self._found), self.offsets_partition, self._end_offset, made)

@@ -6,6 +6,7 @@ the replay of the partition, which adds them up.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -38,7 +39,7 @@ class GroupTraffic:
     """Adds up records by (group, hour); groups are named once, by `group_ids`."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], NDArray[np.int64]] = {}
+        self._counts = defaultdict[tuple[str, int], NDArray[np.int64]](lambda: np.zeros(len(COUNTS), np.int64))
 
     def add_chunk(
         self,
@@ -83,19 +84,12 @@ class GroupTraffic:
         counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[~is_tombstone & is_transactional], minlength=size)
         counts[:, BYTES] = np.bincount(at, weights=size_bytes, minlength=size)
         for row in np.nonzero(counts[:, BYTES])[0].tolist():
-            self._add(group_ids[row % width], int(hour_values[row // width]), counts[row])
+            self._counts[group_ids[row % width], int(hour_values[row // width])] += counts[row]
 
     def add_record(self, group_id: str, timestamp: int, size_bytes: int) -> None:
         """Adds one record of another type; `timestamp` is in epoch ms, negative for none."""
-        row = np.array([0, 0, 0, 1, size_bytes])
-        self._add(group_id, NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS, row)
-
-    def _add(self, group_id: str, hour: int, row: NDArray[np.int64]) -> None:
-        before = self._counts.get((group_id, hour))
-        if before is None:
-            self._counts[(group_id, hour)] = row.copy()
-        else:
-            before += row
+        hour = NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS
+        self._counts[group_id, hour] += np.array([0, 0, 0, 1, size_bytes])
 
     def rows(self) -> Iterator[tuple[str, int | None, list[int]]]:
         """(group id, start of the hour in ms or None, counts in the order of the constants above)."""
@@ -144,43 +138,24 @@ class OddRecords:
         for row, record in decoded:
             size = int(records.key_length[row]) + max(0, int(records.value_length[row]))
             if size >= NEAR_LIMIT_BYTES:
-                self._add_large(record, int(records.offset[row]), int(records.timestamp[row]), size)
+                name, time = CONSUMER_OFFSETS[record.record_type].name, int(records.timestamp[row])
+                large = (record.group_id, name, int(records.offset[row]), None if time < 0 else time, size)
+                self._large[record.group_id, record.record_type] = large
+        # Clipped against overflow: a broker accepts any commit time from a client.
         reported = records.timestamp[commits.rows]
-        off = np.flatnonzero(_is_off(commits, reported))
-        if len(off):
-            self._add_off(commits, keys, reported, records.offset[commits.rows], off)
-
-    def _add_large(self, record: CoordinatorRecord, offset: int, timestamp: int, size: int) -> None:
-        name = CONSUMER_OFFSETS[record.record_type].name
-        when = None if timestamp < 0 else timestamp
-        self._large[record.group_id, record.record_type] = (record.group_id, name, offset, when, size)
-
-    def _add_off(
-        self,
-        commits: OffsetCommitColumns,
-        keys: OffsetKeys,
-        reported: NDArray[np.int64],
-        offset: NDArray[np.int64],
-        off: NDArray[np.int64],
-    ) -> None:
-        group = keys.group[commits.code[off]].astype(np.int64)
-        groups, firsts, counts = np.unique(group, return_index=True, return_counts=True)
+        committed, clipped = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(reported, -1, 1 << 60)
+        is_known = ~commits.is_tombstone & (committed >= 0) & (clipped >= 0)
+        off = np.flatnonzero(is_known & (np.abs(committed - clipped) > TIME_OFF_MS))
+        groups, firsts, counts = np.unique(keys.group[commits.code[off]], return_index=True, return_counts=True)
         for number, first, count in zip(groups.tolist(), off[firsts].tolist(), counts.tolist(), strict=True):
-            group_id = keys.groups[number]
-            before = self._off.get(group_id)
-            if before is not None:
-                self._off[group_id] = (*before[:-1], before[-1] + count)
+            group_id, code = keys.groups[number], int(commits.code[first])
+            if group_id in self._off:
+                *before, so_far = self._off[group_id]
+                self._off[group_id] = (*before, so_far + count)
                 continue
-            code = int(commits.code[first])
-            self._off[group_id] = (
-                group_id,
-                keys.topic[code].as_py(),
-                int(keys.partition[code]),
-                int(offset[first]),
-                int(commits.commit_timestamp[first]),
-                int(reported[first]),
-                count,
-            )
+            slot = (group_id, keys.topic[code].as_py(), int(keys.partition[code]))
+            times = (int(commits.commit_timestamp[first]), int(reported[first]))
+            self._off[group_id] = (*slot, int(records.offset[commits.rows[first]]), *times, count)
 
     @property
     def large(self) -> list[Large]:
@@ -189,15 +164,6 @@ class OddRecords:
     @property
     def times_off(self) -> list[Off]:
         return sorted(self._off.values())
-
-
-def _is_off(commits: OffsetCommitColumns, reported: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Values whose commit time differs from their record's time by more than TIME_OFF_MS; false without either time."""
-    # Clipped against overflow: a broker accepts any commit time from a client.
-    committed, reported = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(reported, -1, 1 << 60)
-    known = ~commits.is_tombstone & (committed >= 0) & (reported >= 0)
-    off: NDArray[np.bool_] = known & (np.abs(committed - reported) > TIME_OFF_MS)
-    return off
 
 
 # The names of the topic ids in a range, from offset commits v4 and from records with both id and name.
@@ -239,7 +205,10 @@ class TopicNames:
         if not len(rows):
             return
         code, ids, timestamp = code[rows], ids[rows], np.where(timestamp[rows] < 0, NO_TIME, timestamp[rows])
-        self._grow(int(code.max()) + 1)
+        if (codes := int(code.max()) + 1) > len(self._ids):
+            more = max(codes, 2 * len(self._ids)) - len(self._ids)
+            self._ids = np.concatenate([self._ids, np.zeros((more, 2), np.uint64)])
+            self._earliest = np.concatenate([self._earliest, np.full(more, NO_TIME)])
         known = self._ids[code]
         new = ~has_id(known)
         if new.any():
@@ -270,12 +239,6 @@ class TopicNames:
             topic_id, topic = uuid_text(ids.dictionary[id_].as_py()), names.dictionary[name].as_py()
             self.add(topic_id, topic, time if time < NO_TIME else -1, COMMIT)
         self._ids, self._earliest = self._ids[:0], self._earliest[:0]
-
-    def _grow(self, codes: int) -> None:
-        if codes > len(self._ids):
-            more = max(codes, 2 * len(self._ids)) - len(self._ids)
-            self._ids = np.concatenate([self._ids, np.zeros((more, 2), np.uint64)])
-            self._earliest = np.concatenate([self._earliest, np.full(more, NO_TIME)])
 
     def add_value(self, record_type: int, value: dict[str, Any] | None, timestamp: int) -> None:
         """Adds the topics in the value of a record of types 2 to 23."""
@@ -411,34 +374,26 @@ class NamesOfShard:
 
     def see(self, table: str, rows: pa.Table) -> None:
         """Adds the names in rows of offset_commits or group_records; ignores other tables."""
+        if table not in NAMING:
+            return
+        self.groups.update(rows["group_id"].cast(pa.string()).unique().to_pylist())
         if table == "offset_commits":
-            self._see_commits(rows)
-        elif table == "group_records":
-            self._see_group_records(rows)
+            named = rows.filter(rows["topic_id"].is_valid())
+            columns = {name: named[name].cast(pa.string()) for name in ("topic_id", "topic")}
+            times = pa.table({**columns, "seen": milliseconds(named["log_timestamp"])})
+            for row in times.group_by(["topic_id", "topic"]).aggregate([("seen", "min")]).to_pylist():
+                seen = -1 if row["seen_min"] is None else row["seen_min"]
+                self.topics.add(row["topic_id"], row["topic"], seen, COMMIT)
+            return
+        naming = rows.filter(pc.field("record_type").isin([*TOPIC_FIELDS]) & pc.field("value").is_valid())
+        of_records = (naming["record_type"], naming["value"], milliseconds(naming["log_timestamp"]))
+        for record_type, text, seen in zip(*(column.to_pylist() for column in of_records), strict=True):
+            self.topics.add_value(record_type, value_from_json(text), -1 if seen is None else seen)
 
     def rest(self) -> dict[str, Any]:
         """All collected names, as a JSON value."""
         counts = [fitting_partition_counts(self.groups, self.offsets_partition)] if self.groups else []
         return {"topics": self.topics.rows(), "partition_counts": counts}
-
-    def _see_commits(self, rows: pa.Table) -> None:
-        self.groups.update(rows.column("group_id").cast(pa.string()).unique().to_pylist())
-        named = rows.filter(rows.column("topic_id").is_valid())
-        times = pa.table(
-            {
-                **{name: named.column(name).cast(pa.string()) for name in ("topic_id", "topic")},
-                "seen": milliseconds(named.column("log_timestamp")),
-            }
-        )
-        for row in times.group_by(["topic_id", "topic"]).aggregate([("seen", "min")]).to_pylist():
-            self.topics.add(row["topic_id"], row["topic"], -1 if row["seen_min"] is None else row["seen_min"], COMMIT)
-
-    def _see_group_records(self, rows: pa.Table) -> None:
-        self.groups.update(rows.column("group_id").cast(pa.string()).unique().to_pylist())
-        naming = rows.filter(pc.field("record_type").isin([*TOPIC_FIELDS]) & pc.field("value").is_valid())
-        columns = (naming.column("record_type"), naming.column("value"), milliseconds(naming.column("log_timestamp")))
-        for record_type, text, seen in zip(*(column.to_pylist() for column in columns), strict=True):
-            self.topics.add_value(record_type, value_from_json(text), -1 if seen is None else seen)
 
 
 def names_of_shards(reported: Iterable[dict[str, Any]]) -> HistoryNames:

@@ -31,8 +31,7 @@ from kgroups_spark.offsets.columns import (
 )
 from kgroups_spark.offsets.effects import Quiet
 from kgroups_spark.offsets.replay import OffsetHistory, ReplayedOffsets, group_ends, markers_of, other_records
-from kgroups_spark.tables.rows import flags, no_rows, numbers, sorted_by
-from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
+from kgroups_spark.tables.rows import flags, numbers, sorted_by
 
 # A group's type and state at each log offset, as far as moves of its offsets depend on it.
 
@@ -194,17 +193,21 @@ OffsetStep = ValueStep | TombstoneStep | MarkerStep
 def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets: bool) -> Iterator[OffsetStep]:
     """The steps in log order. `follow_offsets`: groups without metadata exist exactly as long as they hold offsets
     (Scala coordinator); otherwise only a group's first values count."""
-    emptied = _emptied(replayed.holdings) if follow_offsets else {}
-    steps: list[OffsetStep] = [*_value_steps(replayed.turns)]
+    # The groups that hold no more offsets from a log offset on, by that offset.
+    emptied: dict[int, list[str]] = {}
+    if follow_offsets:
+        has_any = flags(replayed.holdings["has_committed"]) | flags(replayed.holdings["has_pending"])
+        gone = replayed.holdings.filter(pa.array(~has_any))
+        for log_offset, group_id in zip(gone["since"].to_pylist(), gone["group_id"].to_pylist(), strict=True):
+            emptied.setdefault(log_offset, []).append(group_id)
+    values = replayed.turns.filter(pc.invert(replayed.turns["is_tombstone"]))
+    steps: list[OffsetStep] = [*map(ValueStep, *(values[name].to_pylist() for name in ValueStep._fields))]
     steps += _tombstone_steps(replayed.tombstones, emptied)
     steps += _last_pending_steps(replayed)
-    steps += _marker_steps(markers, emptied)
+    at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
+    for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
+        steps.append(MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset])))
     return iter(sorted(steps, key=lambda step: step.log_offset))
-
-
-def _value_steps(turns: pa.Table) -> Iterator[ValueStep]:
-    values = turns.filter(pc.invert(turns.column("is_tombstone")))
-    return map(ValueStep, *(values.column(name).to_pylist() for name in ValueStep._fields))
 
 
 def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
@@ -224,23 +227,7 @@ def _with_batches(rows: pa.Table) -> pa.Table:
 
 
 def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Iterator[TombstoneStep]:
-    rows = _with_batches(tombstones).select(
-        [
-            "log_offset",
-            "log_timestamp",
-            "batch_offset",
-            "group_id",
-            "topic",
-            "partition",
-            *RemovedValue._fields,
-            "removed_log_offset",
-            "is_pending",
-            "is_topic_left",
-            "is_group_left",
-            "is_reported",
-        ]
-    )
-    for row in rows.to_pylist():
+    for row in _with_batches(tombstones).to_pylist():
         removed = None
         if row["is_reported"]:
             value = None
@@ -252,24 +239,6 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
             removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
         place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
         yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
-
-
-def _marker_steps(markers: Markers, emptied: dict[int, list[str]]) -> Iterator[MarkerStep]:
-    if not emptied:
-        return
-    at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
-    for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
-        yield MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset]))
-
-
-def _emptied(holdings: pa.Table) -> dict[int, list[str]]:
-    """The groups that hold no more offsets from a log offset on, by that offset."""
-    has_any = flags(holdings["has_committed"]) | flags(holdings["has_pending"])
-    found: dict[int, list[str]] = {}
-    gone = holdings.filter(pa.array(~has_any))
-    for log_offset, group_id in zip(gone.column("since").to_pylist(), gone.column("group_id").to_pylist(), strict=True):
-        found.setdefault(log_offset, []).append(group_id)
-    return found
 
 
 # The log of an offsets partition after its saved state: rows of the four tables that hold the log.
@@ -318,10 +287,6 @@ class ShardHistory:
     ) -> ShardHistory:
         """The rows of the four tables, all in memory."""
         return cls.of(lambda slots: slots.of(commits), group_records, markers, quarantine)
-
-    @classmethod
-    def empty(cls) -> ShardHistory:
-        return cls.of_tables(*(no_rows(arrow_schema(name)) for name in LOG_TABLES))
 
     def offsets(self) -> OffsetHistory:
         """The part that a replay of offsets needs."""

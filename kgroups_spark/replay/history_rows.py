@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,76 +43,6 @@ from kgroups_spark.words import to_epoch_ms
 OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
 
 
-@dataclass
-class OpenRows:
-    """Rows of offset_commits in transactions without a marker so far."""
-
-    _held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = field(default_factory=list)
-
-    def settle(
-        self,
-        batch: pa.RecordBatch,
-        producer_id: NDArray[np.int64],
-        is_transactional: NDArray[np.bool_],
-        markers: Markers,
-    ) -> list[pa.RecordBatch]:
-        """The rows, including older ones, with a known outcome after this chunk; the others are kept."""
-        done = [self._settle_held(markers)] if self._held and len(markers) else []
-        transactional = np.nonzero(is_transactional)[0]
-        if not len(transactional):
-            return [part for part in (*done, batch) if part.num_rows]
-        offsets = batch.column("log_offset").to_numpy()
-        outcome, marker_offset = _outcomes(producer_id[transactional], offsets[transactional], markers)
-        waiting = np.zeros(len(offsets), np.bool_)
-        waiting[transactional] = marker_offset < 0
-        all_outcomes, all_offsets = np.full(len(offsets), -2, np.int64), np.full(len(offsets), -1, np.int64)
-        all_outcomes[transactional], all_offsets[transactional] = outcome, marker_offset
-        self._hold(batch, producer_id, waiting)
-        settled = _with_outcomes(batch, all_outcomes, all_offsets)
-        done.append(settled.take(pa.array(np.nonzero(~waiting)[0])) if waiting.any() else settled)
-        return [part for part in done if part.num_rows]
-
-    def rest(self) -> list[pa.RecordBatch]:
-        """The rows of transactions that are open at the end of the range."""
-        return [batch for batch, _ in self._held]
-
-    def _hold(self, batch: pa.RecordBatch, producer_id: NDArray[np.int64], waiting: NDArray[np.bool_]) -> None:
-        rows = np.nonzero(waiting)[0]
-        if len(rows):
-            self._held.append((batch.take(pa.array(rows)), producer_id[rows]))
-
-    def _settle_held(self, markers: Markers) -> pa.RecordBatch:
-        (whole,) = pa.Table.from_batches([batch for batch, _ in self._held]).combine_chunks().to_batches()
-        producers = np.concatenate([producer_id for _, producer_id in self._held])
-        outcome, marker_offset = _outcomes(producers, whole.column("log_offset").to_numpy(), markers)
-        ended = np.nonzero(marker_offset >= 0)[0]
-        self._held = []
-        self._hold(whole, producers, marker_offset < 0)
-        return _with_outcomes(whole, outcome, marker_offset).take(pa.array(ended))
-
-
-def _outcomes(
-    producer_id: NDArray[np.int64], log_offset: NDArray[np.int64], markers: Markers
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each row COMMIT, ABORT or NEITHER, and the marker's log offset (-1: no marker follows)."""
-    at = next_marker(producer_id, log_offset, markers)
-    known = at >= 0
-    if not known.any():
-        return np.full(len(at), -2), at
-    return np.where(known, markers.outcome[at], -2), np.where(known, markers.log_offset[at], -1)
-
-
-def _with_outcomes(
-    batch: pa.RecordBatch, outcome: NDArray[np.int64], marker_offset: NDArray[np.int64]
-) -> pa.RecordBatch:
-    names = pa.DictionaryArray.from_arrays(
-        pa.array(np.where(outcome == COMMIT, 0, 1).astype(np.int8), mask=(outcome != COMMIT) & (outcome != ABORT)),
-        pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]]),
-    )
-    offsets = pa.array(marker_offset, mask=marker_offset < 0)
-    return with_columns(batch, outcome=names, marker_offset=offsets)
-
-
 # Rows in one sorted lot. This bounds a worker's memory; larger lots are no faster to read.
 ROWS_AT_ONCE = 1 << 17
 
@@ -124,7 +54,8 @@ class CommitBatches:
     def __init__(self, audit_id: int, offsets_partition: int) -> None:
         self._audit_id = audit_id
         self._offsets_partition = offsets_partition
-        self._open = OpenRows()
+        # Rows in transactions without a marker so far, with their producers.
+        self._held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
@@ -133,19 +64,49 @@ class CommitBatches:
     ) -> Iterator[pa.Table]:
         """Adds a chunk with commits that have codes of `keys`; yields a lot once enough rows are complete."""
         batch, rows = self._batch(records, commits, keys), commits.rows
-        self._wait(self._open.settle(batch, records.producer_id[rows], records.is_transactional[rows], markers))
+        if self._held and len(markers):
+            held, self._held = self._held, []
+            (whole,) = pa.Table.from_batches([each for each, _ in held]).combine_chunks().to_batches()
+            producers = np.concatenate([producer_id for _, producer_id in held])
+            self._wait(self._settled(whole, producers, np.ones(len(producers), np.bool_), markers))
+        self._wait(self._settled(batch, records.producer_id[rows], records.is_transactional[rows], markers))
         if self._rows >= ROWS_AT_ONCE:
             yield from self._lot()
 
     def rest(self) -> Iterator[pa.Table]:
         """The remaining rows at the end of the range."""
-        self._wait(self._open.rest())
+        for batch, _ in self._held:
+            self._wait(batch)
         if self._rows:
             yield from self._lot()
 
-    def _wait(self, batches: list[pa.RecordBatch]) -> None:
-        self._waiting += batches
-        self._rows += sum(batch.num_rows for batch in batches)
+    def _settled(
+        self,
+        batch: pa.RecordBatch,
+        producer_id: NDArray[np.int64],
+        is_transactional: NDArray[np.bool_],
+        markers: Markers,
+    ) -> pa.RecordBatch:
+        """The rows with a known outcome after this chunk; the others are kept."""
+        row = np.flatnonzero(is_transactional)
+        if not len(row):
+            return batch
+        marker = np.full(len(producer_id), -1)
+        marker[row] = next_marker(producer_id[row], batch.column("log_offset").to_numpy()[row], markers)
+        has_ended, waits = marker >= 0, is_transactional & (marker < 0)
+        if waits.any():
+            self._held.append((batch.take(pa.array(np.flatnonzero(waits))), producer_id[waits]))
+        if has_ended.any():
+            is_abort = pa.array((markers.outcome[marker] == ABORT).astype(np.int8), mask=~has_ended)
+            outcome = pa.DictionaryArray.from_arrays(is_abort, pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]]))
+            offset = pa.array(markers.log_offset[marker], mask=~has_ended)
+            batch = with_columns(batch, outcome=outcome, marker_offset=offset)
+        return batch.take(pa.array(np.flatnonzero(~waits))) if waits.any() else batch
+
+    def _wait(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._waiting.append(batch)
+            self._rows += batch.num_rows
 
     def _lot(self) -> Iterator[pa.Table]:
         """A sorted lot, row group by row group, so that there is no second copy of it as a whole."""
@@ -282,21 +243,12 @@ def read_markers(records: RecordColumns, rows: I64) -> tuple[list[Marker], list[
             detail = f"key of a control record has {0 if key is None else len(key)} bytes, 4 are needed"
             unreadable.append((row, Undecodable(reason=reason, detail=detail)))
         else:
-            markers.append(_marker(records, row, kind, control.coordinator_epoch(value)))
+            batch = int(records.batch[row])
+            place = int(records.offset[row]), int(records.timestamp[row])
+            producer = int(records.batches.producer_id[batch]), int(records.batches.producer_epoch[batch])
+            outcome = OUTCOMES.get(kind, NEITHER)
+            markers.append(Marker(*place, *producer, kind, control.coordinator_epoch(value), outcome))
     return markers, unreadable
-
-
-def _marker(records: RecordColumns, row: int, control_type: int, coordinator_epoch: int | None) -> Marker:
-    batch = int(records.batch[row])
-    return Marker(
-        int(records.offset[row]),
-        int(records.timestamp[row]),
-        int(records.batches.producer_id[batch]),
-        int(records.batches.producer_epoch[batch]),
-        control_type,
-        coordinator_epoch,
-        OUTCOMES.get(control_type, NEITHER),
-    )
 
 
 def ends(markers: list[Marker]) -> Markers:
@@ -342,7 +294,20 @@ class HistoryRows:
 
     def markers(self, markers: list[Marker]) -> pa.RecordBatch:
         """Rows of markers, without the transaction that they ended, which the replay adds."""
-        return self._batch("transaction_markers", None, [marker_row(marker) for marker in markers])
+        rows = [
+            (
+                marker.log_offset,
+                None if marker.log_timestamp < 0 else marker.log_timestamp,
+                None if marker.producer_id < 0 else marker.producer_id,
+                None if marker.producer_id < 0 else marker.producer_epoch,
+                marker.coordinator_epoch,
+                marker.control_type,
+                OUTCOME_NAMES.get(marker.outcome),
+                *(None, None, None),
+            )
+            for marker in markers
+        ]
+        return self._batch("transaction_markers", None, rows)
 
     def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
         # A control record never begins a transaction.
@@ -403,22 +368,6 @@ class HistoryRows:
         return table_batch(name, columns, rows, **constants)
 
 
-def marker_row(marker: Marker) -> tuple[Any, ...]:
-    """A row of transaction_markers, without the transaction that the marker ended."""
-    return (
-        marker.log_offset,
-        None if marker.log_timestamp < 0 else marker.log_timestamp,
-        None if marker.producer_id < 0 else marker.producer_id,
-        None if marker.producer_id < 0 else marker.producer_epoch,
-        marker.coordinator_epoch,
-        marker.control_type,
-        OUTCOME_NAMES.get(marker.outcome),
-        None,
-        None,
-        None,
-    )
-
-
 def load_fails(what: Undecodable, release: Release) -> bool:
     """Whether the load of a coordinator of the release would fail at the record.
 
@@ -464,9 +413,7 @@ def corrupt_batch_rows(
 # Undecodable records in quarantine, decoded again by software that knows more types and versions.
 #
 # A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
-# audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch, so it is null. Rows from before layout 5
-# have no is_transactional either: there a record with a producer counts as transactional, because Kafka's coordinators
-# write no other records with a producer.
+# audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch, so it is null.
 
 
 # The tables for a record that now decodes, and for its counts.
@@ -491,29 +438,24 @@ def decoded_again(
     rows = quarantine.select(COLUMNS).sort_by("log_offset")
     for start in range(0, rows.num_rows, ROWS_PER_DECODE):
         records = _record_columns(rows.slice(start, ROWS_PER_DECODE).to_pylist())
-        yield from _decoded_records(records, offsets_partition, audit_id)
-
-
-def _decoded_records(
-    records: RecordColumns, offsets_partition: int, audit_id: int
-) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
-    commit_rows, other_rows, _ = classify(records)
-    commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
-    commits = commit_decoder.decode(records, commit_rows)
-    batches = CommitBatches(audit_id, offsets_partition)
-    for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
-        yield "offset_commits", with_columns(lot, producer_epoch=pa.nulls(lot.num_rows, pa.int16()))
-    decoded = [
-        (row, what)
-        for row, what in zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
-        if isinstance(what, CoordinatorRecord)
-    ]
-    if decoded:
-        yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)
-    traffic.add_chunk(records, commits, commit_decoder.keys, decoded)
-    counted = traffic.batch(audit_id=audit_id, offsets_partition=offsets_partition)
-    if counted.num_rows:
-        yield "group_traffic", counted
+        commit_rows, other_rows, _ = classify(records)
+        commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
+        commits = commit_decoder.decode(records, commit_rows)
+        batches = CommitBatches(audit_id, offsets_partition)
+        for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
+            yield "offset_commits", with_columns(lot, producer_epoch=pa.nulls(lot.num_rows, pa.int16()))
+        others = GroupRecordDecoder().decode_rows(records, other_rows)
+        decoded = [
+            (row, what)
+            for row, what in zip(other_rows.tolist(), others, strict=True)
+            if isinstance(what, CoordinatorRecord)
+        ]
+        if decoded:
+            yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)
+        traffic.add_chunk(records, commits, commit_decoder.keys, decoded)
+        counted = traffic.batch(audit_id=audit_id, offsets_partition=offsets_partition)
+        if counted.num_rows:
+            yield "group_traffic", counted
 
 
 def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
@@ -532,9 +474,25 @@ def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
         [-1 if row["log_timestamp"] is None else to_epoch_ms(row["log_timestamp"]) for row in rows], np.int64
     )
     producer_id = np.array([-1 if row["producer_id"] is None else row["producer_id"] for row in rows], np.int64)
+    is_transactional = np.array([row["is_transactional"] for row in rows], np.bool_)
+    none, zeros = np.full(len(rows), -1), np.zeros(len(rows), np.int64)
+    batches = BatchColumns(
+        base_offset=none,  # quarantine does not have it
+        last_offset=offset,
+        leader_epoch=none.astype(np.int32),
+        magic=np.full(len(rows), 2, np.int8),
+        crc=zeros,
+        attributes=np.where(is_transactional, TRANSACTIONAL, 0).astype(np.int16),
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=none.astype(np.int16),
+        record_count=np.ones(len(rows), np.int32),
+        position=zeros,
+        size=zeros,
+    )
     return RecordColumns(
         np.frombuffer(bytes(data) + bytes(PADDING), np.uint8),
-        _batch_columns(offset, timestamp, producer_id, np.array(list(map(_is_transactional, rows)))),
+        batches,
         np.arange(len(rows), dtype=np.int32),
         offset,
         timestamp,
@@ -542,35 +500,6 @@ def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
         key_length,
         value_start,
         value_length,
-    )
-
-
-def _is_transactional(row: dict[str, Any]) -> bool:
-    known = row["is_transactional"]
-    return row["producer_id"] is not None if known is None else bool(known)
-
-
-def _batch_columns(
-    offset: np.ndarray[Any, Any],
-    timestamp: np.ndarray[Any, Any],
-    producer_id: np.ndarray[Any, Any],
-    is_transactional: np.ndarray[Any, Any],
-) -> BatchColumns:
-    rows = len(offset)
-    none, zeros = np.full(rows, -1), np.zeros(rows, np.int64)
-    return BatchColumns(
-        base_offset=none,  # quarantine does not have it
-        last_offset=offset,
-        leader_epoch=none.astype(np.int32),
-        magic=np.full(rows, 2, np.int8),
-        crc=zeros,
-        attributes=np.where(is_transactional, TRANSACTIONAL, 0).astype(np.int16),
-        max_timestamp=timestamp,
-        producer_id=producer_id,
-        producer_epoch=none.astype(np.int16),
-        record_count=np.ones(rows, np.int32),
-        position=zeros,
-        size=zeros,
     )
 
 

@@ -13,7 +13,6 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.errors import NotReadable
@@ -82,7 +81,9 @@ class RangeDecoder:
         commit_rows, other_rows, control_rows = classify(records)
         commits = self._commits.decode(records, commit_rows)
         markers, unreadable = read_markers(records, control_rows)
-        decoded, undecodable = self._decode_others(records, other_rows)
+        others = [*zip(other_rows.tolist(), self._records.decode_rows(records, other_rows), strict=True)]
+        decoded = [(row, what) for row, what in others if isinstance(what, CoordinatorRecord)]
+        undecodable = [(row, what) for row, what in others if isinstance(what, Undecodable)]
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
         if self._is_new:
             self._learn_topics(records, commits, decoded)
@@ -119,32 +120,16 @@ class RangeDecoder:
             rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
             yield "quarantine", rows
 
-    def _decode_others(
-        self, records: RecordColumns, rows: NDArray[np.int64]
-    ) -> tuple[list[tuple[int, CoordinatorRecord]], list[tuple[int, Undecodable]]]:
-        decoded: list[tuple[int, CoordinatorRecord]] = []
-        undecodable: list[tuple[int, Undecodable]] = []
-        for row, what in zip(rows.tolist(), self._records.decode_rows(records, rows), strict=True):
-            if isinstance(what, Undecodable):
-                undecodable.append((row, what))
-            else:
-                decoded.append((row, what))
-        return decoded, undecodable
-
     def _learn_topics(
         self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, CoordinatorRecord]]
     ) -> None:
-        self._topics.add_commits(
-            commits.code.astype(np.int64), commits.topic_id, records.timestamp[commits.rows], self._topic_of
-        )
+        topics, time = self._commits.keys.topic, records.timestamp[commits.rows]
+        code = commits.code.astype(np.int64)
+        self._topics.add_commits(code, commits.topic_id, time, lambda code: topics[code].as_py())
         self._fitting.see({record.group_id for _, record in decoded})
         for row, record in decoded:
             if record.record_type in TOPIC_FIELDS:
                 self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
-
-    def _topic_of(self, code: int) -> str:
-        topic: str = self._commits.keys.topic[code].as_py()
-        return topic
 
 
 # The work of one reading task: its ranges, partition by partition.

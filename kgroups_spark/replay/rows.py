@@ -168,7 +168,7 @@ def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constan
     """Rows of `committed_offsets`, by slot. `groups`: the existing ones; offsets of other groups are orphans."""
     rows = where(replayed.state.offsets, ~replayed.is_pending)
     is_known = pc.is_in(rows.column("group_id").cast(pa.string()), pa.array(list(groups), pa.string()))
-    return _table_rows("committed_offsets", rows, {"is_orphan": pc.invert(is_known)}, constants)
+    return table_of("committed_offsets", by_name(rows) | {"is_orphan": pc.invert(is_known)}, len(rows), **constants)
 
 
 def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
@@ -177,11 +177,13 @@ def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     open_ = replayed.state.transactions
     at = pc.index_in(rows.column("producer_id"), open_.column("producer_id").combine_chunks())
     of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(at)
-    return _table_rows("pending_offsets", rows, by_name(of_transaction), constants | {"transactional_id": None})
+    columns = by_name(rows) | by_name(of_transaction)
+    return table_of("pending_offsets", columns, len(rows), transactional_id=None, **constants)
 
 
 def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
-    return _table_rows("open_transactions", replayed.state.transactions, {}, constants | {"transactional_id": None})
+    rows = replayed.state.transactions
+    return table_of("open_transactions", by_name(rows), len(rows), transactional_id=None, **constants)
 
 
 def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
@@ -192,7 +194,7 @@ def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     names = [CONSUMER_OFFSETS[each].name for each in record_type]
     more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
     fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True, "is_transactional": None}
-    return _table_rows("quarantine", rows, more, constants | fixed)
+    return table_of("quarantine", by_name(rows) | more, len(rows), **(constants | fixed))
 
 
 def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
@@ -209,10 +211,6 @@ def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
             "group_ids": groups.take(pa.array(np.arange(len(groups)), mask=markers.outcome == NEITHER)),
         }
     )
-
-
-def _table_rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, Any]) -> pa.Table:
-    return table_of(name, by_name(rows) | more, len(rows), **constants)
 
 
 # Rows of `group_events`: events of acts (coordinator/events.py), and events at values and markers.

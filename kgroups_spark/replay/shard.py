@@ -147,7 +147,9 @@ class ShardReplay:
         history = self._history.offsets()
         offsets = replay_offsets(self._saved.offsets, history, self._release, self._ranges)
         groups = yield from self._groups(offsets, history)
-        yield from self._markers(offsets, history)
+        if len(self._history.markers):
+            ended = offset_rows.ended_columns(offsets.transactions, history.markers)
+            yield "transaction_markers", with_columns(self._history.markers, **by_name(ended))
         self._offsets, self._replayed_groups = offsets, groups
 
     def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Generator[Output, None, Groups]:
@@ -198,13 +200,6 @@ class ShardReplay:
         for batch in event_batches(groups.events.take(), **self._constants):
             yield "group_events", batch
 
-    def _markers(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Iterator[Output]:
-        """The markers of the history, with the transactions that they ended."""
-        markers = self._history.markers
-        if len(markers):
-            ended = offset_rows.ended_columns(offsets.transactions, history.markers)
-            yield "transaction_markers", with_columns(markers, **by_name(ended))
-
     def _failures(self, offsets: ReplayedOffsets) -> Iterator[Output]:
         if len(offsets.unreadable):
             yield "quarantine", offset_rows.failure_rows(offsets, **self._constants)
@@ -234,12 +229,10 @@ class ShardReplay:
 
     def deciding(self) -> Iterator[Output]:
         """(table, rows) of the current tables, once all changes have been taken, with the other table of DECIDED_BY."""
-        return itertools.chain(self._held_groups(), self._tables())
-
-    def _held_groups(self) -> Iterator[Output]:
-        """The groups that have noted producers."""
+        # The groups that have noted producers.
         groups = self._replayed[0].state.noted.column("group_id").unique()
         yield HELD_GROUPS, pa.table([pa.repeat(self.offsets_partition, len(groups)), groups], HELD_GROUPS_COLUMNS)
+        yield from self._tables()
 
     def _tables(self) -> Iterator[Output]:
         offsets, groups = self._replayed

@@ -96,13 +96,6 @@ class ShardLost(NamedTuple):
     """No output of the shard that has begun counts. The following outputs are not of a shard."""
 
 
-def kind_of(rows: tuple[str, Rows] | ForReplay) -> tuple[str, str, Rows]:
-    """The kind of rows, their table, and the rows."""
-    if isinstance(rows, ForReplay):
-        return AGAIN if rows.is_again else PASSED_ON, rows.table, rows.rows
-    return ROWS, *rows
-
-
 def order_of_night(name: str) -> list[str]:
     """The columns by which a night's tasks sort a table's rows; none: they come in order."""
     columns = [] if name in AS_THEY_COME else IN_ORDER_OF
@@ -252,14 +245,15 @@ class Sink:
 
     def tables(self, kinds: Collection[str], names: Iterable[str] = FOR_REPLAY) -> dict[str, StoredTable]:
         """All rows of these kinds so far as input of the replay, by table."""
-        return {name: self._table(name, kinds) for name in names}
-
-    def _table(self, name: str, kinds: Collection[str]) -> StoredTable:
-        found = [(kind, part) for kind, part in self.parts if kind in kinds and part.table == name]
-        folder = self.folders[found[0][0]] if found else ""
-        files = (StoredFile(part.path, shards_in_file(name, json.loads(part.stats_json))) for _, part in found)
-        label = f"{name} {'again' if AGAIN in kinds else 'new'}"
-        return StoredTable(label, name, f"{folder}/{name}", tuple(part_schema(name).names), tuple(files))
+        tables = {}
+        for name in names:
+            found = [(kind, part) for kind, part in self.parts if kind in kinds and part.table == name]
+            folder = self.folders[found[0][0]] if found else ""
+            files = (StoredFile(part.path, shards_in_file(name, json.loads(part.stats_json))) for _, part in found)
+            label = f"{name} {'again' if AGAIN in kinds else 'new'}"
+            columns = tuple(part_schema(name).names)
+            tables[name] = StoredTable(label, name, f"{folder}/{name}", columns, tuple(files))
+        return tables
 
     def append(self, writer: LakeWriter, name: str) -> None:
         """Adds the rows to the table; no rows, no commit."""
@@ -302,17 +296,16 @@ def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollecto
             of_shard = None
             for kind, mark in marks.items():
                 collectors[kind].back_to(mark)
+        elif isinstance(output, Fact):
+            (lines if of_shard is None else of_shard).append((FACT, output.reported))
         else:
-            (lines if of_shard is None else of_shard).extend(_lines(output, collectors))
+            kind, (name, rows) = ROWS, output[:2]
+            if isinstance(output, ForReplay):
+                kind = AGAIN if output.is_again else PASSED_ON
+            parts = [(kind, asdict(part)) for part in collectors[kind].add(name, rows)]
+            (lines if of_shard is None else of_shard).extend(parts)
         if len(lines) >= LINES_AT_ONCE:
             yield lines
             lines = []
     rest = [(kind, asdict(part)) for kind, collector in collectors.items() for part in collector.rest()]
     yield [*lines, *(of_shard or ()), *rest]
-
-
-def _lines(output: tuple[str, Rows] | ForReplay | Fact, collectors: Mapping[str, PartCollector]) -> list[Line]:
-    if isinstance(output, Fact):
-        return [(FACT, output.reported)]
-    kind, name, rows = kind_of(output)
-    return [(kind, asdict(part)) for part in collectors[kind].add(name, rows)]

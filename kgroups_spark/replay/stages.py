@@ -23,12 +23,12 @@ from kgroups_spark.replay.corrections import CorrectedReplay, HistoryReplay
 from kgroups_spark.replay.counts import summed
 from kgroups_spark.replay.history_rows import decoded_again
 from kgroups_spark.replay.log_times import LogTimes
-from kgroups_spark.replay.range_decoder import RangeDecoder, readings
+from kgroups_spark.replay.range_decoder import readings
 from kgroups_spark.replay.ranges import LogRange, RangeProgress, ReadContext
 from kgroups_spark.replay.shard import Night, Output, ReadBy
 from kgroups_spark.replay.sinks import Fact, ForReplay, Given, ShardBegins, ShardLost, Sink, TaskOutput
 from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
-from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredShard, StoredTable, TaskShards
+from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.spark.runner import numbers, numbers_in
 from kgroups_spark.tables.definitions import NIGHT
@@ -80,19 +80,16 @@ def read_tasks(
                 yield ShardBegins(str(reading.offsets_partition))
                 try:
                     for decoder in reading.decoders():
-                        yield from _read_range(decoder)
+                        is_again = decoder.progress.is_reread
+                        for name, rows in decoder.outputs():
+                            passed_on = is_again or name in PASSED_ON
+                            yield ForReplay(name, rows, is_again) if passed_on else (name, rows)
+                        yield Fact(progress_to_json(decoder.progress))
                 except NotReadable as err:
                     if isinstance(err, LeaderLost):
                         connected.live.lose_patience()
                     yield ShardLost()
                     yield Fact(progress_to_json(reading.given_up(err)))
-
-
-def _read_range(reading: RangeDecoder) -> Iterator[TaskOutput]:
-    is_again = reading.progress.is_reread
-    for name, rows in reading.outputs():
-        yield ForReplay(name, rows, is_again) if is_again or name in PASSED_ON else (name, rows)
-    yield Fact(progress_to_json(reading.progress))
 
 
 def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
@@ -195,36 +192,28 @@ class ShardTask:
         if EXPIRY in self.given:
             yield PREVIOUS, decided_before(reader.rows(self.given[EXPIRY], offsets_partition), self.night.audit_id)
         traffic = [reader.rows(self.given[name], offsets_partition) for name in self.given if name == TRAFFIC]
-        traffic += self._decoded_again(reader, offsets_partition)
+        if self.decoded_again is not None:
+            rows = reader.rows(self.decoded_again, offsets_partition)
+            rows = rows.filter(pc.field("resolved_by") == self.audit_id)
+            decoded = decoded_again(rows, offsets_partition, self.audit_id)
+            traffic += [as_table(counted) for name, counted in decoded if name == TRAFFIC]
         if traffic:
             yield TRAFFIC, summed(pa.concat_tables(traffic))
 
-    def _decoded_again(self, reader: PartReader, offsets_partition: int) -> Iterator[pa.Table]:
-        """Rows of group_traffic for records that this audit has decoded again."""
-        if self.decoded_again is None:
-            return
-        rows = reader.rows(self.decoded_again, offsets_partition)
-        ours = rows.filter(pc.field("resolved_by") == self.audit_id)
-        for name, counted in decoded_again(ours, offsets_partition, self.audit_id):
-            if name == TRAFFIC:
-                yield as_table(counted)
-
     def _replay(self, reader: PartReader, offsets_partition: int) -> HistoryReplay | CorrectedReplay:
         shard = self.stored.shard(reader, offsets_partition)
-        state = loaded(self._state(reader, shard), self.night.release)
-        of = (offsets_partition, self.night, state, shard.history())
+        if not self.is_night:
+            entries = shard.state()
+        elif self.state_of is None:
+            entries = no_rows(ENTRIES)
+        else:
+            entries = entries_of_night(reader.rows(self.given[CHECKPOINTS], offsets_partition), self.state_of)
+        of = (offsets_partition, self.night, loaded(entries, self.night.release), shard.history())
         if offsets_partition in self.read_again:
             assert self.again is not None
             again = self.again.shard(reader, offsets_partition).history()
             return CorrectedReplay(*of, again, self.read_again[offsets_partition], shard.ranges())
         return HistoryReplay(*of, shard.corrections(), shard.ranges(), shard.begins)
-
-    def _state(self, reader: PartReader, shard: StoredShard) -> pa.Table:
-        if not self.is_night:
-            return shard.state()
-        if self.state_of is None:
-            return no_rows(ENTRIES)
-        return entries_of_night(reader.rows(self.given[CHECKPOINTS], shard.offsets_partition), self.state_of)
 
 
 def replay_shards(shard_task: Task, tasks: TaskShards, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:

@@ -44,9 +44,22 @@ _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
 def saved(state: ShardState) -> pa.Table:
     """Rows of ENTRIES from which `loaded` restores the same state; MARK is among them."""
-    return pa.concat_tables(
-        [plain_entries([MARK, *_entries_without_offset(state)]), _offset_entries(state.offsets.offsets)]
-    )
+    others = [MARK]
+    for group_id in sorted(state.groups):
+        others.append(state_entries.group_row(group_id, state.groups[group_id], []))
+    for producer, transaction in open_transactions(state.offsets).items():
+        others.append(state_entries.producer_row(producer, transaction, []))
+    for group_id, producers in sorted(noted_producers(state.offsets).items()):
+        others.append(state_entries.noted_row(group_id, producers))
+    others += state_entries.removed_rows(_tuples(state.offsets.removed), state.removed_groups)
+    offsets = state.offsets.offsets
+    columns = {
+        "entry_type": constant(OFFSET, len(offsets), pa.string()),
+        "payload": constant(None, len(offsets), pa.string()),
+        "record_offset": offsets["log_offset"],
+    }
+    arrays = [as_type(columns[f.name] if f.name in columns else offsets[f.name], f.type) for f in ENTRIES]
+    return pa.concat_tables([plain_entries(others), pa.table(arrays, schema=ENTRIES)])
 
 
 def checkpoint_rows(
@@ -55,16 +68,6 @@ def checkpoint_rows(
     """Entries (ENTRIES) as rows of `checkpoints`, at a log offset. `made`: see state_entries.made_by."""
     constants = {"offsets_partition": offsets_partition, "log_offset": log_offset, **made}
     return table_of("checkpoints", by_name(entries), len(entries), **constants)
-
-
-def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:
-    for group_id in sorted(state.groups):
-        yield state_entries.group_row(group_id, state.groups[group_id], [])
-    for producer, transaction in open_transactions(state.offsets).items():
-        yield state_entries.producer_row(producer, transaction, [])
-    for group_id, producers in sorted(noted_producers(state.offsets).items()):
-        yield state_entries.noted_row(group_id, producers)
-    yield from state_entries.removed_rows(_tuples(state.offsets.removed), state.removed_groups)
 
 
 def open_transactions(offsets: OffsetState) -> dict[int, tuple[Any, ...]]:
@@ -96,30 +99,6 @@ def plain_entries(entries: Sequence[tuple[str, str | None, str | None]]) -> pa.T
     return pa.table([*arrays, *nothing], schema=ENTRIES)
 
 
-def _offset_entries(offsets: pa.Table) -> pa.Table:
-    """Rows of OFFSET_RECORDS as ENTRIES."""
-    columns = {
-        "entry_type": constant(OFFSET, len(offsets), pa.string()),
-        "payload": constant(None, len(offsets), pa.string()),
-        "record_offset": offsets.column("log_offset"),
-    }
-    arrays = [as_type(columns[f.name] if f.name in columns else offsets.column(f.name), f.type) for f in ENTRIES]
-    return pa.table(arrays, schema=ENTRIES)
-
-
-def _offsets_of_entries(entries: pa.Table) -> pa.Table:
-    """Offset entries (ENTRIES) as rows of OFFSET_RECORDS. The log timestamp is not kept, as no rule needs it."""
-    rows = len(entries)
-    columns = {
-        "log_offset": entries.column("record_offset"),
-        "log_timestamp": pa.nulls(rows, pa.int64()),
-        "offset_delta": pa.nulls(rows, pa.int32()),
-        "is_transactional": entries.column("producer_id").is_valid(),
-    }
-    arrays = [columns[f.name] if f.name in columns else as_type(entries.column(f.name), f.type) for f in OFFSET_RECORDS]
-    return pa.table(arrays, schema=OFFSET_RECORDS)
-
-
 def entries_of_night(rows: pa.Table, audit_id: int) -> pa.Table:
     """The state that an audit left (ENTRIES), from rows of checkpoints; the same files may hold other audits' rows."""
     is_one = pc.and_(pc.equal(rows.column("audit_id"), audit_id), pc.equal(rows.column("reason"), NIGHT))
@@ -131,14 +110,17 @@ def loaded(entries: pa.Table, release: Release) -> ShardState:
     """The state from its entries (ENTRIES, in any order). Rows `topics` are left out, because the table has them.
     States up to format 1 have the offsets in the payloads of their groups and producers."""
     is_offset = pc.equal(entries.column("entry_type"), OFFSET).to_numpy()
-    offsets = _offsets_of_entries(where(entries, is_offset))
-    plain = where(entries, ~is_offset).select(StateRow._fields)
-    return _with_offsets(offsets, list(map(StateRow, *_lists(plain))), release)
-
-
-def _with_offsets(offsets: pa.Table, rows: Sequence[StateRow], release: Release) -> ShardState:
+    of_offsets = where(entries, is_offset)
+    columns = {
+        "log_offset": of_offsets["record_offset"],
+        "log_timestamp": pa.nulls(len(of_offsets), pa.int64()),  # it is not kept, as no rule needs it
+        "offset_delta": pa.nulls(len(of_offsets), pa.int32()),
+        "is_transactional": of_offsets["producer_id"].is_valid(),
+    }
+    arrays = [columns[f.name] if f.name in columns else as_type(of_offsets[f.name], f.type) for f in OFFSET_RECORDS]
+    rows = list(map(StateRow, *_lists(where(entries, ~is_offset).select(StateRow._fields))))
     groups: dict[str, Group] = {}
-    entries: list[tuple[Any, ...]] = []
+    made: list[tuple[Any, ...]] = []
     producers: list[int | None] = []
     removed: list[tuple[Any, ...]] = []
     removed_groups: dict[str, int] = {}
@@ -150,11 +132,11 @@ def _with_offsets(offsets: pa.Table, rows: Sequence[StateRow], release: Release)
             case "group":
                 if payload["group"] is not None:
                     groups[group_id] = state_entries.group_of(release, group_id, payload["group"])
-                entries += [(group_id, *offset) for offset in payload["offsets"]]
+                made += [(group_id, *offset) for offset in payload["offsets"]]
                 producers += [None] * len(payload["offsets"])
             case "producer":
                 pending, transaction = payload.get("pending") or (), payload.get("transaction")
-                entries += pending
+                made += pending
                 producers += [payload["producer_id"]] * len(pending)
                 if transaction is not None:
                     start, since, epoch, *rest = transaction
@@ -172,13 +154,13 @@ def _with_offsets(offsets: pa.Table, rows: Sequence[StateRow], release: Release)
                 raise ValueError(f"a saved state has a row of type {row.entry_type!r}, which is unknown")
     # In order of removal, because the oldest removals are forgotten first.
     removed.sort(key=itemgetter(-1))
-    offsets = OffsetState(
-        pa.concat_tables([offsets, _offset_records(entries, producers)]),
+    state = OffsetState(
+        pa.concat_tables([pa.table(arrays, schema=OFFSET_RECORDS), _offset_records(made, producers)]),
         _table(REMOVED_OFFSETS, removed),
         _table(NOTED_PRODUCERS, sorted(noted)),
         _table(OPEN_TRANSACTIONS, sorted(transactions)),
     )
-    return ShardState(offsets, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
+    return ShardState(state, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
 
 
 def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:

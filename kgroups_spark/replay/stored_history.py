@@ -50,11 +50,6 @@ def shards_in_file(table: str, stats: Mapping[str, Any]) -> tuple[int, int] | No
     return None if lowest is None or highest is None else (lowest, highest)
 
 
-def has_shard(shards: tuple[int, int] | None, number: int) -> bool:
-    """Whether there may be rows of a shard between the least and the greatest one; None: not known."""
-    return shards is None or shards[0] <= number <= shards[1]
-
-
 class StoredFile(NamedTuple):
     """A file of a table; `shards` as shards_in_file returns them."""
 
@@ -63,7 +58,7 @@ class StoredFile(NamedTuple):
 
     def may_have(self, numbers: Collection[int]) -> bool:
         """Whether the file may have rows of any of these shards."""
-        return any(has_shard(self.shards, number) for number in numbers)
+        return self.shards is None or any(self.shards[0] <= number <= self.shards[1] for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -196,16 +191,14 @@ class PartReader:
                 yield commits.of_slots(number, slots, columns)
 
             self._large[number] = ranges_of(read, self.tasks.at_once)
-        return [
-            small for large in self._large.get(number, [EVERY_SLOT]) for small in self._small(commits, number, large)
-        ]
-
-    def _small(self, commits: StoredTable, number: int, large: SlotRange) -> list[SlotRange]:
-        rows = self.rows(commits, number, large)
-        if len(rows) <= COMMITS_AT_ONCE:
-            return [large]
-        small = ranges_of(lambda slots, _: [slots.of(rows)], COMMITS_AT_ONCE)
-        return [large.both(each) for each in small]
+        found = list[SlotRange]()
+        for large in self._large.get(number, [EVERY_SLOT]):
+            rows = self.rows(commits, number, large)
+            small = [EVERY_SLOT]
+            if len(rows) > COMMITS_AT_ONCE:
+                small = ranges_of(lambda slots, _, rows=rows: [slots.of(rows)], COMMITS_AT_ONCE)  # type: ignore[misc]
+            found += map(large.both, small)
+        return found
 
 
 def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:
@@ -277,7 +270,11 @@ class StoredHistory:
 
     def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
         """The rows of a table that count, from rows of one offsets partition."""
-        masks = [*self._of_audits(name, rows), *self._of_place(name, rows, offsets_partition)]
+        masks = [*self._of_place(name, rows, offsets_partition)]
+        if self.newest_audit is not None:
+            counts = pc.less_equal(rows["audit_id"], self.newest_audit)
+            decoded_too = self.decoded_by is not None and name in OF_GROUPS
+            masks.append(pc.or_(counts, pc.equal(rows["audit_id"], self.decoded_by)) if decoded_too else counts)
         if self.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
             group_id, groups = rows.column("group_id"), self.groups.get(offsets_partition, ())
             is_one = pc.is_in(group_id.cast(pa.string()), pa.array(sorted(groups), pa.string()))
@@ -286,14 +283,6 @@ class StoredHistory:
             counts = reduce(pc.and_, masks)
             rows = rows if pc.all(counts).as_py() else rows.filter(counts)
         return self.replaced.counting(name, rows)
-
-    def _of_audits(self, name: str, rows: pa.Table) -> Iterator[pa.ChunkedArray]:
-        if self.newest_audit is None:
-            return
-        audit_id = rows.column("audit_id")
-        counts = pc.less_equal(audit_id, self.newest_audit)
-        decoded_too = self.decoded_by is not None and name in OF_GROUPS
-        yield pc.or_(counts, pc.equal(audit_id, self.decoded_by)) if decoded_too else counts
 
     def _of_place(self, name: str, rows: pa.Table, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
         place, begin = rows.column("log_offset"), self.begins.get(offsets_partition)

@@ -1,6 +1,8 @@
-"""The tables' columns as Spark's types."""
+"""The tables' columns as Spark's types, and the SQL that defines our tables."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -19,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, comment_of
+from kgroups_spark.tables.schemas import Table
 
 ATOMS: dict[pa.DataType, DataType] = {
     BIGINT: LongType(),
@@ -48,3 +51,43 @@ def _type(data_type: pa.DataType) -> DataType:
     if pa.types.is_struct(data_type):
         return StructType([_field(field) for field in data_type])
     return ATOMS[data_type]
+
+
+# The SQL that defines our tables.
+
+
+def table_definition(table: Table, properties: Mapping[str, str]) -> str:
+    """The definition after the table's name in CREATE TABLE."""
+    columns = ", ".join(column_definition(field) for field in table.schema)
+    reported = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({reported})"
+
+
+def column_definition(field: StructField) -> str:
+    """A column in CREATE TABLE or ADD COLUMNS."""
+    required = "" if field.nullable else " NOT NULL"
+    return f"{quoted(field.name)} {_sql_type(field.dataType)}{required}{_comment(field)}"
+
+
+def _sql_type(data_type: DataType) -> str:
+    if isinstance(data_type, ArrayType):
+        return f"array<{_sql_type(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{_sql_type(data_type.keyType)}, {_sql_type(data_type.valueType)}>"
+    if isinstance(data_type, StructType):
+        return f"struct<{', '.join(f'{quoted(f.name)}: {_sql_type(f.dataType)}{_comment(f)}' for f in data_type)}>"
+    return data_type.simpleString()
+
+
+def _comment(field: StructField) -> str:
+    comment = field.metadata.get("comment")
+    return "" if comment is None else f" COMMENT {text(comment)}"
+
+
+def quoted(word: str) -> str:
+    return f"`{word.replace('`', '``')}`"
+
+
+def text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
