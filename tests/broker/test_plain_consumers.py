@@ -1,4 +1,4 @@
-"""A plain consumer of __consumer_offsets takes aborted commits, and pending ones, for committed.
+"""Why this project fetches batches itself: what a plain consumer of __consumer_offsets takes for committed.
 
 And what Kafka's own tools make of what `kgroups` writes for them: offsets that were exported are imported, an open
 transaction is ended.
