@@ -56,11 +56,11 @@ GOOD = [
 
 BAD = [
     ("text without its length", field("string"), "none", "00", "the bytes end too early"),
-    ("text that is too short", field("string"), "none", "000361", "a length of 3, 1 bytes left"),
+    ("text that is too short", field("string"), "none", "000361", "the bytes end too early"),
     ("null text", field("string"), "none", "ffff", "null, or a negative length"),
     ("null array", field("[]int32"), "none", "ffffffff", "null, or a negative length"),
     ("null bytes", field("bytes"), "none", "80000000", "null, or a negative length"),
-    ("more elements than bytes", field("[]int32"), "none", "7fffffff00000000", "a length of 2147483647, 4 bytes left"),
+    ("more elements than bytes", field("[]int32"), "none", "7fffffff00000000", "lists of more than"),
     ("elements cut", field("[]int32"), "none", "0000000200000000", "the bytes end too early"),
     ("compact null", field("string"), "0+", "0000", "null, or a negative length"),
     ("compact text above Java's limit", field("string"), "0+", "818002" + "61" * 32768 + "00", "above 32767 bytes"),
