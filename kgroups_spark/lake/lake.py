@@ -97,7 +97,8 @@ class CatalogSchema:
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
         """Creates the table, empty; does nothing if another process has just created it."""
-        create = f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {table_definition(table, properties)}"
+        definition = table_definition(table.schema, table.comment, properties)
+        create = f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {definition}"
         folder = f"{self.uri}/{table.name}"
         if self.store.table(folder).exists() and table.name not in self.names():
             # Delta writes the log before the catalog's entry: a process killed in between leaves a table without one.

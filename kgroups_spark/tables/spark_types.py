@@ -21,7 +21,6 @@ from pyspark.sql.types import (
 )
 
 from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, comment_of
-from kgroups_spark.tables.schemas import Table
 
 ATOMS: dict[pa.DataType, DataType] = {
     BIGINT: LongType(),
@@ -56,11 +55,11 @@ def _type(data_type: pa.DataType) -> DataType:
 # The SQL that defines our tables.
 
 
-def table_definition(table: Table, properties: Mapping[str, str]) -> str:
+def table_definition(schema: StructType, comment: str, properties: Mapping[str, str]) -> str:
     """The definition after the table's name in CREATE TABLE."""
-    columns = ", ".join(column_definition(field) for field in table.schema)
+    columns = ", ".join(column_definition(field) for field in schema)
     reported = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
-    return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({reported})"
+    return f"({columns}) USING delta COMMENT {text(comment)} TBLPROPERTIES ({reported})"
 
 
 def column_definition(field: StructField) -> str:
