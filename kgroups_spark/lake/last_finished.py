@@ -286,7 +286,7 @@ def process_start(pid: int) -> str | None:
 
 def is_hidden(pid: int) -> bool:
     """Whether a process with that pid exists but is hidden from us: the kernel answers a signal, /proc does not."""
-    if Path(f"/proc/{pid}/stat").exists():
+    if shown(pid):
         return False  # a zombie
     try:
         os.kill(pid, 0)
@@ -295,3 +295,8 @@ def is_hidden(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+def shown(pid: int) -> bool:
+    """Whether /proc shows the process to us, running or not."""
+    return Path(f"/proc/{pid}/stat").exists()
