@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
-    "kgroups_spark": {"code": 32_400, "lines": 50_900, "files": 160, "folders": 15},
-    "tests": {"code": 42_300, "lines": 63_000, "files": 490, "folders": 34},
+    "kgroups_spark": {"code": 31_370, "lines": 49_070, "files": 152, "folders": 15},
+    "tests": {"code": 40_140, "lines": 59_830, "files": 464, "folders": 34},
 }
-LONGEST_FILE = 950
+LONGEST_FILE = 911
 
 
 def lines_of_code(path: Path) -> int:
