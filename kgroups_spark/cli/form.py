@@ -112,8 +112,8 @@ def add_options(parser: argparse._ActionsContainer, options: Options) -> None:
 
 def help_of(command: ModuleType) -> dict[str, Any]:
     """The command's help for argparse, from its docstring; `{}` there is filled with EPILOG."""
-    summary, text = (command.__doc__ or "").split("\n\n", 1)
-    description, examples = text.split("\n\nexamples:\n", 1)
+    summary, _, text = (command.__doc__ or "").partition("\n\n")
+    description, _, examples = text.partition("\n\nexamples:\n")
     epilog = f"examples:\n{examples}{getattr(command, 'EPILOG', '')}"
     return {"help": summary, "description": description, "epilog": epilog}
 

@@ -5,6 +5,8 @@ The logs are those of test_generated_logs.py. The classes of 3.7.2 gave, word fo
 
 from __future__ import annotations
 
+import pytest
+
 from kgroups_spark.audit.differences import (
     EXPIRY_RULES,
     EXPIRY_WITHOUT_TRACE,
@@ -17,10 +19,41 @@ from kgroups_spark.audit.differences import (
     tried_releases,
 )
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
-from tests.coordinator.generated_logs import answers
-from tests.coordinator.loaded_shards import as_loaded, loaded
-from tests.coordinator.oracle_differences import fails
+from tests.chosen import one_of
+from tests.coordinator.generated_logs import answers, logs
+from tests.coordinator.loaded_shards import as_loaded, loaded, loaded_shard, place
+from tests.coordinator.oracle_differences import expected, fails
 from tests.coordinator.records import Log, classic, classic_member, consumer_member, epoch
+
+PAIRS = [
+    ("4.3.1", "3.9.2"),
+    ("4.3.1", "4.0.0"),
+    ("4.3.1", "4.2.1"),
+    ("4.2.1", "4.1.2"),
+    ("4.1.2", "4.0.0"),
+    ("3.9.2", "4.0.0"),
+    ("3.9.2", "4.3.1"),
+]
+
+
+@pytest.mark.parametrize("pair", one_of(*PAIRS), ids=" ".join)
+def test_differences_are_those_of_kafkas_own_classes(pair):
+    """In both directions the same."""
+    a, b = pair
+    said_by_b = {(log, answer["partition"]): answer for log, answer in answers(b)}
+    wrong, seen = [], 0
+    for log, answer in answers(a):
+        number = answer["partition"]
+        one, other = loaded(log, number, a), loaded(log, number, b)
+        found = set(differences(one, other))
+        back = {each._replace(value_a=each.value_b, value_b=each.value_a) for each in differences(other, one)}
+        assert found == back
+        ours = set(map(place, found))
+        said = expected(answer, said_by_b[log, number], release(a), release(b))
+        seen += len(said)
+        wrong += [(log, number, each) for each in ours ^ said]
+    assert not wrong, wrong[:10]
+    assert seen > 0
 
 
 def test_every_kind_of_difference_is_among_them():
@@ -41,6 +74,17 @@ def test_every_kind_of_difference_is_among_them():
         ("committed_offset", "is_orphan"),
         ("pending_offset", "committed_offset"),
     }
+
+
+SAME_RULES = [("4.3.1", "4.3"), ("3.9.2", "3.7.2"), ("3.8", "3.4.1"), ("4.0.0", "4.0.0")]
+
+
+@pytest.mark.parametrize("pair", one_of(*SAME_RULES), ids=" ".join)
+def test_releases_with_the_same_rules_have_no_differences(pair):
+    for log, partitions in logs().items():
+        for number in partitions:
+            one, other = (as_loaded(*loaded_shard(log, number, version)) for version in pair)
+            assert list(differences(one, other)) == []
 
 
 def test_a_partition_that_one_release_cannot_load_differs_only_in_its_load_and_groups():
