@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AuditSummary": "audit.summary",
+    "AuditSummary": "audit.result",
     "KafkaRawDataSource": "spark.data_sources",
     "KafkaSegmentsDataSource": "spark.data_sources",
     "KgroupsError": "errors",

@@ -277,17 +277,17 @@ def test_heartbeats_add_no_rows_and_continue_until_the_claim_is_released_or_lost
 
 def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
     """On a local disk a commit checks and then renames: two at a time could take each other's version."""
-    commit, inside, at_once = KernelTable._commit, threading.Semaphore(1), []
+    append, inside, at_once = KernelTable._append_actions, threading.Semaphore(1), []
 
     def alone(self, *arguments):
         at_once.append(not inside.acquire(blocking=False))
         try:
             time.sleep(0.05)
-            return commit(self, *arguments)
+            return append(self, *arguments)
         finally:
             inside.release()
 
-    monkeypatch.setattr(KernelTable, "_commit", alone)
+    monkeypatch.setattr(KernelTable, "_append_actions", alone)
     with Claim.take(lake) as claim:
         beating = threading.Thread(target=lambda: [claim.ledger.beat(1, datetime.now(UTC)) for _ in range(3)])
         beating.start()
@@ -295,7 +295,7 @@ def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
             lake.table("groups").commit([], by="another", transaction=("another", number))
         beating.join()
         claim.finish()
-    assert len(at_once) >= 7 and not any(at_once)
+    assert len(at_once) >= 6 and not any(at_once)  # heartbeats of one second are one
 
 
 def test_an_owner_with_an_unreadable_text_is_not_assumed_to_be_gone(lake):

@@ -175,7 +175,7 @@ class TestTasks:
         ({}, "kafka-raw needs brokers"),
         ({"kafka.bootstrap.servers": "b"}, "a broker must be host:port"),
         ({**SERVERS, "startingOffset": "earliest"}, "no option startingoffset.*did you mean startingOffsets"),
-        ({**SERVERS, "assign": '{"t": [0]}'}, "no option assign: subscribe names topics"),
+        ({**SERVERS, "assign": '{"t": [0]}'}, "no option assign; use .*subscribe"),
         ({**SERVERS, "includeHeaders": "true"}, "no option includeheaders"),
         ({**SERVERS, "startingOffsets": "latest"}, "startingOffsets is"),
         ({**SERVERS, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets has the offset -2"),

@@ -82,7 +82,7 @@ def test_history_cannot_be_rebuilt(audited: Audited) -> None:
         maintain(lake)
 
 
-@pytest.mark.parametrize("name", ["offset_commits", "group_member_versions", "open_transactions"])
+@pytest.mark.parametrize("name", ["offset_commits", "group_member_versions"])
 def test_rows_that_an_earlier_audit_wrote_are_missed_too(name: str) -> None:
     """No later audit wrote to the table."""
     lake = audit(Log().commit("g").commit("g", producer=7).member("h", "m", "t").files)
