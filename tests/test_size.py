@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 # To be lowered with each change that deletes.
 LARGEST = {
     "kgroups_spark": {"code": 31_370, "lines": 49_070, "files": 152, "folders": 15},
-    "tests": {"code": 40_160, "lines": 59_860, "files": 464, "folders": 34},
+    "tests": {"code": 40_160, "lines": 59_870, "files": 464, "folders": 34},
 }
 LONGEST_FILE = 911
 

@@ -135,7 +135,7 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
         else:
             continue
         cause = "topic_recreated" if recreated else "transaction" if row.kind == "marker" else None
-        is_simple = after.groups[group_id].is_simple
+        is_simple = getattr(after.groups.get(group_id), "is_simple", True)
         cause = cause or ("with_members" if members else "self_assigned" if is_simple else "no_members")
         cause = None if name == "offset_unset" else cause
         offsets = {"offset_before": was.committed_offset, "offset_after": now.committed_offset}

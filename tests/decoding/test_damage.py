@@ -70,6 +70,8 @@ def check(corpus: str, partition: int, path: str, data: bytes, touched: range) -
     assert len(set(places)) == len(places)
     batches = batches_of(files[path])
     spoilt = (batches.position < touched.stop) & (batches.position + batches.size > touched.start)
+    if spoilt[-2]:  # nothing confirms the offset of the last batch, which is held back
+        spoilt[-1] = True
     lost = offsets_between(batches, spoilt)
     assert whole_log(corpus, partition) - lost <= offsets_reported(audited)
     return audited
