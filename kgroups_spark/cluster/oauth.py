@@ -23,7 +23,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kgroups_spark.cluster.property import (
-    NAME,
+    JAAS_CONFIG,
     SHADED,
     BadClientProperty,
     Secrets,
@@ -285,7 +285,7 @@ def extensions(options: Mapping[str, str]) -> dict[str, str]:
     found = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
     for name, value in found.items():
         if not re.fullmatch("[A-Za-z]+", name) or name == "auth" or not re.fullmatch(r"[\x21-\x7e \t\r\n]+", value):
-            raise BadClientProperty(f"{NAME}: extensions have names of letters, not auth, and values of ASCII")
+            raise BadClientProperty(f"{JAAS_CONFIG}: extensions have names of letters, not auth, and values of ASCII")
     return found
 
 
@@ -293,7 +293,7 @@ def _endpoint(url: str, properties: Mapping[str, str], options: Mapping[str, str
     def needed(name: str, option: str) -> str:
         value = (properties.get(name) or options.get(option) or "").strip()
         if not value:
-            raise BadClientProperty(f"{URL} needs {name}, or {option} as an option in {NAME}")
+            raise BadClientProperty(f"{URL} needs {name}, or {option} as an option in {JAAS_CONFIG}")
         return value
 
     scope = properties.get("sasl.oauthbearer.scope") or options.get("scope") or ""
@@ -311,7 +311,7 @@ def _tls(options: Mapping[str, str], notes: list[str]) -> Tls:
     try:
         return tls({name: value.strip() for name, value in options.items() if name.startswith("ssl.")}, notes)
     except BadClientProperty as err:
-        raise BadClientProperty(f"in {NAME}, for {URL}: {err}") from err
+        raise BadClientProperty(f"in {JAAS_CONFIG}, for {URL}: {err}") from err
 
 
 def _require_known_classes(properties: Mapping[str, str]) -> None:

@@ -129,7 +129,7 @@ def _pattern(form: str) -> str:
 # quotes; /* */ and // are comments. No message shows any of it but the class and the names of known options.
 
 
-NAME = "sasl.jaas.config"
+JAAS_CONFIG = "sasl.jaas.config"
 FLAGS = ("required", "requisite", "sufficient", "optional")
 # Platforms rename Kafka's packages (Databricks); the classes are the same.
 SHADED = "kafkashaded."
@@ -164,7 +164,7 @@ def login_module(config: str) -> LoginModule:
     signs = "".join(text if kind == "sign" else "x" for kind, text in tokens)
     if not re.fullmatch("xx(x=x)*;", signs) or tokens[1][1].lower() not in FLAGS:
         raise BadClientProperty(
-            f"{NAME} is not one login module: it is a line like "
+            f"{JAAS_CONFIG} is not one login module: it is a line like "
             'org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="..."; '
             "with a semicolon at its end. Put a value with other characters than letters and digits in quotes; a "
             'double quote or a backslash within them is \\" or \\\\ (in a properties file \\\\" or \\\\\\\\)'

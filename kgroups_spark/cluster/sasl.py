@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroups_spark.cluster import property as jaas
 from kgroups_spark.cluster.oauth import HANDLER, BearerTokens, TokenSource, extensions, issued_secrets, token_source
-from kgroups_spark.cluster.property import BadClientProperty, LoginModule, Secrets, login_module, one_of
+from kgroups_spark.cluster.property import JAAS_CONFIG, BadClientProperty, LoginModule, Secrets, login_module, one_of
 
 KAFKA = "org.apache.kafka.common.security"
 # Mechanism and the login modules that fit it.
@@ -102,12 +101,12 @@ def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets
 
 def _module(mechanism: str, properties: Mapping[str, str]) -> LoginModule:
     fitting = MODULES[mechanism]
-    config = properties.get(jaas.NAME)
+    config = properties.get(JAAS_CONFIG)
     if config is None and mechanism in PACKAGES:
         return LoginModule(fitting[0], {})  # its options are not needed here
     if config is None:
         raise BadClientProperty(
-            f"sasl.mechanism {mechanism} needs {jaas.NAME}={fitting[0]} required ...; "
+            f"sasl.mechanism {mechanism} needs {JAAS_CONFIG}={fitting[0]} required ...; "
             "(JAAS files of java.security.auth.login.config are not read)"
         )
     module = login_module(config)
@@ -120,9 +119,9 @@ def _misfit(mechanism: str, module: LoginModule, is_given: bool) -> str:
     start = f"sasl.mechanism is {mechanism}" if is_given else f"there is no sasl.mechanism, which means {mechanism}"
     known = [name for names in MODULES.values() for name in names]
     if module.class_name not in known:
-        return f"{start}, which needs {MODULES[mechanism][0]} in {jaas.NAME}: its class is not Kafka's"
+        return f"{start}, which needs {MODULES[mechanism][0]} in {JAAS_CONFIG}: its class is not Kafka's"
     fitting = " or ".join(name for name, modules in MODULES.items() if module.class_name in modules)
-    return f"{start}, but {jaas.NAME} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
+    return f"{start}, but {JAAS_CONFIG} has {module.simple_name}, which is for {fitting}: set sasl.mechanism={fitting}"
 
 
 def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:
@@ -145,10 +144,10 @@ def _require_package(mechanism: str) -> None:
 def _with_password(mechanism: str, options: Mapping[str, str]) -> Sasl:
     for option in ("username", "password"):
         if not options.get(option):
-            raise BadClientProperty(f"{jaas.NAME} has no {option} for {mechanism}")
+            raise BadClientProperty(f"{JAAS_CONFIG} has no {option} for {mechanism}")
     if options.get("tokenauth", "").lower() == "true":
         raise BadClientProperty(
-            f"{jaas.NAME}: delegation tokens (tokenauth) are not supported; use username and password"
+            f"{JAAS_CONFIG}: delegation tokens (tokenauth) are not supported; use username and password"
         )
     return Sasl(mechanism, options["username"], options["password"])
 
@@ -157,14 +156,14 @@ def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> 
     """The service name of Kerberos, by the rules of org.apache.kafka.common.security.kerberos.KerberosLogin."""
     if options.get("useKeyTab", "").lower() == "true":
         raise BadClientProperty(
-            f"{jaas.NAME}: key tables (useKeyTab) are not read here: kinit -k -t <keyTab> <principal> puts a ticket "
+            f"{JAAS_CONFIG}: key tables (useKeyTab) are not read here: kinit -k -t <keyTab> <principal> puts a ticket "
             "into the credential cache, on each machine that runs tasks; then set useTicketCache=true"
         )
     name = "sasl.kerberos.service.name"
     given = {value for value in (properties.get(name), options.get("serviceName")) if value}
     if len(given) != 1:
         raise BadClientProperty(
-            f"{name} and serviceName in {jaas.NAME} differ" if given else f"sasl.mechanism GSSAPI needs {name}=kafka"
+            f"{name} and serviceName in {JAAS_CONFIG} differ" if given else f"sasl.mechanism GSSAPI needs {name}=kafka"
         )
     return given.pop()
 
@@ -172,7 +171,7 @@ def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> 
 def _msk(options: Mapping[str, str], notes: list[str]) -> Sasl:
     if set(options) & {"awsRoleArn", "awsProfileName"}:
         raise BadClientProperty(
-            f"{jaas.NAME}: profiles and roles come from the environment: AWS_PROFILE, or a role of the machine"
+            f"{JAAS_CONFIG}: profiles and roles come from the environment: AWS_PROFILE, or a role of the machine"
         )
     notes.append("botocore finds AWS credentials and the region, on each machine that runs tasks")
     return Sasl("AWS_MSK_IAM")

@@ -8,7 +8,7 @@ Rules (ShareCoordinatorShard 4.3.1, handleShareSnapshot, handleShareUpdate, merg
 
 1. A snapshot replaces the state of its share partition, with its batches as written. Its tombstone removes the state.
 2. An update changes the state: start offset and leader epoch unless they are -1, the delivery complete count even if it
-   is -1; the state epoch, the snapshot epoch and both times stay. Batches are combined (state_batches.py).
+   is -1; the state epoch, the snapshot epoch and both times stay. Batches are combined.
 3. An update of a share partition without state becomes the state (DeleteRecords took its snapshot).
 4. Where a coordinator's load would fail, ReplayFailure is raised without any change, and the next record may follow.
 

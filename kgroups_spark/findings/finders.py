@@ -24,7 +24,6 @@ from kgroups_spark.coordinator.transaction_shard import (
     verdict,
 )
 from kgroups_spark.errors import attempt
-from kgroups_spark.findings import finders as transactions
 from kgroups_spark.findings.finding import SQL, VIEWS, Evidence, Finding, Row, at, listed, order, some, tool
 from kgroups_spark.messages.coordinator_records import TRANSACTION_LOG
 from kgroups_spark.tables.columns import Condition
@@ -345,7 +344,7 @@ def found_by_sql(name: str, connection: DuckDBPyConnection, evidence: Evidence) 
         yield Finding.of(name, row, row.pop("detail", None) or filled(sql.detail, row | asked))
 
 
-IN_PYTHON = (transactions.hanging_transaction,)
+IN_PYTHON = (hanging_transaction,)
 
 
 class Found(NamedTuple):

@@ -33,7 +33,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.last_finished import version_gone
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
-from kgroups_spark.sources import files as s3
+from kgroups_spark.sources import files
 from kgroups_spark.sources.files import StandIn, Task, create_local, forget, stand_in_for, with_storage
 from kgroups_spark.spark.runner import LINES, Files, Line, SparkRunner, frame_of, lines_in, rows_by_task
 from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
@@ -85,8 +85,9 @@ class Kernel(Store):
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
         path = self.java_path(folder)
         found = path.getFileSystem(self.hadoop).listStatus(path)
-        files = (each for each in found if each.isFile())
-        return {each.getPath().getName(): (each.getLen(), each.getModificationTime()) for each in files}
+        return {
+            each.getPath().getName(): (each.getLen(), each.getModificationTime()) for each in found if each.isFile()
+        }
 
     def names_in(self, folder: str) -> list[str]:
         path = self.java_path(folder)
@@ -428,11 +429,11 @@ def use_hadoops_storage(spark: SparkSession) -> None:
     require_jvm(spark)
     hadoop: Any = spark._jsc.hadoopConfiguration()
     settings = dict_of(hadoop.getPropsWithPrefix("fs.s3a."))
-    for name in s3.SECRETS:
+    for name in files.SECRETS:
         secret = hadoop.getPassword(f"fs.s3a.{name}")
         if secret is not None:
             settings[name] = "".join(secret)
-    s3.use(s3.S3Settings(settings))
+    files.use(files.S3Settings(settings))
 
 
 def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
@@ -440,9 +441,9 @@ def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
 
     Raises UsageError for credentials in the location, KgroupsError if Hadoop's S3 classes are missing.
     """
-    s3.require_no_credentials(location)
+    files.require_no_credentials(location)
     scheme, separator, rest = location.partition("://")
-    if not s3.is_s3(location) or (scheme != "s3a" and hadoop.get(f"fs.{scheme}.impl") is not None):
+    if not files.is_s3(location) or (scheme != "s3a" and hadoop.get(f"fs.{scheme}.impl") is not None):
         return location
     if not java.has("org.apache.hadoop.fs.s3a.S3AFileSystem"):
         raise KgroupsError(

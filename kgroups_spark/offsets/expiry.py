@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules, release
+from kgroups_spark.coordinator.releases import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.tables.columns import STRING, TIMESTAMP
 from kgroups_spark.tables.rows import as_table, by_name, constant, flags, is_given, no_rows, with_columns
 from kgroups_spark.tables.schemas import GROUP, SLOT, arrow_schema
@@ -286,7 +286,7 @@ REASONS = (
     "before_expire_timestamp",
     "retention_passed",
     "within_retention",
-    "clean_up_fails",  # in place of the four before it, see group_conditions.py
+    "clean_up_fails",  # in place of the four before it
 )
 ORPHAN = REASONS.index("orphan")
 SUBSCRIBED = REASONS.index("subscribed")
@@ -513,11 +513,6 @@ class CleanUp:
     @property
     def rules(self) -> ExpiryRules:
         return expiry_rules(self.release_version) if self.tried is None else self.tried
-
-    @property
-    def looks_at_held_groups(self) -> bool:
-        """Whether the release checks HELD_GROUPS, as 3.8 to 4.0.0 do."""
-        return release(self.release_version).open_transactions_by == "group"
 
     def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
         """The rows of DECISIONS for the shards with rows in the tables (DECIDED_BY)."""

@@ -1,6 +1,6 @@
 """A log segment read from front to back: its records, and the bytes that cannot be read.
 
-The scan returns sound batches (`scan.py`). Their records must fill them exactly: a batch whose records do not is
+The scan returns sound batches. Their records must fill them exactly: a batch whose records do not is
 returned as CorruptBatch, never in part. Reading always ends, and never raises because of the content.
 """
 

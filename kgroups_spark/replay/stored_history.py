@@ -161,7 +161,7 @@ class PartReader:
 
     def __init__(self, tasks: TaskShards) -> None:
         self.tasks = tasks
-        # By table: what was read last, and its rows by shard.
+        # By table: the file or slot range that was read last, and its rows by shard.
         self._last: dict[str, tuple[object, dict[int, pa.Table]]] = {}
         # The ranges of slots of large shards that are read at once.
         self._large: dict[int, list[SlotRange]] = {}

@@ -22,17 +22,17 @@ from pyarrow import fs
 
 from kgroups_spark.errors import NotReadable, UsageError
 
-# A store that processes here cannot open by pyarrow, and the local folder that stands in for it.
+# A store that pyarrow cannot open in this process, and the local folder that the process uses instead.
 #
-# A task gets the files that it reads with its rows, and returns those that it writes with its lines (runner.py). The
-# driver copies files by Hadoop in both directions. All other code opens URIs of the store, as if it were in reach.
+# A task gets the files that it reads with its rows, and returns those that it writes with its lines (spark/runner.py).
+# The driver copies files by Hadoop in both directions. All other code opens URIs of the store, as if it were in reach.
 
 
 _stand_ins: dict[str, StandIn] = {}
 
 
 class StandIn:
-    """The folder that stands in for the store at `uri` in this process, until it is closed. Its files are Parquet."""
+    """The local folder that this process uses instead of the store at `uri`, until it is closed: Parquet files."""
 
     def __init__(self, uri: str) -> None:
         self.uri, self._folder = uri, tempfile.mkdtemp(prefix="kgroups-")
@@ -65,7 +65,7 @@ def forget(stand_in: StandIn) -> None:
 
 
 def stand_in_path(location: str) -> str | None:
-    """The local path that stands in for a URI in this process; None: it has none."""
+    """The local path that this process uses instead of a URI, or None if it opens the URI itself."""
     for uri, each in _stand_ins.items():
         if location == uri or location.startswith(f"{uri}/"):
             return each.path(location)

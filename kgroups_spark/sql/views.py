@@ -1,6 +1,6 @@
-"""Views and functions over the tables of a lake, as SQL in DuckDB's dialect. Each has a file in `sql/`, whose head
-describes it and its columns (definition.py). Spark's SQL is translated from it when a session needs it (spark_sql.py).
-Views of record types have no files: their SQL is generated from Kafka's message definitions (record_views.py).
+"""Views and functions over the tables of a lake, as SQL in DuckDB's dialect. Each has a file in `sql/definitions/`,
+whose head describes it and its columns. Spark's SQL is translated from it when a session needs it (spark_sql.py).
+Views of record types have no files: their SQL is generated from Kafka's message definitions.
 
     register_views(spark, lake)     temporary views of a Spark session
     duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables import definitions as current
-from kgroups_spark.tables import definitions as history
-from kgroups_spark.tables import definitions as internal
-from kgroups_spark.tables import definitions as ledger_schema
-from kgroups_spark.tables import definitions as state_log_tables
+from kgroups_spark.tables import definitions
 from kgroups_spark.tables.columns import without_comments
 
 if TYPE_CHECKING:
@@ -77,119 +73,121 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         _history(
-            "offset_commits", history.OFFSET_COMMITS, "Record of type 0 or 1: offset commits and their tombstones"
+            "offset_commits", definitions.OFFSET_COMMITS, "Record of type 0 or 1: offset commits and their tombstones"
         ),
-        _history("group_records", history.GROUP_RECORDS, "Record of types 2 to 23: groups and members"),
-        _history("transaction_markers", history.TRANSACTION_MARKERS, "Control record: the end of a transaction"),
+        _history("group_records", definitions.GROUP_RECORDS, "Record of types 2 to 23: groups and members"),
+        _history("transaction_markers", definitions.TRANSACTION_MARKERS, "Control record: the end of a transaction"),
         _history(
             "quarantine",
-            history.QUARANTINE,
+            definitions.QUARANTINE,
             "Record or batch that could not be used",
             key=(*PLACE, "reason"),
         ),
         _history(
             "group_versions",
-            history.GROUP_VERSIONS,
+            definitions.GROUP_VERSIONS,
             "State of a group after a record changed it",
             key=(*PLACE, "group_id"),
         ),
         _history(
             "group_member_versions",
-            history.GROUP_MEMBER_VERSIONS,
+            definitions.GROUP_MEMBER_VERSIONS,
             "State of a member after a record changed it",
             key=(*PLACE, "group_id", "member_id"),
         ),
         _history(
             "group_events",
-            history.GROUP_EVENTS,
+            definitions.GROUP_EVENTS,
             "Something that happened to a group",
             key=(*PLACE, "event_index"),
         ),
         _history(
             "group_traffic",
-            history.GROUP_TRAFFIC,
+            definitions.GROUP_TRAFFIC,
             "Records and bytes that an audit read of a group, by hour of log time",
             key=("audit_id", *GROUP, "hour"),
         ),
         _history(
             "topic_offsets",
-            history.TOPIC_OFFSETS,
+            definitions.TOPIC_OFFSETS,
             "Log start and end of a topic's partition with committed offsets, from an audit of a live cluster",
             key=("audit_id", "topic", "partition"),
         ),
         _history(
             "findings",
-            history.FINDINGS,
+            definitions.FINDINGS,
             "Finding of an audit",
             key=("audit_id", "finding", "group_id", "topic", "partition", "member_id", "producer_id", *PLACE),
         ),
-        _current("groups", current.GROUPS, GROUP, "Group that exists"),
-        _current("group_members", current.GROUP_MEMBERS, (*GROUP, "member_id"), "Member of a group"),
-        _current("committed_offsets", current.COMMITTED_OFFSETS, SLOT, "Committed offset"),
+        _current("groups", definitions.GROUPS, GROUP, "Group that exists"),
+        _current("group_members", definitions.GROUP_MEMBERS, (*GROUP, "member_id"), "Member of a group"),
+        _current("committed_offsets", definitions.COMMITTED_OFFSETS, SLOT, "Committed offset"),
         _current(
             "pending_offsets",
-            current.PENDING_OFFSETS,
+            definitions.PENDING_OFFSETS,
             ("offsets_partition", "producer_id", "group_id", "topic", "partition"),
             "Offset inside an open transaction",
         ),
         _current(
             "open_transactions",
-            current.OPEN_TRANSACTIONS,
+            definitions.OPEN_TRANSACTIONS,
             ("offsets_partition", "producer_id"),
             "Transaction that is open on a partition of __consumer_offsets, with or without offsets left in it",
         ),
-        _current("offset_expiry", current.OFFSET_EXPIRY, SLOT, "Whether and when a committed offset expires, and why"),
-        _current("group_expiry", current.GROUP_EXPIRY, GROUP, "Whether and when a group is deleted, and why"),
-        _current("topics", current.TOPICS, ("topic_id",), "Topic id from the log or the cluster, and its name"),
+        _current(
+            "offset_expiry", definitions.OFFSET_EXPIRY, SLOT, "Whether and when a committed offset expires, and why"
+        ),
+        _current("group_expiry", definitions.GROUP_EXPIRY, GROUP, "Whether and when a group is deleted, and why"),
+        _current("topics", definitions.TOPICS, ("topic_id",), "Topic id from the log or the cluster, and its name"),
         _history(
             "share_group_state_records",
-            state_log_tables.SHARE_GROUP_STATE_RECORDS,
+            definitions.SHARE_GROUP_STATE_RECORDS,
             "Record of __share_group_state: snapshots and updates of share partitions",
             key=STATE_PLACE,
         ),
         _history(
             "transaction_state_records",
-            state_log_tables.TRANSACTION_STATE_RECORDS,
+            definitions.TRANSACTION_STATE_RECORDS,
             "Record of __transaction_state: the state of a transactional id",
             key=STATE_PLACE,
         ),
         _history(
             "state_quarantine",
-            state_log_tables.STATE_QUARANTINE,
+            definitions.STATE_QUARANTINE,
             "Record or batch of __share_group_state or __transaction_state that could not be used",
             key=("log", *STATE_PLACE, "reason"),
         ),
         _history(
             "state_events",
-            state_log_tables.STATE_EVENTS,
+            definitions.STATE_EVENTS,
             "Something that happened to a share partition or to a transactional id",
             key=("log", *STATE_PLACE, "event"),
         ),
         Table(
             "share_partitions",
             "current",
-            state_log_tables.SHARE_PARTITIONS,
+            definitions.SHARE_PARTITIONS,
             SHARE_PARTITION,
             "Share partition: the share coordinator's stored state, and the group coordinator's list",
             ("audit_id", "group_id"),
         ),
         _current(
             "share_batches",
-            state_log_tables.SHARE_BATCHES,
+            definitions.SHARE_BATCHES,
             ("state_partition", *SHARE_PARTITION, "first_offset"),
             "Records of a share partition with one stored state, which are not past its start offset",
         ),
         _current(
             "transactional_ids",
-            state_log_tables.TRANSACTIONAL_IDS,
+            definitions.TRANSACTIONAL_IDS,
             ("state_partition", "transactional_id"),
             "Transactional id of the transaction coordinator",
         ),
-        Table("audits", "ledger", ledger_schema.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
+        Table("audits", "ledger", definitions.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
         Table(
             CHECKPOINTS,
             "internal",
-            internal.CHECKPOINTS,
+            definitions.CHECKPOINTS,
             (
                 *("audit_id", "log", *PLACE, "reason", "entry_type", "group_id"),
                 *("topic", "partition", "producer_id", "payload"),
@@ -200,14 +198,14 @@ TABLES: dict[str, Table] = {
         Table(
             "previous_offset_expiry",
             "internal",
-            internal.PREVIOUS_OFFSET_EXPIRY,
+            definitions.PREVIOUS_OFFSET_EXPIRY,
             SLOT,
             "Internal: the previous audit's expiry decisions, for the view expiry_outcomes",
         ),
         Table(
             "state_log_state",
             "internal",
-            state_log_tables.STATE_LOG_STATE,
+            definitions.STATE_LOG_STATE,
             ("audit_id", "log", "state_partition", "entry_type", "payload"),
             "Internal: the state of other logs that an audit goes on from; its form changes without notice",
             ("audit_id",),
