@@ -270,19 +270,27 @@ def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     )
 
 
-def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str) -> None:
-    """Makes the tables and views that the query names."""
+def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str, made: dict[str, bool]) -> None:
+    """Makes the tables and views that the query names. `made`: those that there are; whether with this audit's rows
+    only. To make them anew for each finding costs twice as much as the queries."""
+    of_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
+        if name in VIEWS:
+            _make(connection, evidence, VIEWS[name], made)
+        if name in made and made[name] == (of_audit and name in TABLES):
+            continue
         if name in TABLES:
             # DuckDB knows nothing of the files' statistics: it would open all files of history.
-            of_audit = [Condition("audit_id", "==", evidence.audit_id)] if "audit_id = $audit_id" in query else []
-            connection.register(name, evidence.tables.source(name, *of_audit))
+            conditions = [Condition("audit_id", "==", evidence.audit_id)] if of_audit else []
+            connection.register(name, evidence.tables.source(name, *conditions))
         elif name in VIEWS:
-            _make(connection, evidence, VIEWS[name])
             view = VIEWS[name].replace("$audit_id", str(evidence.audit_id))
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {view}")
+            connection.execute(f"CREATE TEMP VIEW {name} AS {view}")
         elif name in MADE:
             connection.register(name, MADE[name](evidence))
+        else:
+            continue
+        made[name] = of_audit and name in TABLES
 
 
 def _moved(evidence: Evidence) -> pa.Table | pa.dataset.Dataset:
@@ -332,10 +340,12 @@ MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
 }
 
 
-def found_by_sql(name: str, connection: DuckDBPyConnection, evidence: Evidence) -> Iterator[Finding]:
+def found_by_sql(
+    name: str, connection: DuckDBPyConnection, made: dict[str, bool], evidence: Evidence
+) -> Iterator[Finding]:
     """The finding's rows, with their sentences."""
     sql = SQL[name]
-    _make(connection, evidence, sql.query)
+    _make(connection, evidence, sql.query, made)
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
     asked |= {"known_until": evidence.known_until}
     used = {parameter: value for parameter, value in asked.items() if f"${parameter}" in sql.query}
@@ -360,7 +370,8 @@ def look(evidence: Evidence) -> Found:
     with TemporaryDirectory(prefix="kgroups-findings-") as folder, ExitStack() as stack:
         connection, failure = attempt("starting DuckDB", lambda: stack.enter_context(connect(evidence, folder)))
         notes = [failure] if failure else []
-        by_sql = {name: partial(found_by_sql, name, connection) for name in SQL if connection is not None}
+        made: dict[str, bool] = {}
+        by_sql = {name: partial(found_by_sql, name, connection, made) for name in SQL if connection is not None}
         for name, find in (by_sql | {find.__name__: find for find in IN_PYTHON}).items():
             found, failure = attempt(f"looking for {name}", lambda find=find: list(find(evidence)))  # type: ignore[misc]
             findings += found or []
