@@ -570,6 +570,7 @@ VIEWS = (
     "unstable_periods",
     "topic_ids",
     "stale_offsets",
+    "lag_history",
     "group_settings",
     "member_timeouts",
     "broker_load",
