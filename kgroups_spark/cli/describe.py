@@ -3,9 +3,10 @@
 Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-groups.sh) --describe prints, in its columns,
 from the log: without a cluster, as of any moment, and for deleted groups. CONSUMER-ID, HOST and CLIENT-ID show the
 owner of the partition; the log does not record who committed. LOG-END-OFFSET and LAG are known where an audit of a live
-cluster saw the ends of the topics' logs; WILL-RESET marks offsets that these logs do not have. EXPIRES-AT is when the
-offset expires if the group stays as it is, PENDING an offset in an open transaction. The log does not name the
-coordinator.
+cluster saw the ends of the topics' logs; LOST is the part of the lag that the topic has deleted, WILL-RESET marks
+offsets that these logs do not have. EXPIRES-AT is when the offset expires if the group stays as it is, PENDING an
+offset in an open transaction. COORDINATOR, and the ASSIGNMENT-STRATEGY of a consumer group whose members name none, are
+those that an audit of a live cluster saw.
 
 examples:
   kgroups describe --lake ./lake --group orders-etl
@@ -49,11 +50,12 @@ _STATE = "group_id=GROUP coordinator=COORDINATOR_(ID)"
 _STATE_END = "member_count=#MEMBERS expires_at pending_count=PENDING"
 SCREENS: dict[tuple[What, str], str] = {
     ("offsets", "consumer"): "group_id=GROUP topic partition +leader_epoch committed_offset=CURRENT-OFFSET "
-    "log_end_offset lag ?will_reset owner_member_id=CONSUMER-ID owner_client_host=HOST owner_client_id=CLIENT-ID "
-    "expires_at pending_offsets=PENDING",
-    ("offsets", "share"): "group_id=GROUP topic partition +leader_epoch committed_offset=START-OFFSET lag",
+    "log_end_offset lag ?records_lost=LOST ?will_reset owner_member_id=CONSUMER-ID owner_client_host=HOST "
+    "owner_client_id=CLIENT-ID expires_at pending_offsets=PENDING",
+    ("offsets", "share"): "group_id=GROUP topic partition +leader_epoch committed_offset=START-OFFSET lag "
+    "?records_lost=LOST",
     ("offsets", "streams"): "group_id=GROUP topic partition committed_offset=CURRENT-OFFSET leader_epoch "
-    "log_end_offset lag=OFFSET-LAG ?will_reset expires_at pending_offsets=PENDING",
+    "log_end_offset lag=OFFSET-LAG ?records_lost=LOST ?will_reset expires_at pending_offsets=PENDING",
     ("members", "consumer"): "group_id=GROUP member_id=CONSUMER-ID ?group_instance_id client_host=HOST client_id "
     "partition_count=#PARTITIONS +member_epoch=CURRENT-EPOCH +current_assignment +assignment_epoch=TARGET-EPOCH "
     "+target_assignment +?upgraded",
@@ -75,13 +77,15 @@ BROKEN = {"current_assignment": list_items, "target_assignment": list_items, "ta
 _WHICH = "as_of offsets_partition group_id group_type state"
 COLUMNS: dict[What, list[str]] = {
     "offsets": f"{_WHICH} topic topic_id partition leader_epoch committed_offset metadata commit_timestamp log_offset "
-    "log_end_offset lag will_reset owner_member_id owner_client_host owner_client_id expires_at pending_offsets "
-    "known".split(),
+    "log_end_offset lag records_lost will_reset owner_member_id owner_client_host owner_client_id expires_at "
+    "pending_offsets known".split(),
     "members": f"{_WHICH} member_id group_instance_id client_host client_id rack_id member_epoch member_state "
     "uses_classic_protocol subscribed_topics subscribed_regex partition_count assigned_partitions assignment_epoch "
-    "target_partitions assigned_tasks target_tasks topology_epoch process_id known".split(),
-    "state": f"{_WHICH} is_simple protocol_type protocol server_assignor generation group_epoch assignment_epoch "
-    "leader state_since member_count offset_count expires_at pending_count removed_at removal_cause known".split(),
+    "target_partitions assigned_tasks target_tasks topology_epoch process_id session_timeout_ms heartbeat_interval_ms "
+    "known".split(),
+    "state": f"{_WHICH} coordinator is_simple protocol_type protocol server_assignor strategy generation group_epoch "
+    "assignment_epoch leader state_since member_count offset_count expires_at pending_count removed_at removal_cause "
+    "known".split(),
 }
 
 REMOVAL_CAUSES = {
@@ -201,7 +205,8 @@ def _as_kafka_shows(row: Row) -> Row:
         return {}
     offset = row["committed_offset"]
     is_none = offset is not None and offset < 0 and row["group_type"] != "share"
-    return {"committed_offset": None if is_none else offset, "will_reset": row["will_reset"] or None}
+    marked = {name: row[name] or None for name in ("will_reset", "records_lost")}
+    return {"committed_offset": None if is_none else offset, **marked}
 
 
 def _member_rows(group: Described, counts_pending_revocation: bool) -> Rows:
@@ -244,9 +249,16 @@ def _state_rows(group: Described) -> Rows:
         else group.rows[0]
     )
     row = dict.fromkeys(COLUMNS["state"]) | last
-    strategy = row["protocol"] or row["server_assignor"]
-    shown = {"strategy": strategy, "coordinator": None, "offsets_partition": group.offsets_partition}
+    strategy = row["protocol"] or row["server_assignor"] or _first_assignor(row.get("assignors"))
+    shown = {"strategy": strategy, "offsets_partition": group.offsets_partition}
     return [row | shown | {"removed_at": removal.get("removed_at"), "removal_cause": removal.get("cause")}]
+
+
+def _first_assignor(assignors: str | None) -> str | None:
+    """The first of group.consumer.assignors, which is a name or a class; None: a class of somebody else."""
+    package, _, name = (assignors or "").partition(",")[0].strip().rpartition(".")
+    built_in = {"UniformAssignor": "uniform", "RangeAssignor": "range"}
+    return built_in.get(name) if package else name or None
 
 
 def assignment_text(partitions: Iterable[Row]) -> str | None:

@@ -83,6 +83,11 @@ FROM (
 WHERE place = 1
 ORDER BY expires_at, group_id, offsets_partition"""
 
+# The brokers' longest interval between two checks.
+CHECK = """
+SELECT max(TRY_CAST(value AS BIGINT)) AS ms FROM cluster_facts
+WHERE name = 'offsets.retention.check.interval.ms' AND audit_id = (SELECT max(audit_id) FROM cluster_facts)"""
+
 
 def run(arguments: argparse.Namespace) -> int:
     form = None if arguments.output is None else file_format(arguments.output)
@@ -147,4 +152,6 @@ def _closing_line(reader: LakeReader, arguments: argparse.Namespace, until: date
     expire, if_empty = ("would expire", " if every group were empty") if arguments.if_empty else ("will expire", "")
     retention = format_duration(arguments.retention or reader.last_audit["retention_ms"])
     offsets = f"{counted(count.offsets, 'offset')} of {counted(len(count.groups), 'group')}"
-    return f"{offsets} {expire}{by}{if_empty}, retention {retention} ({reader.known_as_of()})"
+    [check] = reader.sql(CHECK)
+    latest = f", at the latest {format_duration(check['ms'])} after EXPIRES-AT" if check["ms"] else ""
+    return f"{offsets} {expire}{by}{if_empty}{latest}, retention {retention} ({reader.known_as_of()})"

@@ -35,6 +35,7 @@ NAMES = (
     "groups",
     "describe",
     "history",
+    "lag",
     "pending",
     "findings",
     "export-offsets",

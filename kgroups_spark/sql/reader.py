@@ -512,20 +512,28 @@ FROM_NOW = {
     "ends": "(SELECT 0 AS offsets_partition, 0 AS end_offset WHERE false)",
     "shares": "share_lag",
     "share_log": "(SELECT 'complete' AS known FROM share_partitions LIMIT 1)",
+    "coordinators": "(SELECT CAST(name AS INTEGER) AS offsets_partition, value || ' (' || broker || ')' AS coordinator "
+    "FROM cluster_facts WHERE kind = 'leader' AND audit_id = (SELECT max(audit_id) FROM cluster_facts))",
+    "settings": "group_settings",
+    "timeouts": "member_timeouts",
 }
-# Log ends and expiry are known for the present state only.
+# Log ends, expiry and facts of the cluster are known for the present state only.
 FROM_THEN = {
     "groups": "groups_as_of(:as_of)",
     "members": "group_members_as_of(:as_of)",
     "committed": "committed_offsets_as_of(:as_of)",
-    "offsets": "(SELECT *, NULL AS log_end_offset, NULL AS lag, NULL AS will_reset "
+    "offsets": "(SELECT *, NULL AS log_end_offset, NULL AS lag, NULL AS records_lost, NULL AS will_reset "
     "FROM committed_offsets_as_of(:as_of))",
     "pending": "pending_offsets_as_of(:as_of)",
     "expiry": "(SELECT * FROM offset_expiry WHERE false)",
     "topic_ends": "(SELECT * FROM topic_offsets WHERE false)",
     "ends": "log_ends_as_of(:as_of)",
-    "shares": "(SELECT *, NULL AS log_end_offset, NULL AS lag FROM share_partitions_as_of(:as_of))",
+    "shares": "(SELECT *, NULL AS log_end_offset, NULL AS lag, NULL AS records_lost "
+    "FROM share_partitions_as_of(:as_of))",
     "share_log": "(SELECT known FROM state_known_as_of(:as_of) WHERE log = '__share_group_state')",
+    "coordinators": "(SELECT 0 AS offsets_partition, '' AS coordinator WHERE false)",
+    "settings": "(SELECT * FROM group_settings WHERE false)",
+    "timeouts": "(SELECT * FROM member_timeouts WHERE false)",
 }
 
 # Groups, and places of offsets without a group.
@@ -553,7 +561,7 @@ OFFSETS = (
 committed AS (
   SELECT offsets_partition, group_id, topic, partition, offsets.topic_id, offsets.leader_epoch,
     offsets.committed_offset, offsets.metadata, offsets.commit_timestamp, offsets.log_offset, offsets.log_end_offset,
-    offsets.lag, offsets.will_reset, expiry.expires_at
+    offsets.lag, offsets.records_lost, offsets.will_reset, expiry.expires_at
   FROM (SELECT * FROM {offsets} WHERE {chosen}) AS offsets
   LEFT JOIN (SELECT * FROM {expiry} WHERE {chosen}) AS expiry USING (offsets_partition, group_id, topic, partition)
 ),
@@ -590,8 +598,8 @@ found AS (
     leader_epoch, committed_offset, metadata, commit_timestamp, log_offset,
     coalesce(committed.log_end_offset, CASE WHEN committed_offset IS NULL THEN topic_ends.log_end_offset END)
       AS log_end_offset,
-    lag, will_reset, member_id AS owner_member_id, client_host AS owner_client_host, client_id AS owner_client_id,
-    expires_at, pending_offsets
+    lag, records_lost, will_reset, member_id AS owner_member_id, client_host AS owner_client_host,
+    client_id AS owner_client_id, expires_at, pending_offsets
   FROM committed
   FULL JOIN owners USING (offsets_partition, group_id, topic, partition)
   FULL JOIN pending USING (offsets_partition, group_id, topic, partition)
@@ -602,7 +610,7 @@ found AS (
 stored AS (
   SELECT offsets_partition, group_id, coalesce(topic, 'topic id ' || topic_id) AS topic, topic_id, partition,
     CASE WHEN start_offset IS NOT NULL THEN leader_epoch END AS leader_epoch, start_offset AS committed_offset,
-    NULL AS metadata, write_timestamp AS commit_timestamp, shares.log_offset, log_end_offset, lag,
+    NULL AS metadata, write_timestamp AS commit_timestamp, shares.log_offset, log_end_offset, lag, records_lost,
     NULL AS will_reset, NULL AS owner_member_id, NULL AS owner_client_host, NULL AS owner_client_id, NULL AS expires_at,
     NULL AS pending_offsets
   FROM known JOIN (SELECT * FROM {shares} WHERE {chosen_groups}) AS shares USING (group_id)
@@ -638,22 +646,29 @@ NOT_INITIALIZED = "(SELECT 0 AS offsets_partition, '' AS group_id, '' AS topic, 
 MEMBERS = (
     PLACES
     + """
-SELECT places.*, group_type, state, is_misplaced, assignment_epoch, members.* EXCLUDE (offsets_partition, group_id)
+SELECT places.*, group_type, state, is_misplaced, assignment_epoch,
+  members.* EXCLUDE (offsets_partition, group_id, session_timeout_ms),
+  coalesce(members.session_timeout_ms, timeouts.session_timeout_ms) AS session_timeout_ms, heartbeat_interval_ms
 FROM places
 LEFT JOIN known USING (offsets_partition, group_id)
 LEFT JOIN (SELECT * FROM {members} WHERE {chosen}) AS members USING (offsets_partition, group_id)
+LEFT JOIN (SELECT * FROM {timeouts} WHERE {chosen}) AS timeouts USING (offsets_partition, group_id, member_id)
 ORDER BY group_id, offsets_partition, member_id"""
 )
-# KIP-848's coordinator chooses the assignor that most members request. If none requests one, it is the broker's, which
-# is not in the log.
+# KIP-848's coordinator chooses the assignor that most members request. If none requests one, it is the brokers' first.
 STATE = (
     PLACES
     + """
 SELECT places.*, known.* EXCLUDE (offsets_partition, group_id, member_count), coalesce(member_count, 0) AS member_count,
-  CASE WHEN group_type = 'consumer' THEN server_assignor END AS server_assignor,
+  CASE WHEN group_type = 'consumer' THEN server_assignor END AS server_assignor, assignors, coordinator,
   coalesce(offset_count, 0) AS offset_count, expires_at, coalesce(pending_count, 0) AS pending_count
 FROM places
 LEFT JOIN known USING (offsets_partition, group_id)
+LEFT JOIN {coordinators} AS coordinators USING (offsets_partition)
+LEFT JOIN (
+  SELECT offsets_partition, group_id, value AS assignors
+  FROM {settings} AS settings WHERE {chosen} AND name = 'consumer.assignors'
+) USING (offsets_partition, group_id)
 LEFT JOIN (
   SELECT offsets_partition, group_id, mode(server_assignor) AS server_assignor
   FROM {members} WHERE {chosen} GROUP BY ALL

@@ -570,6 +570,10 @@ VIEWS = (
     "unstable_periods",
     "topic_ids",
     "stale_offsets",
+    "lag_history",
+    "group_settings",
+    "member_timeouts",
+    "broker_load",
     *RECORD_VIEWS,
 )
 

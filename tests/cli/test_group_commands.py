@@ -92,7 +92,7 @@ def test_a_partition_without_a_committed_offset_has_its_log_end(rows: Any) -> No
     ("offset", "committed_in", "shown", "notes"),
     [
         (40, 1, "40 30 -10 yes", ["WILL-RESET"]),  # beyond the end
-        (9, 1, "9 30 21 yes", ["WILL-RESET"]),  # below the start
+        (9, 1, "9 30 21 1 yes", ["WILL-RESET"]),  # below the start
         (-1, 1, "- 30 - yes", ["WILL-RESET"]),
         (30, 1, "30 30 0", []),
         (10, 1, "10 30 20", []),
@@ -110,8 +110,8 @@ def test_an_offset_that_its_topics_log_does_not_have_is_marked(
     )
     _, out, err = kgroups("describe --group g", reader)
     heading, row = out.splitlines()
-    marked = ["WILL-RESET"] * ("yes" in shown)
-    assert heading.split()[3:7] == ["CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *marked, "CONSUMER-ID"][:4]
+    marked = [*["LOST"] * (offset == 9), *["WILL-RESET"] * ("yes" in shown)]
+    assert heading.split()[3:8] == ["CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *marked, "CONSUMER-ID", "HOST"][:5]
     assert " ".join(row.split()[3 : 3 + len(shown.split())]) == shown
     assert [note for note in ("WILL-RESET", "LAG is negative") if note in err] == notes
     (as_json,) = rows("describe --group g", reader)
@@ -617,3 +617,37 @@ def test_json_has_the_promised_columns(rows: Any) -> None:
     ):
         found = rows(f"describe --all-groups {options}")
         assert {tuple(row) for row in found} == {tuple(names)}
+
+
+FIRST_ASSIGNORS = {
+    "uniform,range": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    "com.shop.OurAssignor,uniform": "-",
+}
+
+
+@pytest.mark.parametrize("assignors", FIRST_ASSIGNORS)
+def test_a_live_audit_knows_the_coordinator_and_the_assignor_that_no_member_names(
+    assignors: str, kgroups: Any, rows: Any
+) -> None:
+    facts = [
+        {"audit_id": 1, "kind": "leader", "name": "3", "value": "one:9092", "broker": 1},
+        {"audit_id": 2, "kind": "leader", "name": "3", "value": "two:9092", "broker": 2},
+        {"audit_id": 2, "kind": "broker_config", "name": "group.consumer.assignors", "value": assignors, "broker": 2},
+        {"audit_id": 2, "kind": "broker_config", "name": "group.consumer.session.timeout.ms", "value": "45000"},
+    ]
+    member = {"offsets_partition": 3, "group_id": "g", "member_id": "m"}
+    reader = reader_of(
+        groups=[group(3, group_type="consumer"), group(4, group_id="h")], group_members=[member], cluster_facts=facts
+    )
+    _, out, _ = kgroups("describe --all-groups --state", reader)
+    assert [line.split()[:5] for line in out.splitlines()[1:]] == [
+        ["g", "two:9092", "(2)", FIRST_ASSIGNORS[assignors], "Empty"],
+        ["h", "-", "-", "Empty", "0"],
+    ]
+    (as_json,) = rows("describe --group g --members", reader)
+    assert (as_json["session_timeout_ms"], as_json["heartbeat_interval_ms"]) == (45000, None)
+    at = " --as-of 1970-01-01T00:00:09Z"
+    past = reader_of(group_versions=[group(3, log_offset=0, **PLACE, group_type="consumer")], cluster_facts=facts)
+    (then,) = rows(f"describe --group g --state{at}", past)
+    assert (then["coordinator"], then["strategy"]) == (None, None)

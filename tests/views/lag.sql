@@ -12,8 +12,8 @@ INSERT INTO committed_offsets (offsets_partition, group_id, topic, partition, co
   (0, 'new since', 'new', 0, 5, NULL), (0, 'quoted', 'it''s', 0, 5, NULL),
   (0, 'lowest', 't', 0, -9223372036854775808, NULL), (0, 'highest', 't', 1, 9223372036854775807, NULL);
 
-SELECT log_start_offset, log_end_offset, lag, will_reset, seen_at, count(*) FROM lag GROUP BY ALL;
-VALUES (NULL, NULL, NULL, NULL, NULL, 19);
+SELECT log_start_offset, log_end_offset, lag, records_lost, will_reset, seen_at, count(*) FROM lag GROUP BY ALL;
+VALUES (NULL, NULL, NULL, NULL, NULL, NULL, 19);
 
 -- The audit before saw other ends; the newest one has rows for all but the topic `new`.
 INSERT INTO topic_offsets (audit_id, topic, partition, topic_id, log_start_offset, log_end_offset, status, seen_at) VALUES
@@ -23,14 +23,14 @@ INSERT INTO topic_offsets (audit_id, topic, partition, topic_id, log_start_offse
   (5, 'nobody''s', 0, NULL, 0, 1, 'ok', h(24)), (5, 'jobs', 0, 'A', 0, 100, 'ok', h(24)),
   (5, 'jobs', 1, NULL, 0, 12, 'ok', h(24)), (5, 'jobs', 2, 'A', NULL, NULL, 'unavailable', h(24));
 
-SELECT group_id, topic, partition, log_start_offset, log_end_offset, lag, will_reset, seen_at FROM lag;
-VALUES ('behind', 't', 0, 0, 100, 60, false, h(24)), ('behind', 't', 0, 0, 100, 59, false, h(24)),
-  ('behind', 't', 1, 10, 12, 3, true, h(24)), ('at the end', 't', 0, 0, 100, 0, false, h(24)),
-  ('at the start', 't', 1, 10, 12, 2, false, h(24)), ('beyond the end', 't', 0, 0, 100, -30, true, h(24)),
-  ('one beyond the end', 't', 0, 0, 100, -1, true, h(24)), ('beyond an empty log''s end', 'it''s', 0, 6, 6, -1, true, h(24)),
-  ('at an empty log''s end', 'it''s', 0, 6, 6, 0, false, h(24)), ('beyond the end since', 't', 0, 0, 100, -30, NULL, h(24)),
-  ('beyond the end at an unknown time', 't', 0, 0, 100, -30, NULL, h(24)), ('below the start since', 't', 1, 10, 12, 3, true, h(24)),
-  ('nothing committed', 't', 0, 0, 100, NULL, true, h(24)), ('of a topic that is gone', 'gone', 0, NULL, NULL, NULL, NULL, h(24)),
-  ('of a partition that is gone', 't', 2, NULL, NULL, NULL, NULL, h(24)), ('new since', 'new', 0, NULL, NULL, NULL, NULL, NULL),
-  ('quoted', 'it''s', 0, 6, 6, 1, true, h(24)), ('lowest', 't', 0, 0, 100, NULL, true, h(24)),
-  ('highest', 't', 1, 10, 12, 12 - 9223372036854775807, NULL, h(24));
+SELECT group_id, topic, partition, log_start_offset, log_end_offset, lag, records_lost, will_reset, seen_at FROM lag;
+VALUES ('behind', 't', 0, 0, 100, 60, 0, false, h(24)), ('behind', 't', 0, 0, 100, 59, 0, false, h(24)),
+  ('behind', 't', 1, 10, 12, 3, 1, true, h(24)), ('at the end', 't', 0, 0, 100, 0, 0, false, h(24)),
+  ('at the start', 't', 1, 10, 12, 2, 0, false, h(24)), ('beyond the end', 't', 0, 0, 100, -30, 0, true, h(24)),
+  ('one beyond the end', 't', 0, 0, 100, -1, 0, true, h(24)), ('beyond an empty log''s end', 'it''s', 0, 6, 6, -1, 0, true, h(24)),
+  ('at an empty log''s end', 'it''s', 0, 6, 6, 0, 0, false, h(24)), ('beyond the end since', 't', 0, 0, 100, -30, 0, NULL, h(24)),
+  ('beyond the end at an unknown time', 't', 0, 0, 100, -30, 0, NULL, h(24)), ('below the start since', 't', 1, 10, 12, 3, 1, true, h(24)),
+  ('nothing committed', 't', 0, 0, 100, NULL, NULL, true, h(24)), ('of a topic that is gone', 'gone', 0, NULL, NULL, NULL, NULL, NULL, h(24)),
+  ('of a partition that is gone', 't', 2, NULL, NULL, NULL, NULL, NULL, h(24)), ('new since', 'new', 0, NULL, NULL, NULL, NULL, NULL, NULL),
+  ('quoted', 'it''s', 0, 6, 6, 1, 1, true, h(24)), ('lowest', 't', 0, 0, 100, NULL, NULL, true, h(24)),
+  ('highest', 't', 1, 10, 12, 12 - 9223372036854775807, 0, NULL, h(24));

@@ -28,6 +28,10 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "share_lag": lag_cases.tables,
     **{view: partial(fixtures.tables_of, view) for view in ("group_topics", "lag", "topic_health", "topic_ids")},
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
+    "lag_history": partial(fixtures.tables_of, "lag_history"),
+    "group_settings": partial(fixtures.tables_of, "group_settings"),
+    "member_timeouts": partial(fixtures.tables_of, "group_settings"),
+    "broker_load": partial(fixtures.tables_of, "broker_load"),
 }
 
 

@@ -4,7 +4,8 @@
 -- {offsets:is|are} still there: the coordinator runs no clean-up, could not load the partition, or the brokers'
 -- offsets.retention.minutes is not the {retention_ms:duration} that this audit used (kgroups audit --retention).[ {waits}]
 
--- Overdue for six checks of offsets.retention.check.interval.ms (default 600,000): no broker is that late.
+-- Overdue for six checks of offsets.retention.check.interval.ms (if no broker reports it, the default of 600,000): no broker
+-- is that late.
 SELECT
   offsets_partition,
   group_id,
@@ -16,6 +17,9 @@ SELECT
     WHEN (offsets_partition, group_id) IN (SELECT (offsets_partition, group_id) FROM pending_offsets)
     THEN 'The group has offsets in open transactions.'
   END AS waits
-FROM offset_expiry LEFT JOIN read USING (offsets_partition)
-WHERE decision = 'expire' AND expires_at <= coalesce(known_until, $known_until) - INTERVAL 1 HOUR
+FROM offset_expiry LEFT JOIN read USING (offsets_partition), (
+  SELECT max(TRY_CAST(value AS BIGINT)) AS checked_every_ms
+  FROM cluster_facts WHERE audit_id = $audit_id AND name = 'offsets.retention.check.interval.ms'
+)
+WHERE decision = 'expire' AND expires_at <= coalesce(known_until, $known_until) - to_milliseconds(6 * coalesce(checked_every_ms, 600000))
 GROUP BY offsets_partition, group_id
