@@ -26,8 +26,8 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(word)
     except ValueError as error:
         raise ValueError(
-            f"invalid time {text!r}: use 2026-11-16T06:30, '2026-11-16 06:30:15Z', 2026-11-16T06:30+01:00 "
-            "or epoch milliseconds"
+            f"invalid time {text!r}: use 2026-11-16T06:30, '2026-11-16 06:30:15Z', 2026-11-16T06:30+01:00, "
+            "epoch milliseconds, or -6h"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -35,6 +35,23 @@ def parse_time(text: str) -> int:
         return to_epoch_ms(moment.astimezone(UTC))
     except OverflowError as error:
         raise ValueError(f"invalid time {text!r}: it is not in the years 1 to 9999 of UTC") from error
+
+
+class FromAsOf(int):
+    """Milliseconds from the as_of of the lake's last audit, which is known only when the lake is open."""
+
+
+_RELATIVE = re.compile(r"([+-]?)((?:[0-9]+(?:ms|[smhd]))+)")
+
+
+def parse_moment(text: str) -> int | FromAsOf:
+    """A time as in `parse_time`, or a duration: `2d` and `-2d` are two days before as_of, `+2d` after it. Raises
+    ValueError."""
+    relative = _RELATIVE.fullmatch(text.strip().lower())
+    if relative is None:
+        return parse_time(text)
+    duration_ms = parse_duration(relative[2])
+    return FromAsOf(duration_ms if relative[1] == "+" else -duration_ms)
 
 
 def _epoch_ms(text: str, number: int) -> int:

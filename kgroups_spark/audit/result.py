@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.audit.plan import Uncommitted, uncommitted_notes, uncommitted_offsets
-from kgroups_spark.audit.state_log_plan import SHARE_PARTITIONS
+from kgroups_spark.audit.state_log_plan import SHARES
 from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_entries import STATE_FORMAT, StateRow
@@ -73,7 +73,7 @@ from kgroups_spark.words import (
 
 
 HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "history")
-NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name != SHARE_PARTITIONS)
+NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name not in SHARES)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class StateLogsResult:
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     reads: tuple[StateShardRead, ...] = ()
-    share_partitions: pa.Table | None = None  # as stored, not committed: audit/state_log_plan.py completes them
+    shares: tuple[pa.Table, ...] = ()  # SHARES as stored, not committed: audit/state_log_plan.py completes them
 
 
 def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLogsResult:
@@ -107,12 +107,12 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
         for name in NOW:
             sink.replace(work.writer, name)
         sink.replace(work.writer, STATE_TABLE, history.saved_audit_id)
-        share_partitions = sink.table(work.writer, SHARE_PARTITIONS)
+        shares = tuple(sink.table(work.writer, name) for name in SHARES)
     return StateLogsResult(
         Counter({name: made.rows[name] for name in HISTORY}),
         newly_quarantined(each for read in reads for each in read.progress),
         tuple(reads),
-        share_partitions,
+        shares,
     )
 
 

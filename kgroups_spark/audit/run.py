@@ -39,7 +39,7 @@ from kgroups_spark.audit.result import (
     ledger_facts,
 )
 from kgroups_spark.audit.same_log import KnownReadings
-from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_share_partitions, plan_state_logs
+from kgroups_spark.audit.state_log_plan import NamingWriter, StatePlan, complete_shares, plan_state_logs
 from kgroups_spark.audit.work import AuditWork, Moment, intention, saved_state
 from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
@@ -158,7 +158,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         rebuilt = rebuild(work) if must_rebuild or work.plan.replaced else None
         states = audit_state_logs(work, from_history=must_rebuild)
         result = replace(audit_night(work), states=states)
-        complete_share_partitions(work.writer, states.share_partitions)
+        complete_shares(work.writer, states.shares)
     if work.facts:
         rows = table_batch(FACTS, ClusterFact._fields, work.facts, audit_id=work.audit_id)
         work.writer.append_table(FACTS, as_table(rows))
@@ -330,7 +330,7 @@ def _rebuild(
     states = audit_state_logs(work, from_history=True)
     result = AuditResult(Moment.of(work, []), states=states)
     rebuilt = rebuild(work, as_of_ms=result.moment.as_of_ms)
-    complete_share_partitions(work.writer, states.share_partitions)
+    complete_shares(work.writer, states.shares)
     row, _ = _finished(work, claim, result, notes, rebuilt)
     now = current_tables(lake)
     return RebuildSummary(row, now, Changes.between(before.audit_id, then, now))

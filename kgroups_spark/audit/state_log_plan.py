@@ -24,7 +24,9 @@ from kgroups_spark.audit.plan import (
 )
 from kgroups_spark.audit.same_log import KnownReadings
 from kgroups_spark.coordinator.share_shard import ListedTopic, SharePartitionRow, listed_share_partitions, listed_topics
+from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS, Listings, Verdict, verdict
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.findings.finders import listing_row, open_on_partition
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress, readings_backwards
 from kgroups_spark.lake.parts import Part
@@ -38,7 +40,7 @@ from kgroups_spark.replay.state_logs import StateShardRead, StateShardWork
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import as_table, table_batch, with_columns
-from kgroups_spark.words import counted, to_datetime
+from kgroups_spark.words import counted, to_datetime, to_epoch_ms
 
 StateLogs = Mapping[str, Sequence[PartitionLog]]
 
@@ -180,27 +182,31 @@ def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | 
     return max((at for at in (known, newest) if at is not None), default=None)
 
 
-# `share_partitions` completed: the share coordinator's state, and the group coordinator's list of partitions.
+# `share_partitions` and `share_batches` completed: the share coordinator's state, the group coordinator's list of
+# partitions, and names of topics.
 
 
-SHARE_PARTITIONS = "share_partitions"
+SHARES = ("share_partitions", "share_batches")
 # ShareGroupStatePartitionMetadata of __consumer_offsets.
 LISTING = 15
 
 
-def complete_share_partitions(writer: LakeWriter, stored: pa.Table | None) -> None:
-    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed. Does
-    nothing if `stored` is None, because the lake has no such logs."""
-    if stored is None:
+def complete_shares(writer: LakeWriter, stored: Sequence[pa.Table]) -> None:
+    """Replaces share_partitions by the stored rows with topic and init_state, and rows of partitions only listed;
+    share_batches by the stored rows with topic. Does nothing if nothing is `stored`: the lake has no such logs."""
+    if not stored:
         return
-    lake = writer.lake
-    columns = [milliseconds(stored[name]).to_pylist() for name in SharePartitionRow._fields]
+    lake, (partitions, batches) = writer.lake, stored
+    columns = [milliseconds(partitions[name]).to_pylist() for name in SharePartitionRow._fields]
     known = lake.rows("topics", columns=["topic_id", "topic"])
     topics = dict(zip(known["topic_id"].to_pylist(), known["topic"].to_pylist(), strict=True))
     in_state = [SharePartitionRow(*row) for row in zip(*columns, strict=True)]
     rows = listed_share_partitions(in_state, _listed(lake), topics)
-    batch = table_batch(SHARE_PARTITIONS, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
-    writer.replace_table(SHARE_PARTITIONS, as_table(batch))
+    batch = table_batch("share_partitions", SharePartitionRow._fields, rows, audit_id=writer.audit_id)
+    writer.replace_table("share_partitions", as_table(batch))
+    topics = {row.topic_id: row.topic for row in rows}
+    names = [topics.get(topic_id) for topic_id in batches["topic_id"].to_pylist()]
+    writer.replace_table("share_batches", with_columns(batches, topic=pa.array(names, pa.string())))
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
@@ -234,7 +240,7 @@ def _newest_of_each(rows: pa.Table) -> dict[tuple[int, str], tuple[int, Any]]:
     return {(partition, group_id): (log_offset, value) for partition, group_id, log_offset, value in found}
 
 
-# The names of open transactions: `transactional_id` in the current tables, from `__transaction_state`.
+# Open transactions completed from `__transaction_state`: the names of their producers, and which of them hang.
 
 
 NAMED = ("pending_offsets", "open_transactions")
@@ -242,7 +248,8 @@ NAME = "transactional_id"
 
 
 class NamingWriter(LakeWriter):
-    """A writer that fills in the names of the producers of NAMED. `transactional_ids` must be written before."""
+    """A writer that fills in the names of the producers of NAMED, and which of their transactions the coordinator will
+    end. `transactional_ids` must be written before."""
 
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
         """Rows of NAMED become one part with the names, because few transactions are open at a time."""
@@ -254,10 +261,22 @@ class NamingWriter(LakeWriter):
 
 
 def named_table(lake: Lake, rows: pa.Table) -> pa.Table:
-    """The rows with the names of their producers; null: `__transaction_state` does not have the producer."""
+    """The rows with the names of their producers; null: `__transaction_state` does not have the producer. Old
+    transactions that are listed there do not hang."""
     producers = pc.unique(rows["producer_id"]).to_pylist()
+    columns = ["producer_id", NAME, "state", "timeout_ms", "topic_partitions"]
     wanted = [Condition("producer_id", "in", producers)]
-    known = lake.rows("transactional_ids", columns=["producer_id", NAME], conditions=wanted) if producers else None
-    names = dict(zip(known["producer_id"].to_pylist(), known[NAME].to_pylist(), strict=True)) if known else {}
-    column = pa.array([names.get(producer) for producer in rows["producer_id"].to_pylist()], pa.string())
-    return with_columns(rows, **{NAME: column})
+    known = lake.rows("transactional_ids", columns=columns, conditions=wanted).to_pylist() if producers else []
+    names = {each["producer_id"]: each[NAME] for each in known}
+    more = {NAME: pa.array([names.get(producer) for producer in rows["producer_id"].to_pylist()], pa.string())}
+    if "is_hanging" in rows.column_names:
+        listed = Listings(map(listing_row, known))
+        hangs = [row["is_hanging"] and not _will_end(row, listed) for row in rows.to_pylist()]
+        more["is_hanging"] = pa.array(hangs, pa.bool_())
+    return with_columns(rows, **more)
+
+
+def _will_end(old: dict[str, Any], listed: Listings) -> bool:
+    long_after = to_epoch_ms(old["open_since"]) + 2 * MAX_TRANSACTION_TIMEOUT_MS
+    found = verdict(open_on_partition(old, ()), listed, long_after, MAX_TRANSACTION_TIMEOUT_MS)
+    return found in (Verdict.LISTED, Verdict.TWO_PHASE)

@@ -23,16 +23,16 @@ from typing import Any
 
 from kgroups_spark.cli.form import ALL, FAIL_IF_ANY, LAKE, ROWS, Option, folded_for, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import duration_value, fail_if_any, positive_duration_value, time_value
+from kgroups_spark.cli.options import duration_value, fail_if_any, moment_value, positive_duration_value
 from kgroups_spark.cli.output import Column, require_place, say, write_file, write_rows
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import LakeReader, Row
-from kgroups_spark.words import LAST_MS, counted, format_duration, format_utc, to_datetime, to_epoch_ms
+from kgroups_spark.words import LAST_MS, FromAsOf, counted, format_duration, format_utc, to_datetime, to_epoch_ms
 
 OPTIONS = (
     LAKE,
     (
-        Option("--until T", "only what expires at T or before", time_value),
+        Option("--until T", "only what expires at T or before", moment_value),
         Option(
             "--within D", "only offsets that expire within this duration after the audit's as-of time", duration_value
         ),
@@ -90,6 +90,8 @@ WHERE name = 'offsets.retention.check.interval.ms' AND audit_id = (SELECT max(au
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if isinstance(arguments.until, FromAsOf) and arguments.until < 0:
+        raise UsageError("--until is before the last audit: --within 2d, or --until +2d, is two days after it")
     form = None if arguments.output is None else file_format(arguments.output)
     reader, expiring = open_lake(arguments), DECIDED
     until = _until(arguments, reader.as_of_ms)

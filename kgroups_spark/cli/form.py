@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from kgroups_spark.cli.options import (
     ENGINES,
     group_value,
+    moment_value,
     name_value,
     partition_count_value,
-    time_value,
     topic_partitions_value,
 )
 from kgroups_spark.cli.output import FORMATS, Column, Row, say, until_closed, write_rows
@@ -59,7 +59,7 @@ LAKE = Option(
     "the lake's tables: a folder, its URI, or catalog.schema (default: $KGROUPS_LAKE)",
     default=argparse.SUPPRESS,
 )
-AS_OF = Option("--as-of T", "the log up to T, nothing after it", time_value)
+AS_OF = Option("--as-of T", "the log up to T, nothing after it; -6h: six hours before the audit", moment_value)
 FAIL_IF_ANY = Option("--fail-if-any", "exit 4 if there is a row, for alerting")
 FORMAT = Option(
     f"--format {'|'.join(FORMATS)}",

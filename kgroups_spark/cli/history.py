@@ -12,6 +12,7 @@ examples:
                                                               what happened last night?
   kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
   kgroups history --lake ./lake --all-groups --event offset_rewound,offset_skipped --since 2026-11-15 --fail-if-any
+  kgroups history --lake ./lake --all-groups --since 2d       the last two days before the audit
   kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kgroups_spark.cli.form import (
     write,
 )
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import asked_groups, fail_if_any, names_value, positive_count_value, time_value
+from kgroups_spark.cli.options import asked_groups, fail_if_any, moment_value, names_value, positive_count_value
 from kgroups_spark.cli.output import say, say_lines
 from kgroups_spark.cli.text import words
 from kgroups_spark.errors import UsageError
@@ -105,8 +106,8 @@ OPTIONS = (
     GROUP,
     Option("--all-groups", "every group in the log, even a deleted one"),
     TOPIC,
-    Option("--since T", "from T on", time_value),
-    Option("--until T", "up to T", time_value),
+    Option("--since T", "from T on", moment_value),
+    Option("--until T", "up to T", moment_value),
     Option("--limit N", f"the newest N at most (default: {DEFAULT_LIMIT})", positive_count_value, DEFAULT_LIMIT),
     Option("--event NAME,...", "only these events", names_value(tuple(EVENTS))),
     Option("--verbose", "a line for each event, also of a rebalance"),
@@ -118,11 +119,11 @@ OPTIONS = (
 
 def run(arguments: argparse.Namespace) -> int:
     groups = asked_groups(arguments)
-    if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
-        raise UsageError("--since is later than --until")
     if arguments.commits and arguments.event:
         raise UsageError("--event chooses among events: leave out --commits")
     reader = open_lake(arguments)
+    if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
+        raise UsageError("--since is later than --until")
     reader.require_audit()
     if arguments.until is not None:
         times_as_of(reader, to_datetime(arguments.until))

@@ -65,6 +65,7 @@ examples:
 Shell completion: eval "$(kgroups completion bash)" (zsh, fish, tcsh, powershell: kgroups completion --help)
 
 A time is ISO 8601, in UTC unless it names a zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
+Relative times are from the last audit's as_of: 2d and -2d are two days before it, +2d after (audit, rebuild: from now).
 A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
 Rows go to stdout, everything else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
 

@@ -13,13 +13,23 @@ from kgroups_spark.errors import UsageError, has_pyspark, may_have_catalog, requ
 from kgroups_spark.sources.files import require_bucket
 from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import is_path, require_nothing_else
+from kgroups_spark.words import FromAsOf
 
 if TYPE_CHECKING:
     from kgroups_spark.sql.by_spark import SparkReader
 
 
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
-    """The lake of --lake, opened by the engine of --engine. Raises UsageError if there is none, before Spark starts."""
+    """The lake of --lake, opened by the engine of --engine; relative times of the options become times. Raises
+    UsageError if there is none, before Spark starts."""
+    reader = _opened(arguments)
+    for name, value in vars(arguments).items():
+        if isinstance(value, FromAsOf):
+            setattr(arguments, name, reader.as_of_ms + value)
+    return reader
+
+
+def _opened(arguments: argparse.Namespace) -> LakeReader:
     location, engine = existing_lake(arguments), getattr(arguments, "engine", "auto")
     if engine == "duckdb" and not is_path(location):
         raise UsageError(

@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from kgroups_spark.coordinator import releases
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import TopicPartitions
-from kgroups_spark.words import as_typed, parse_duration, parse_time, suggested
+from kgroups_spark.words import FromAsOf, as_typed, parse_duration, parse_moment, suggested
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -169,8 +170,15 @@ def option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
     return read
 
 
-time_value = option_value(parse_time)
+moment_value = option_value(parse_moment)
 duration_value = option_value(parse_duration)
+
+
+@option_value
+def time_value(text: str) -> int:
+    """A time, where no audit of a lake counts: a relative one is from now."""
+    moment = parse_moment(text)
+    return int(time.time() * 1000) + moment if isinstance(moment, FromAsOf) else moment
 
 
 @option_value

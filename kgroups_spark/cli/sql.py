@@ -138,6 +138,10 @@ POINTED = (".tables", ".describe", ".help", ".quit")
 QUIT = (".quit", ".exit", "\\q", "quit", "exit")
 NAMES_ARE_LISTED = "in kgroups sql, .tables lists tables, views and functions, .describe NAME the columns of one"
 ROWS_AT_PROMPT = 500  # of one answer, at a terminal
+_READS_LAG = re.compile(r"\b(?:from|join)\s+(?:share_)?lag\b", re.IGNORECASE)
+NO_LAG = (
+    "lag is null: no audit of a live cluster has asked for the ends of the topics (kgroups audit --bootstrap-server)"
+)
 # Editors of Windows begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 HELP = """\
@@ -273,6 +277,12 @@ class Session:
         say(f"{counted(len(table), 'row')}{more} ({_known_as_of(self.reader)})")
         if any(name.endswith("_as_of") for name in needed_for(statement)):
             say_lines(self._incomplete)
+        if _READS_LAG.search(statement) and not self._knows_ends:
+            say(NO_LAG)
+
+    @cached_property
+    def _knows_ends(self) -> bool:
+        return bool(self.reader.sql("SELECT 1 AS one FROM topic_offsets WHERE log_end_offset IS NOT NULL LIMIT 1"))
 
     @cached_property
     def _incomplete(self) -> list[str]:

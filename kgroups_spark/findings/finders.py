@@ -65,7 +65,7 @@ def listings(
         return None
     rows = ask(COLUMNS, [Condition_listing("producer_id", "in", sorted(producers))]) if producers else ()
     return Listings(
-        map(_row, rows),
+        map(listing_row, rows),
         is_complete=_are_all(read, ask(("state_partition", "transactional_id"), [])),
         known_until=None if known_until is None else to_epoch_ms(known_until),
     )
@@ -86,7 +86,8 @@ def _are_all(read: Collection[int], ids: Iterable[ListingRow]) -> bool:
     )
 
 
-def _row(row: ListingRow) -> TransactionalIdRow:
+def listing_row(row: ListingRow) -> TransactionalIdRow:
+    """A row of transactional_ids with some of its columns."""
     partitions = [TopicPartition(each["topic"], each["partition"]) for each in row["topic_partitions"] or ()]
     fields: dict[str, Any] = dict.fromkeys(TransactionalIdRow._fields)
     return TransactionalIdRow(**(fields | dict(row) | {"topic_partitions": partitions}))

@@ -16,6 +16,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.events import GroupEvent, MemberEvents
 from kgroups_spark.coordinator.group_snapshots import SnapshotBlock, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release, Topics, unknown_version
+from kgroups_spark.coordinator.transaction_shard import MAX_TRANSACTION_TIMEOUT_MS
 from kgroups_spark.coordinator.versions import MemberName, MemberVersions
 from kgroups_spark.messages.coordinator_records import CONSUMER_OFFSETS
 from kgroups_spark.messages.group_metadata import ASSIGNED
@@ -181,9 +182,12 @@ def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     return table_of("pending_offsets", columns, len(rows), transactional_id=None, **constants)
 
 
-def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+def open_transaction_rows(replayed: ReplayedOffsets, as_of_ms: int | None = None, **constants: Any) -> pa.Table:
+    """Rows of `open_transactions`; is_hanging by age alone as of `as_of_ms`, null without it."""
     rows = replayed.state.transactions
-    return table_of("open_transactions", by_name(rows), len(rows), transactional_id=None, **constants)
+    latest_ms = pa.scalar(None if as_of_ms is None else as_of_ms - MAX_TRANSACTION_TIMEOUT_MS, pa.int64())
+    columns = by_name(rows) | {"is_hanging": pc.less(rows.column("open_since").cast(pa.int64()), latest_ms)}
+    return table_of("open_transactions", columns, len(rows), transactional_id=None, **constants)
 
 
 def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:

@@ -237,6 +237,7 @@ class ShardReplay:
     def _tables(self) -> Iterator[Output]:
         offsets, groups = self._replayed
         night, constants = self.night, self._constants
+        as_of_ms = night.clean_up.as_of if night.clean_up else None
         groups.topics = night.topics
         for name, row_type, rows in (
             ("groups", shard_rows.GroupRow, groups.group_rows(night.offsets_partitions)),
@@ -249,7 +250,7 @@ class ShardReplay:
         for name, table in (
             ("committed_offsets", offset_rows.committed_rows(offsets, groups.groups, **constants)),
             ("pending_offsets", offset_rows.pending_rows(offsets, **constants)),
-            ("open_transactions", offset_rows.open_transaction_rows(offsets, **constants)),
+            ("open_transactions", offset_rows.open_transaction_rows(offsets, as_of_ms, **constants)),
         ):
             if len(table):
                 yield name, table

@@ -243,13 +243,13 @@ class StateReplay:
         yield from self._gone
 
     def tables(self, audit_id: int, settings: Settings) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the current tables, and of the state. `share_partitions` lack topic and init_state, which only
-        the group coordinator has (audit/state_log_plan.py)."""
+        """The rows of the current tables, and of the state. `share_partitions` lack topic and init_state,
+        `share_batches` topic: audit/state_log_plan.py has them from the group coordinator's log."""
         if isinstance(self._shard, ShareCoordinatorShard):
             partitions = self._shard.share_partition_rows()
             yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)
             batches = self._shard.share_batch_rows(settings.limit_of)
-            yield "share_batches", _rows("share_batches", ShareBatchRow._fields, batches, audit_id)
+            yield "share_batches", _rows("share_batches", ShareBatchRow._fields, batches, audit_id, topic=None)
         else:
             expiration_ms = settings.transactional_id_expiration_ms or TRANSACTIONAL_ID_EXPIRATION_MS
             rows = self._shard.transactional_id_rows(expiration_ms)

@@ -547,6 +547,7 @@ Dialect = Literal["spark", "duckdb"]
 VIEWS = (
     "last_audit",
     "findings_audit",
+    "current_findings",
     "audit_partitions",
     "replaced_ranges",
     "log_totals",

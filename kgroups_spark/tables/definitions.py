@@ -201,6 +201,12 @@ OPEN_TRANSACTIONS = pa.schema(
         required("offset_count", INT, "Offsets in the transaction so far"),
         required("group_ids", array(STRING), "Groups whose offsets are in it"),
         TRANSACTIONAL_ID,
+        column(
+            "is_hanging",
+            BOOLEAN,
+            "By Kafka's rule, as of the audit: open for longer than 15 minutes, and the transaction coordinator "
+            "will not end it, or __transaction_state was not read; null: open_since is null",
+        ),
     ]
 )
 
@@ -865,7 +871,9 @@ SHARE_BATCHES = pa.schema(
     [
         AUDIT_ID,
         STATE_PARTITION.with_metadata({"comment": "Partition of __share_group_state"}),
-        *SHARE_PARTITION_KEY,
+        *SHARE_PARTITION_KEY[:2],
+        column("topic", STRING, "Name of the topic; null: not known"),
+        SHARE_PARTITION_KEY[2],
         required("first_offset", BIGINT, "First offset of the batch"),
         required("last_offset", BIGINT, "Last offset of the batch"),
         required(

@@ -19,6 +19,7 @@ from kgroups_spark.cli.main import main
 from kgroups_spark.cli.sql import statements
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
+from tests.lake.table_rows import rows_of
 from tests.views.recorded import tables_of
 
 Captured = pytest.CaptureFixture[str]
@@ -328,3 +329,19 @@ def until(terminal: int, text: str) -> str:
         assert select.select([terminal], [], [], 60)[0], f"no {text!r} in {shown!r}"
         shown += os.read(terminal, 4096).decode()
     return shown
+
+
+def test_a_lag_that_no_audit_could_know_is_explained(lake: str, tmp_path: Path, capsys: Captured) -> None:
+    notice = "lag is null: no audit of a live cluster has asked"
+    window = "SELECT lag(group_id) OVER (ORDER BY group_id) AS lag FROM groups"
+    for query, is_told in (
+        ("SELECT lag FROM lag", True),
+        ("SELECT 1 FROM groups JOIN share_lag ON true", True),
+        (window, False),
+    ):
+        assert main(["sql", "--lake", lake, query]) == 0
+        assert (notice in capsys.readouterr().err) is is_told
+    ends = rows_of("topic_offsets", {"topic": "t", "log_end_offset": 9, "status": "ok"})
+    live = write_lake(tmp_path / "live", tables_of("kip848-4.3") | {"audits": ledger({}), "topic_offsets": ends})
+    assert main(["sql", "--lake", live, "SELECT lag FROM lag"]) == 0
+    assert notice not in capsys.readouterr().err

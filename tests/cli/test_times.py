@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.words import format_time, format_time_for_people, parse_time, to_datetime, to_epoch_ms
+from kgroups_spark.cli.options import time_value
+from kgroups_spark.words import (
+    FromAsOf,
+    format_time,
+    format_time_for_people,
+    parse_moment,
+    parse_time,
+    to_datetime,
+    to_epoch_ms,
+)
 
 SIX_THIRTY = 1_794_810_600_000  # 2026-11-16T06:30:00Z
 
@@ -68,3 +77,35 @@ def test_every_millisecond_survives_all_forms(time_ms):
     assert parse_time(format_time(time_ms)) == time_ms
     assert parse_time(str(time_ms)) == time_ms
     assert to_datetime(time_ms).tzinfo is UTC
+
+
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("text", "after_ms"),
+    [("2d", -2 * DAY_MS), ("-2d", -2 * DAY_MS), (" +1d12h", 36 * 3_600_000), ("-6H", -6 * 3_600_000), ("500ms", -500)],
+)
+def test_a_duration_is_a_time_before_or_after_that_of_the_audit(text, after_ms):
+    moment = parse_moment(text)
+    assert isinstance(moment, FromAsOf)
+    assert moment == after_ms
+
+
+@pytest.mark.parametrize("text", ["2026-11-16T06:30", "20261116T0630Z", "1794810600000"])
+def test_a_time_is_no_duration(text):
+    moment = parse_moment(text)
+    assert not isinstance(moment, FromAsOf)
+    assert moment == SIX_THIRTY
+
+
+@pytest.mark.parametrize("text", ["-6", "+2", "2w", "--2d", "d", "-2d6"])
+def test_what_is_neither_is_refused_as_a_time(text):
+    with pytest.raises(ValueError, match=r"epoch milliseconds"):
+        parse_moment(text)
+
+
+def test_without_an_audit_a_relative_time_is_from_now():
+    now = to_epoch_ms(datetime.now(UTC))
+    assert 0 <= time_value("-6h") - (now - 6 * 3_600_000) < 60_000
+    assert not isinstance(time_value("-6h"), FromAsOf)

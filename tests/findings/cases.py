@@ -47,6 +47,7 @@ def share_group(*members: str) -> Log:
 def share_batch(partition: int = 0, delivery_state: str = "available", attempts_left: int | None = None) -> Row:
     """A row of share_batches."""
     place = {"audit_id": 1, "state_partition": 0, "group_id": "g", "topic_id": TOPIC_IDS["t"], "partition": partition}
+    place["topic"] = "t"
     numbers = {"first_offset": 3, "last_offset": 4, "delivery_count": 4}
     return place | numbers | {"delivery_state": delivery_state, "attempts_left": attempts_left}
 

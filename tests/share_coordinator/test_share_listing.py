@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.state_log_plan import complete_share_partitions
+from kgroups_spark.audit.state_log_plan import complete_shares
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
 from tests.lake.table_rows import rows_of
@@ -33,7 +33,11 @@ def completed(
     for name, rows in of_lake.items():
         part = writer.part_writer(name).write(rows_of(name, *rows))
         lake.table(name).commit([part] if part else [], by="t", transaction=("t", 1))
-    complete_share_partitions(writer, rows_of("share_partitions", *stored))
+    batches = [{**row, "first_offset": 1, "last_offset": 2} for row in stored]
+    complete_shares(writer, [rows_of("share_partitions", *stored), rows_of("share_batches", *batches)])
+    topics_of = {row["topic_id"]: row["topic"] for row in lake.rows("share_partitions").to_pylist()}
+    named = {row["topic_id"]: row["topic"] for row in lake.rows("share_batches").to_pylist()}
+    assert named == {row["topic_id"]: topics_of[row["topic_id"]] for row in stored}
     names = ("group_id", "topic", "partition", "init_state", "state_epoch")
     return [tuple(row[name] for name in names) for row in lake.rows("share_partitions").to_pylist()]
 

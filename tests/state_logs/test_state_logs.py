@@ -113,6 +113,7 @@ def test_open_transactions_have_the_names_of_their_producers(recorded, whole):
     for row in [*opened, *rows(whole, "pending_offsets")]:
         assert row["transactional_id"] == names.get(row["producer_id"])
     named = [row for row in opened if row["transactional_id"] is not None]
+    assert [row["is_hanging"] for row in named] == [False] * len(named)  # the coordinator lists them
     # Offsets of share groups are never committed in transactions.
     assert (len(opened), len(named)) == {"share-4.4": (0, 0), "transactions-4.4": (2, 2)}[recorded[0]]
 

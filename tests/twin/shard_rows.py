@@ -57,6 +57,7 @@ class OpenTransactionRow(NamedTuple):
     offset_count: int
     group_ids: list[str]
     transactional_id: str | None
+    is_hanging: bool | None = None  # without the moment of an audit
 
 
 class TopicRow(NamedTuple):

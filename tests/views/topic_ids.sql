@@ -34,6 +34,15 @@ VALUES ('idle', 'e2', 1, false, h(3), NULL, 'offset_commit', NULL, 0),
   ('twice', 'a1', 1, false, h(1), h(2), 'group_record', NULL, 2),
   ('twice', 'b2', 2, true, h(2), NULL, 'offset_commit', NULL, 1);
 
+-- `twice` b2: deleted after its last record; `in cluster` a9: deleted before the cluster named it last.
+INSERT INTO group_events (topic, event, cause, log_timestamp) VALUES
+  ('twice', 'offset_removed', 'topic_deleted', h(3)), ('once', 'offset_removed', 'expired', h(3)),
+  ('in cluster', 'offset_removed', 'topic_deleted', h(3.5));
+
+SELECT topic, topic_id FROM topic_ids WHERE is_gone;
+VALUES ('idle', 'e2'), ('in cluster', 'b8'), ('only in cluster', 'd2'), ('only in cluster', 'd1'), ('since', 'c3'),
+  ('twice', 'a1'), ('twice', 'b2');
+
 SELECT group_id, topic, topic_id, newest_topic_id, newest_since FROM stale_offsets;
 VALUES ('g', 'in cluster', 'b8', 'a9', NULL), ('h', 'since', 'c3', 'c1', h(7)),
   ('g', 'twice', 'a1', 'b2', h(2)), ('h', 'twice', 'a1', 'b2', h(2));

@@ -6,13 +6,10 @@
 -- offsets {first_offset} to {last_offset} are the first. A higher limit buys time
 
 -- A batch may have any two offsets, between which there are no records. attempts_left is null if the limit is unknown.
-WITH names AS (
-  SELECT topic_id, any_value(topic) AS topic FROM share_partitions WHERE topic IS NOT NULL GROUP BY topic_id
-)
-SELECT group_id, names.topic, partition, delivery_count, first_offset, last_offset,
+SELECT group_id, topic, partition, delivery_count, first_offset, last_offset,
   CAST(sum(last_offset - first_offset + 1) OVER of_group AS BIGINT) AS records,
   list(coalesce(topic, topic_id) || '-' || partition) OVER of_group AS partitions
-FROM share_batches LEFT JOIN names USING (topic_id)
+FROM share_batches
 WHERE attempts_left <= 1 AND last_offset >= first_offset
 WINDOW of_group AS (PARTITION BY group_id)
 QUALIFY row_number() OVER (of_group ORDER BY topic_id, partition) = 1

@@ -1,6 +1,5 @@
 SELECT severity, finding, group_id, topic, partition, since, detail
-FROM findings
-WHERE audit_id = (SELECT audit_id FROM findings_audit)
+FROM current_findings
 ORDER BY
   CASE severity WHEN 'error' THEN 1 WHEN 'warning' THEN 2 ELSE 3 END,
   finding,

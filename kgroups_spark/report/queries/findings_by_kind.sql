@@ -1,5 +1,4 @@
 SELECT severity, finding, count(*) AS findings, count(DISTINCT group_id) AS group_count, min(since) AS since
-FROM findings
-WHERE audit_id = (SELECT audit_id FROM findings_audit)
+FROM current_findings
 GROUP BY severity, finding
 ORDER BY CASE severity WHEN 'error' THEN 1 WHEN 'warning' THEN 2 ELSE 3 END, findings DESC, finding

@@ -1,6 +1,6 @@
 SELECT
   batches.group_id,
-  coalesce(stored.topic, batches.topic_id) AS topic,
+  coalesce(batches.topic, batches.topic_id) AS topic,
   batches.partition,
   batches.first_offset,
   batches.last_offset,
@@ -10,9 +10,5 @@ SELECT
   batches.delivery_count,
   batches.attempts_left
 FROM share_batches AS batches
-LEFT JOIN share_partitions AS stored
-  ON stored.group_id = batches.group_id
-  AND stored.topic_id = batches.topic_id
-  AND stored.partition = batches.partition
 WHERE batches.attempts_left <= 1 AND batches.last_offset >= batches.first_offset
 ORDER BY batches.attempts_left, batches.group_id, topic, batches.partition, batches.first_offset

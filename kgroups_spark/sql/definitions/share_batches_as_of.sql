@@ -179,9 +179,15 @@ reported AS (
   FROM combined
   LEFT JOIN own ON own.group_id = combined.group_id
   CROSS JOIN brokers
+),
+names AS (
+  SELECT topic_id AS named_id, max(topic) AS topic
+  FROM (SELECT topic_id, topic FROM main.share_partitions UNION ALL SELECT topic_id, topic FROM main.topics)
+  GROUP BY topic_id
 )
 SELECT
-  *,
+  reported.*,
+  names.topic,
   CASE state
     WHEN 0 THEN 'available'
     WHEN 1 THEN 'acquired'
@@ -199,3 +205,4 @@ SELECT
   END AS archived_as,
   (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
 FROM reported
+LEFT JOIN names ON names.named_id = reported.topic_id

@@ -8,6 +8,7 @@
 -- valid_to: valid_from of the next one: by then the topic had been created again; null: is_newest, or unknown
 -- source: The first source: offset_commit, group_record or cluster
 -- seen_in_cluster_at: When a cluster last reported this id for the topic; null: never, or the topic had no committed offsets
+-- is_gone: The topic of this id is deleted: a newer id is known, the newest audit of a live cluster found no such topic, or offsets were removed because of the deletion after the last record with the id; false: nothing shows it
 -- committed_offset_count: Committed offsets with this id: stale ones if it is not the newest (view stale_offsets)
 
 WITH in_cluster AS (
@@ -21,6 +22,19 @@ committed AS (
   FROM committed_offsets
   WHERE topic_id IS NOT NULL
   GROUP BY topic, topic_id
+),
+unknown_now AS (
+  SELECT topic AS unknown_topic
+  FROM topic_offsets
+  WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
+  GROUP BY topic
+  HAVING bool_and(status = 'unknown_topic')
+),
+deletions AS (
+  SELECT topic AS deleted_topic, max(log_timestamp) AS deleted_at
+  FROM group_events
+  WHERE cause = 'topic_deleted' AND topic IS NOT NULL
+  GROUP BY topic
 ),
 ids AS (
   SELECT
@@ -41,8 +55,13 @@ ids AS (
   LEFT JOIN committed ON committed.topic = topics.topic AND committed.topic_id = topics.topic_id
 )
 SELECT
-  * EXCLUDE (number),
+  ids.* EXCLUDE (number),
   CAST(number AS INTEGER) AS number,
   lead(topic_id) OVER (PARTITION BY topic ORDER BY number) IS NULL AS is_newest,
-  lead(valid_from) OVER (PARTITION BY topic ORDER BY number) AS valid_to
+  lead(valid_from) OVER (PARTITION BY topic ORDER BY number) AS valid_to,
+  lead(topic_id) OVER (PARTITION BY topic ORDER BY number) IS NOT NULL
+    OR unknown_now.unknown_topic IS NOT NULL
+    OR coalesce(deletions.deleted_at > greatest(valid_from, seen_in_cluster_at), FALSE) AS is_gone
 FROM ids
+LEFT JOIN unknown_now ON unknown_now.unknown_topic = ids.topic
+LEFT JOIN deletions ON deletions.deleted_topic = ids.topic
