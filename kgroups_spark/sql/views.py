@@ -567,6 +567,7 @@ VIEWS = (
     "group_topics",
     "topic_health",
     "rebalances",
+    "handovers",
     "unstable_periods",
     "topic_ids",
     "stale_offsets",

@@ -26,7 +26,10 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "unstable_periods": unstable_cases.tables_of_cases,
     "expiry_outcomes": lambda: outcome_cases.tables_of(outcome_cases.CASES),
     "share_lag": lag_cases.tables,
-    **{view: partial(fixtures.tables_of, view) for view in ("group_topics", "lag", "topic_health", "topic_ids")},
+    **{
+        view: partial(fixtures.tables_of, view)
+        for view in ("group_topics", "handovers", "lag", "topic_health", "topic_ids")
+    },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
 }
 
