@@ -47,6 +47,7 @@ from kgroups_spark.sql.reader import (
     LakeReader,
     Rows,
     SqlCondition,
+    about_waiting,
     deleted_next,
     of_groups,
     of_topics,
@@ -161,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
     since = None if arguments.since is None else to_datetime(arguments.since)
     notes = list(reduced_history(reader, of_groups(groups), since))
     if arguments.until is None:
-        notes += deleted_next(reader, groups)
+        notes += [*about_waiting(reader, groups), *deleted_next(reader, groups)]
     write(rows, column_names(asked), columns, arguments)
     say(closing)
     say_lines(notes)

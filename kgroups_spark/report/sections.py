@@ -595,7 +595,7 @@ removals_section = Part(
 
 
 def rebalances_section(answers: Answers) -> Section:
-    by_day, groups, members, handovers = (answers[name] for name in QUESTIONS["Rebalances"])
+    by_day, groups, members, handovers, waiting = (answers[name] for name in QUESTIONS["Rebalances"])
     if not by_day:
         return Section("rebalances", "Rebalances", [f"No group rebalanced in the {DAYS} days before the audit."])
     counts: Counter[tuple[datetime, str]] = Counter()
@@ -629,6 +629,14 @@ def rebalances_section(answers: Answers) -> Section:
     if members:
         caption = "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)"
         figures.append(table("slowest_members", caption, member_columns, _in_seconds(members)))
+    if waiting:
+        caption = "Members that wait for partitions, and who holds them, the longest first (50 at most)"
+        columns = (
+            "group_id Group; wanted_by Waits; held_by Held by; partitions Partitions :count; topic- Topic; "
+            "waiting_since Since (UTC) :time; revoking_since- Asked (UTC) :time; "
+            "out_by Put out by (UTC) :time"
+        )
+        figures.insert(0, table("waiting_partitions", caption, columns, waiting))
     if handovers:
         caption = "Partitions that changed their owner in the last 24 hours, the longest since the last commit first"
         columns = (
@@ -804,7 +812,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "Offsets and groups that were removed": ("removals",),
     "Findings": ("findings", "findings_by_kind"),
     "Groups": ("groups_now", "groups_by_day", "all_groups"),
-    "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members", "handovers"),
+    "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members", "handovers", "waiting_partitions"),
     "Migration to the new protocol (KIP-848)": ("type_changes",),
     "The topic __consumer_offsets itself": ("offsets_partitions", "commits_by_day", "busiest_groups"),
     "Quarantine": ("quarantine",),

@@ -568,6 +568,7 @@ VIEWS = (
     "topic_health",
     "rebalances",
     "handovers",
+    "waiting_partitions",
     "unstable_periods",
     "topic_ids",
     "stale_offsets",
