@@ -27,7 +27,17 @@ from kgroups_spark.cli.options import asked_groups
 from kgroups_spark.cli.output import Column, say_lines, show, write_rows
 from kgroups_spark.cli.text import list_items, words
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.sql.reader import DEAD, Described, GroupReader, LakeReader, Row, Rows, What, deleted_next
+from kgroups_spark.sql.reader import (
+    DEAD,
+    Described,
+    GroupReader,
+    LakeReader,
+    Row,
+    Rows,
+    What,
+    about_waiting,
+    deleted_next,
+)
 from kgroups_spark.words import counted, format_time, format_utc, quoted, shell_option, shell_word
 
 OPTIONS = (
@@ -137,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
         unknown = "" if arguments.members else "; log ends and expiry are known for the current state only"
         first = f"{moment.times.closing(moment.as_of)}{unknown}"
     if arguments.as_of is None:
-        notes += deleted_next(reader, names)
+        notes += [*about_waiting(reader, names), *deleted_next(reader, names)]
     say_lines([first, *notes])
     return 0
 

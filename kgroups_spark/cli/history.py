@@ -5,7 +5,9 @@ share partitions that began, were reset or deleted, transactions that the coordi
 each with its cause as far as the log shows it. A table shows a rebalance in one line: who joined, who left, the new
 state and generation; --verbose prints a line for each event, as JSON and CSV do. Ordinary commits are left out;
 --commits prints every commit instead, with its outcome and the owner of the partition (the log does not record who
-committed).
+committed), --rebalances every rebalance, with its cause, its length and the member that was the last to follow, and
+--handovers every partition that changed its owner, with the time since the group's last commit before: the next owner
+reads again what the previous one processed in that time.
 
 examples:
   kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
@@ -13,15 +15,16 @@ examples:
   kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
   kgroups history --lake ./lake --all-groups --event offset_rewound,offset_skipped --since 2026-11-15 --fail-if-any
   kgroups history --lake ./lake --all-groups --since 2d       the last two days before the audit
-  kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
+  kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00
+  kgroups history --lake ./lake --group orders-etl --rebalances           who kept the others waiting?"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgroups_spark.cli.describe import REMOVAL_CAUSES, assignment_text, tasks_text
 from kgroups_spark.cli.form import (
@@ -38,31 +41,39 @@ from kgroups_spark.cli.form import (
 )
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import asked_groups, fail_if_any, moment_value, names_value, positive_count_value
-from kgroups_spark.cli.output import say, say_lines
+from kgroups_spark.cli.output import Column, say, say_lines
 from kgroups_spark.cli.text import words
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sql.reader import (
     LakeReader,
     Rows,
     SqlCondition,
+    about_waiting,
     deleted_next,
     of_groups,
     of_topics,
     require_known,
     require_known_topics,
 )
-from kgroups_spark.words import counted, first_of, format_time_for_people, to_datetime
+from kgroups_spark.words import counted, first_of, format_duration, format_time_for_people, to_datetime
 
 DEFAULT_LIMIT = 100
 LONGEST_METADATA = 100  # characters in a table
-EVENTS_OF = "all_events"
-
 EVENT_SCREEN = screen(
     "time=TIME_(UTC) group_id=GROUP what=EVENT~ subject=MEMBER/TOPIC-PARTITION before after why=CAUSE~"
 )
 COMMIT_SCREEN = screen(
     "time=TIME_(UTC) group_id=GROUP topic partition before after=OFFSET outcome effect=TOOK-EFFECT "
     "owner_member_id=ASSIGNED-TO owner_client_host=HOST owner_client_id=CLIENT-ID metadata_shown=METADATA"
+)
+
+REBALANCE_SCREEN = screen(
+    "time=TIME_(UTC) group_id=GROUP number=GENERATION/EPOCH cause outcome lasted "
+    "slowest_member_id=SLOWEST-MEMBER members_before=#BEFORE members_after=#AFTER joined~ gone=LEFT~"
+)
+HANDOVER_SCREEN = screen(
+    "time=TIME_(UTC) group_id=GROUP topic partition from_member_id=FROM to_member_id=TO committed_offset=OFFSET "
+    "last_commit_timestamp=LAST-COMMIT_(UTC) since=SINCE-LAST-COMMIT"
 )
 
 EVENTS = {
@@ -111,7 +122,11 @@ OPTIONS = (
     Option("--limit N", f"the newest N at most (default: {DEFAULT_LIMIT})", positive_count_value, DEFAULT_LIMIT),
     Option("--event NAME,...", "only these events", names_value(tuple(EVENTS))),
     Option("--verbose", "a line for each event, also of a rebalance"),
-    Option("--commits", "every committed value, instead of events"),
+    (
+        Option("--commits", "every committed value, instead of events"),
+        Option("--rebalances", "every rebalance, instead of events"),
+        Option("--handovers", "every partition that changed its owner, instead of events"),
+    ),
     FAIL_IF_ANY,
     *ROWS,
 )
@@ -119,8 +134,12 @@ OPTIONS = (
 
 def run(arguments: argparse.Namespace) -> int:
     groups = asked_groups(arguments)
-    if arguments.commits and arguments.event:
-        raise UsageError("--event chooses among events: leave out --commits")
+    instead = next((name for name in INSTEAD if getattr(arguments, name)), None)
+    asked = OF_EVENTS if instead is None else INSTEAD[instead]
+    if instead is not None and arguments.event:
+        raise UsageError(f"--event chooses among events: leave out --{instead}")
+    if arguments.rebalances and arguments.topic:
+        raise UsageError("a rebalance concerns all of a group's topics: leave out --topic")
     reader = open_lake(arguments)
     if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
         raise UsageError("--since is later than --until")
@@ -130,54 +149,47 @@ def run(arguments: argparse.Namespace) -> int:
     require_known(reader, groups or ())
     require_known_topics(reader, arguments.topic, groups)
     chosen = _chosen(arguments, groups)
-    source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
-    found = newest(reader, source, time, chosen, arguments.limit)
-    names = {} if arguments.commits else _topic_names(reader, found)
-    rows = [_commit(row) if arguments.commits else _event(row, names) for row in found]
-    all_of_them = _count(reader, source, chosen, time)
-    closing = _closing_line(reader, arguments, chosen, len(rows), all_of_them)
-    if arguments.format == "table" and not (arguments.commits or arguments.verbose or arguments.event):
+    found = newest(reader, asked, chosen, arguments.limit)
+    names = _topic_names(reader, found) if asked is OF_EVENTS else {}
+    rows = [_event(row, names) if asked is OF_EVENTS else asked.shown(row) for row in found]
+    all_of_them = _count(reader, asked.view, chosen, asked.time)
+    closing = _closing_line(reader, arguments, asked, chosen, len(rows), all_of_them)
+    if arguments.format == "table" and asked is OF_EVENTS and not (arguments.verbose or arguments.event):
         rows = list(_in_lines(rows, is_cut=all_of_them > len(rows)))
-    columns = COMMIT_SCREEN if arguments.commits else EVENT_SCREEN
+    columns = asked.screen
     if groups is not None and len(groups) == 1:
         columns = tuple(column for column in columns if column.name != "group_id")
     # Before the rows, because these queries fail, too, if a table is damaged.
     since = None if arguments.since is None else to_datetime(arguments.since)
     notes = list(reduced_history(reader, of_groups(groups), since))
     if arguments.until is None:
-        notes += deleted_next(reader, groups)
-    write(rows, column_names(arguments.commits), columns, arguments)
+        notes += [*about_waiting(reader, groups), *deleted_next(reader, groups)]
+    write(rows, column_names(asked), columns, arguments)
     say(closing)
     say_lines(notes)
     return fail_if_any(arguments, found)
 
 
-def column_names(commits: bool) -> list[str]:
-    """The columns of `offset_history`, or of `all_events`, for JSON and CSV."""
+def column_names(asked: Source) -> list[str]:
+    """The columns of the view, for JSON and CSV."""
     from kgroups_spark.sql.views import columns_of
-    from kgroups_spark.tables.schemas import arrow_schema
 
-    if not commits:
-        return list(columns_of(EVENTS_OF))
-    more = ("effective_log_offset", "effective_timestamp", "took_effect", "previous_committed_offset", "valid_to")
-    owner = ("owner_member_id", "owner_client_id", "owner_client_host")
-    return [*arrow_schema("offset_commits").names, *more, *owner]
+    return list(columns_of(asked.view))
 
 
-def newest(reader: LakeReader, source: str, time: str, chosen: SqlCondition, limit: int) -> Rows:
-    """The newest rows of a table or view with log offsets: in log order within one partition, across several also by
-    time."""
-    is_event = source == EVENTS_OF
+def newest(reader: LakeReader, asked: Source, chosen: SqlCondition, limit: int) -> Rows:
+    """The newest rows of a view with log offsets: in log order within one partition, across several also by time."""
+    is_event = asked is OF_EVENTS
     index, log = (", event_index", ", log, state_partition") if is_event else ("", "")
     newest_first = f"offsets_partition DESC{log}, log_offset DESC{index and f'{index} DESC'}"
     # One record of __transaction_state is an event of each group whose offsets it dropped.
-    newest_first += ", group_id DESC NULLS FIRST" if is_event else ""
+    newest_first += ", group_id DESC NULLS FIRST" if is_event else asked.order
     place = f"PARTITION BY offsets_partition{log} ORDER BY log_offset{index}"
     # A record may have an earlier time than a record before it, or none: the newest time so far is when it was written.
     query = f"""
         SELECT * FROM (
-          SELECT *, max(log_timestamp) OVER ({place}) AS known_time
-          FROM {source} WHERE {chosen.sql.format(time=time)}
+          SELECT *, max({"log_timestamp" if is_event else asked.time}) OVER ({place}) AS known_time
+          FROM {asked.view} WHERE {chosen.sql.format(time=asked.time)}
         ) AS placed
         ORDER BY known_time DESC NULLS LAST, {newest_first}
         LIMIT {limit}"""
@@ -283,6 +295,27 @@ def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:
     return assignment_text({"topic": names.get(part.get("topic_id"))} | part for part in held)
 
 
+def _rebalanced(row: dict[str, Any]) -> dict[str, Any]:
+    """The rebalance with its columns on the screen."""
+    some = {name: row[f"{name}_member_ids"] for name in ("joined", "left")}
+    joined, gone = (words(first_of(each, _NAMED_MEMBERS)) if each else None for each in some.values())
+    return row | {
+        "time": row["rebalance_timestamp"],
+        "lasted": _duration(row["duration_ms"]),
+        "joined": joined,
+        "gone": gone,
+    }
+
+
+def _handed_over(row: dict[str, Any]) -> dict[str, Any]:
+    """The change of owner with its columns on the screen."""
+    return row | {"time": row["handover_timestamp"], "since": _duration(row["since_last_commit_ms"])}
+
+
+def _duration(ms: int | None) -> str | None:
+    return None if ms is None else format_duration(ms)
+
+
 def _commit(row: dict[str, Any]) -> dict[str, Any]:
     """The record with its columns on the screen."""
     is_tombstone = row["committed_offset"] is None
@@ -303,16 +336,44 @@ def _short(metadata: str | None) -> str | None:
     return metadata or None
 
 
+class Source(NamedTuple):
+    """A view of what happened. `time`: the column of --since and --until; `shown`: the row with its columns on the
+    screen; `order`: of rows of one record."""
+
+    view: str
+    time: str
+    noun: str
+    screen: tuple[Column, ...]
+    shown: Callable[[dict[str, Any]], dict[str, Any]]
+    order: str = ""
+
+
+OF_EVENTS = Source("all_events", "event_timestamp", "event", EVENT_SCREEN, dict)
+INSTEAD = {
+    "commits": Source("offset_history", "log_timestamp", "offset record", COMMIT_SCREEN, _commit),
+    "rebalances": Source("rebalances", "rebalance_timestamp", "rebalance", REBALANCE_SCREEN, _rebalanced),
+    "handovers": Source(
+        *("handovers", "handover_timestamp", "handover", HANDOVER_SCREEN, _handed_over),
+        ", topic DESC, partition DESC",
+    ),
+}
+
+
 def _closing_line(
-    reader: LakeReader, arguments: argparse.Namespace, chosen: SqlCondition, shown: int, all_of_them: int
+    reader: LakeReader,
+    arguments: argparse.Namespace,
+    asked: Source,
+    chosen: SqlCondition,
+    shown: int,
+    all_of_them: int,
 ) -> str:
     """The counts for that time: of rows that are not shown and, for events, of the commits among them."""
-    noun = "offset record" if arguments.commits else "event"
-    found = f"{counted(shown, noun)}{_when(arguments)}"
+    found = f"{counted(shown, asked.noun)}{_when(arguments)}"
     if all_of_them > shown:
-        of_all = f"{shown:,} of {counted(all_of_them, noun)}"
+        of_all = f"{shown:,} of {counted(all_of_them, asked.noun)}"
         found = f"{of_all}{_when(arguments)}, the newest (--limit {all_of_them} shows all)"
-    commits = 0 if arguments.commits or arguments.event else _count(reader, "offset_commits", chosen, "log_timestamp")
+    has_commits = asked is OF_EVENTS and not arguments.event
+    commits = _count(reader, "offset_commits", chosen, "log_timestamp") if has_commits else 0
     if commits:
         found += f"; {counted(commits, 'offset record')} in that time (--commits shows them)"
     return f"{found} ({reader.known_as_of()})"

@@ -595,7 +595,7 @@ removals_section = Part(
 
 
 def rebalances_section(answers: Answers) -> Section:
-    by_day, groups, members = (answers[name] for name in ("rebalances_by_day", "rebalancing_groups", "slowest_members"))
+    by_day, groups, members, handovers, waiting = (answers[name] for name in QUESTIONS["Rebalances"])
     if not by_day:
         return Section("rebalances", "Rebalances", [f"No group rebalanced in the {DAYS} days before the audit."])
     counts: Counter[tuple[datetime, str]] = Counter()
@@ -608,8 +608,9 @@ def rebalances_section(answers: Answers) -> Section:
         "consumer, share and streams groups: the log does not show when a rebalance of a classic group began."
     ]
     group_columns = (
-        "group_id Group; group_type- Type; rebalances Rebalances :count; superseded- Cut short by the next :count; "
-        "longest_s Longest (s) :rate; newest- The newest (UTC) :time"
+        "group_id Group; day Day (UTC) :time; group_type- Type; rebalances Rebalances :count; "
+        "superseded- Cut short by the next :count; longest_s Longest (s) :rate; slowest_member_id- Its slowest member; "
+        "newest- The newest (UTC) :time"
     )
     member_columns = (
         "group_id Group; client_id Client id; slowest_member_id- Member id; times_last Times last :count; "
@@ -618,11 +619,31 @@ def rebalances_section(answers: Answers) -> Section:
     caption = "Rebalances by day and cause"
     figures: list[Table | Plot] = [
         last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),
-        table("rebalancing_groups", "The groups that rebalanced most (50 at most)", group_columns, _in_seconds(groups)),
+        table(
+            "rebalancing_groups",
+            "The groups and days with most rebalances (50 at most)",
+            group_columns,
+            _in_seconds(groups),
+        ),
     ]
     if members:
         caption = "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)"
         figures.append(table("slowest_members", caption, member_columns, _in_seconds(members)))
+    if waiting:
+        caption = "Members that wait for partitions, and who holds them, the longest first (50 at most)"
+        columns = (
+            "group_id Group; wanted_by Waits; held_by Held by; partitions Partitions :count; topic- Topic; "
+            "waiting_since Since (UTC) :time; revoking_since- Asked (UTC) :time; "
+            "out_by Put out by (UTC) :time"
+        )
+        figures.insert(0, table("waiting_partitions", caption, columns, waiting))
+    if handovers:
+        caption = "Partitions that changed their owner in the last 24 hours, the longest since the last commit first"
+        columns = (
+            "group_id Group; partitions Partitions :count; topic- Topic; from_client_id- From; to_client_id- To; "
+            "longest_s Read again at most (s) :rate; newest- The newest (UTC) :time"
+        )
+        figures.append(table("handovers", caption, columns, _in_seconds(handovers)))
     return Section("rebalances", "Rebalances", sentences, figures)
 
 
@@ -791,7 +812,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "Offsets and groups that were removed": ("removals",),
     "Findings": ("findings", "findings_by_kind"),
     "Groups": ("groups_now", "groups_by_day", "all_groups"),
-    "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members"),
+    "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members", "handovers", "waiting_partitions"),
     "Migration to the new protocol (KIP-848)": ("type_changes",),
     "The topic __consumer_offsets itself": ("offsets_partitions", "commits_by_day", "busiest_groups"),
     "Quarantine": ("quarantine",),

@@ -29,6 +29,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import (
     counted,
     did_you_mean,
+    first_of,
     format_duration,
     format_utc,
     named_partitions,
@@ -241,6 +242,7 @@ def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
 
 
 _NAMED_TOPICS = 5
+_NAMED_PARTITIONS = 3
 
 
 class TopicPartitions(NamedTuple):
@@ -350,6 +352,34 @@ def deleted_next(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
         f"Group {quoted(row['group_id'])} has no committed offsets: the brokers delete it at their next check."
         for row in reader.sql(query, **chosen.parameters)
     ]
+
+
+def about_waiting(reader: LakeReader, groups: Iterable[str] | None) -> list[str]:
+    """A sentence for each member of these groups (None: of all) that waits for partitions, and each member that holds
+    them."""
+    chosen = of_groups(groups)
+    query = f"""
+        SELECT group_id, wanted_by, held_by, revoking_since, out_by, min(since) AS since,
+          array_sort(array_agg(coalesce(topic, topic_id) || '-' || partition)) AS partitions
+        FROM (SELECT * FROM waiting_partitions WHERE {chosen.sql})
+        GROUP BY group_id, wanted_by, held_by, revoking_since, out_by
+        ORDER BY group_id, since, wanted_by, held_by"""
+    return [_waits(row, reader.as_of_ms) for row in reader.sql(query, **chosen.parameters)]
+
+
+def _waits(row: Row, now_ms: int) -> str:
+    partitions = first_of(row["partitions"], _NAMED_PARTITIONS)
+    line = f"Group {quoted(row['group_id'])}: {row['wanted_by']} waits for {partitions}"
+    if row["held_by"] is None:
+        return f"{line}, held by no member: it gets them with its next heartbeat."
+    if row["revoking_since"] is None:
+        return f"{line}, held by {row['held_by']}, which has not been asked to release it."
+    revoking_ms = max(0, now_ms - to_epoch_ms(row["revoking_since"]))
+    line += f", held by {row['held_by']}, revoking for {format_duration(revoking_ms)}"
+    if row["out_by"] is None:
+        return f"{line}."
+    left = to_epoch_ms(row["out_by"]) - now_ms
+    return f"{line}, out in {format_duration(left)}." if left > 0 else f"{line}, should have been out by now."
 
 
 # The part of the log that an open transaction keeps from being cleaned, and Kafka's command that ends it.

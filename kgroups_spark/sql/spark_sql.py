@@ -48,7 +48,7 @@ def _for_spark(node: exp.Expr) -> exp.Expr:
 
 
 def _function(node: exp.Anonymous) -> exp.Expr:
-    name, arguments = node.name.upper(), node.expressions
+    name, arguments = node.name.upper(), [each.transform(_for_spark) for each in node.expressions]
     if name == "LIST_REDUCE":
         elements, merged, first = arguments
         return exp.func("aggregate", elements, first, merged)

@@ -568,6 +568,8 @@ VIEWS = (
     "group_topics",
     "topic_health",
     "rebalances",
+    "handovers",
+    "waiting_partitions",
     "unstable_periods",
     "topic_ids",
     "stale_offsets",

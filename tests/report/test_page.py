@@ -604,8 +604,30 @@ def test_rebalances_are_counted_by_day_and_the_slowest_members_are_named() -> No
     assert section.sentences[0].startswith("1 rebalance in the 30 days before the audit. ")
     slowest = ["g", "client-7", "m-1", "1", "7.5", "2026-11-14 06:30:07"]
     assert any(reported[at : at + 6] == slowest for at in range(len(reported)))
+    of_the_day = ["g", "2026-11-14 00:00:00", "consumer", "1", "0", "7.5", "m-1", "2026-11-14 06:30:00"]
+    assert any(reported[at : at + 8] == of_the_day for at in range(len(reported)))
     [plot] = [each for each in section.figures if isinstance(each, Plot)]
     assert 'aria-label="14 Nov 2026: 1 rebalance, ' in plot.svg
+
+
+def test_members_that_wait_for_partitions_are_named_with_who_holds_them() -> None:
+    in_group = {"offsets_partition": 0, "group_id": "g"}
+    t_0 = [{"topic": "t", "topic_id": "T", "partition": 0, "assignment_epoch": None}]
+    owner = in_group | {"member_id": "owner", "assigned_partitions": t_0, "target_partitions": []}
+    waits = in_group | {"member_id": "waits", "assigned_partitions": [], "target_partitions": t_0}
+    version = {"log_offset": 1, "log_timestamp": AS_OF - DAY, "group_epoch": 1, "member_count": 2, "is_removed": False}
+    at = {"log_offset": 1, "log_timestamp": AS_OF - DAY}
+    _, reported = section_of(
+        rebalances_section,
+        groups=[group_row("g", group_type="consumer")],
+        group_members=[owner, waits],
+        group_versions=[in_group | version | {"group_type": "consumer", "state": "Reconciling"}],
+        group_member_versions=[waits | at | {"is_removed": False}],
+        group_records=[in_group | at | {"record_type": 3}],
+        group_traffic=[{"group_id": "g", "hour": AS_OF - 9 * DAY}],
+    )
+    shown = ["g", "waits", "owner", "1", "t", "2026-11-15 06:30:00"]
+    assert any(reported[at : at + 6] == shown for at in range(len(reported)))
 
 
 def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:

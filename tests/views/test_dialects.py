@@ -28,7 +28,15 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "share_lag": lag_cases.tables,
     **{
         view: partial(fixtures.tables_of, view)
-        for view in ("group_member_history", "group_topics", "lag", "topic_health", "topic_ids")
+        for view in (
+            "group_member_history",
+            "group_topics",
+            "handovers",
+            "lag",
+            "topic_health",
+            "topic_ids",
+            "waiting_partitions",
+        )
     },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
     "lag_history": partial(fixtures.tables_of, "lag_history"),

@@ -75,6 +75,7 @@ def test_a_row_says_who_when_and_where() -> None:
         "one leaves, and the other is reported later"
     )
     times = {name: seconds(row.pop(name)) for name in list(row) if name.endswith("_timestamp")}
+    assert times.pop("rebalance_timestamp") == 4
     assert times == {"started_timestamp": 4, "joined_timestamp": None, "assigned_timestamp": 5, "finished_timestamp": 6}
     assert row == {
         "group_id": "g",
@@ -276,3 +277,12 @@ def test_every_rebalance_of_the_story_is_reported_and_no_other() -> None:
         by_what[event["what"]] |= reported[event["scene"]]
     assert by_what["upgraded"] >= {"group_type_changed"} and by_what["downgraded"] >= {"group_type_changed"}
     assert by_what["instance_fenced"] == {"member_replaced"}
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_every_rebalance_of_every_group_type_has_one_time(log: str) -> None:
+    """Where its record has one: message format 0 has none."""
+    for row in recorded(log):
+        times = (row["started_timestamp"], row["finished_timestamp"])
+        assert row["rebalance_timestamp"] == next((time for time in times if time is not None), None)
+        assert row["rebalance_timestamp"] is not None or log.startswith("legacy")

@@ -4,6 +4,7 @@
 -- group_type: classic, consumer, share or streams, from this rebalance on
 -- number: The generation that it led to (classic), or the group epoch that began it; a classic generation that never reached an assignment left no record
 -- cause: The change since the previous rebalance, the first that applies: group_type_changed (conversion, or created again as another type); members_changed (some joined and some left), member_joined, member_left (leaving and a session timeout look the same); subscription_changed; assignor_changed (classic: the protocol); member_replaced (a static member with a new id, no other change); topology_changed (streams); topic_metadata_changed (the topics and partitions that match the subscriptions); share_partitions_initialized (share); partitions_revoked (classic, cooperative: partitions released in the previous one get new owners); unknown (not in the log, or the cleaner removed the earlier records)
+-- rebalance_timestamp: Log time of that record, for every group type: the epoch was raised, or (classic) the leader's assignment was logged; null: the record has no time
 -- started_timestamp: When the epoch was raised; null: classic, as the log does not show when a rebalance began
 -- joined_timestamp: Classic: when all members had joined and the coordinator asked the leader for the assignment; null: not classic, no members, or not logged (before 2.1)
 -- assigned_timestamp: Not classic: when the new target assignment was complete; null: classic, none was made, or the record has no time
@@ -346,6 +347,7 @@ SELECT
     WHEN array_length(handed_out) > 0 OR array_length(given_up) > 0 THEN 'topic_metadata_changed'
     ELSE 'unknown'
   END AS cause,
+  mark.log_timestamp AS rebalance_timestamp,
   CASE WHEN mark.group_type <> 'classic' THEN mark.log_timestamp END AS started_timestamp,
   mark.joined_timestamp,
   assigned.log_timestamp AS assigned_timestamp,
