@@ -14,8 +14,10 @@ import pyarrow as pa
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
 from kgroups_spark.cli.open_lake import require_lake
 from kgroups_spark.cli.options import (
+    WRITERS,
     byte_count_value,
     delivery_count_value,
+    name_value,
     option_value,
     partition_count_value,
     partition_values,
@@ -193,6 +195,7 @@ def run_audit(
     bootstrap_servers: str | None = None,
     properties: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
+    engine: str = "spark",
     as_of: datetime | str | None = None,
     retention: timedelta | str | None = None,
     release_version: str | None = None,
@@ -211,7 +214,8 @@ def run_audit(
     """Reads new records of the log into the lake's tables, as `kgroups audit` does.
 
     The log is that of the folders `segments`, or of the cluster at `bootstrap_servers` with Kafka's client
-    `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. The other
+    `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. `engine` "local"
+    needs no session: processes of this machine do the work, for a lake in a folder of it. The other
     arguments are the options of the command, whose help has their defaults. A time is a datetime with a zone, a
     duration a timedelta, `include` and `partitions` are lists, or each is text as on the command line. `progress` is
     called with a few words at each step. Returns the new row of the ledger (`.audit`), and lines for a person
@@ -247,7 +251,7 @@ def run_audit(
         take_over=_flag("take_over", take_over),
         progress=progress,
     )
-    summary = _run(spark, options)
+    summary = _run(spark, _read("engine", name_value(WRITERS), engine), options)
     if is_strict and summary.lacks_records:
         raise KgroupsError("the audit counts, but some records could not be read or used:", *summary.lines())
     return summary
@@ -262,9 +266,15 @@ def _require_one_source(folders: Sequence[object], bootstrap_servers: str | None
             raise UsageError(f"{name} needs a live cluster: give bootstrap_servers, too")
 
 
-def _run(spark: SparkSession | None, options: AuditOptions) -> AuditSummary:
-    require_pyspark()
+def _run(spark: SparkSession | None, engine: str, options: AuditOptions) -> AuditSummary:
+    if engine == "local" and spark is not None:
+        raise UsageError('engine "local" needs no session: give spark, or engine')
     from kgroups_spark.audit.run import run_audit as run
+    from kgroups_spark.lake.local import Local
+
+    if engine == "local":
+        return run(Local(), options)
+    require_pyspark()
     from kgroups_spark.sources.files import is_s3
     from kgroups_spark.spark.session import spark_session
 

@@ -22,7 +22,7 @@ from tests.spark_classes import with_shared_classes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.protocol.local_spark import LocalSpark
+    from kgroups_spark.lake.local import Local
 
 # Files that take minutes, the longest first: a free process takes the next file, and a long file that starts last makes
 # the other processes wait. All other files come later.
@@ -201,13 +201,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def local() -> Iterator[LocalSpark]:
-    """The part of a session that an audit with the `parts` writer needs, in this process: a night takes a second. The
-    lakes equal those of Spark and Delta."""
-    from tests.protocol.local_spark import LocalSpark, without_a_jvm
+def local() -> Local:
+    """The engine without Spark, in this process: a night takes a second."""
+    from kgroups_spark.lake.local import Local
+    from tests.protocol.fake_delta import LOOP
 
-    with without_a_jvm():
-        yield LocalSpark()
+    return Local(runner=LOOP)
 
 
 @pytest.fixture(scope="session", params=["local", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])

@@ -22,20 +22,20 @@ from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import parse
 from kgroups_spark.cli.options import options_of
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.local import Local
 from kgroups_spark.report.figures import GROUP_NAMES
 from kgroups_spark.sql.reader import parameters_in
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
 from tests.pages import ROOT, blocks
-from tests.protocol.local_spark import LocalSpark
 
 GROUP = "invoice-export"
 EXAMPLES = [text for text in blocks("docs/python.md", "python") if ">>> " in text]
 
 
 @pytest.fixture(scope="module")
-def made(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the demo's `lake`, and with its segments at their path in a checkout."""
     folder = tmp_path_factory.mktemp("made")
     run_audit(local, AuditOptions(str(folder / "lake"), [str(SEGMENTS)]))

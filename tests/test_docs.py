@@ -26,6 +26,7 @@ from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
+from kgroups_spark.lake.local import Local
 from tests.cli.story_reader import story
 from tests.lake.table_rows import MOMENT, rows_of
 from tests.logs.cut_logs import CutLog, batches_in
@@ -33,7 +34,6 @@ from tests.logs.log_files import read_folder
 from tests.logs.planned_batches import TOPIC_ID
 from tests.nights.cleaned_nights import write_folder
 from tests.pages import PAGES, ROOT, blocks
-from tests.protocol.local_spark import LocalSpark
 
 # Where email-sender was rewound, in partition 2 of the demo.
 REWOUND = 3928
@@ -106,7 +106,7 @@ def test_the_page_of_findings_lists_each_finding_with_its_severity() -> None:
 
 
 @pytest.fixture(scope="module")
-def cut_lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cut_lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake of one offsets partition of the demo. After the first audit its log is cut back before a group was
     rewound; the group commits nearly the same again, and a second audit reads that. A third one has not finished."""
     folder = tmp_path_factory.mktemp("cut")
@@ -127,7 +127,7 @@ def cut_lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "lake"
 
 
-def _audited(local: LocalSpark, folder: Path, log: CutLog) -> None:
+def _audited(local: Local, folder: Path, log: CutLog) -> None:
     identity = f"version: 0\ntopic_id: {TOPIC_ID}\n".encode()
     write_folder(folder / "log", {**log.files, f"__consumer_offsets-{log.partition}/partition.metadata": identity})
     run_audit(local, AuditOptions(str(folder / "lake"), [str(folder / "log")], offsets_partitions=8))

@@ -25,16 +25,13 @@ JOBS = {
     "report": "report",
 }
 
-# One process runs them all, because each takes seconds to start. Audits and upkeep run on the session without a JVM.
+# One process runs them all, because each takes seconds to start. Audits and upkeep run without Spark.
 PROGRAM = """
 import json, runpy, sys
-from contextlib import ExitStack
-from unittest import mock
 
 import kgroups_spark
 from kgroups_spark.cli.main import main
 from kgroups_spark.spark.session import _jars, java_options
-from tests.protocol.local_spark import LocalSpark, without_a_jvm
 
 lines = json.loads(sys.argv[1])
 log4j = java_options("").rpartition("=file://")[2].split()[0]
@@ -42,26 +39,22 @@ answers = {
     "package": kgroups_spark.__file__,
     "xml": [open(path).read(4) for path in (log4j, _jars()["spark.jars.ivySettings"])],
 }
-with without_a_jvm(), ExitStack() as patches:
-    for name in ("audit", "maintain", "compare", "rebuild"):
-        patches.enter_context(mock.patch(f"kgroups_spark.cli.{name}.start_spark", lambda *_: LocalSpark()))
-    patches.enter_context(mock.patch("kgroups_spark.lake.kernel.use_hadoops_storage"))
-    for line in lines:
-        name, *words = line.split()
-        run = runpy.run_path(name)["main"] if name.endswith(".py") else lambda words, name=name: main([name, *words])
-        answers[line] = run(words)
+for line in lines:
+    name, *words = line.split()
+    run = runpy.run_path(name)["main"] if name.endswith(".py") else lambda words, name=name: main([name, *words])
+    answers[line] = run(words)
 print(json.dumps(answers))
 """
 
 GROUP = "--group invoice-export --lake ./lake"
 # With their exit codes. `demo` makes the lake of the others.
 LINES = {
-    "demo --lake ./lake": 0,
-    f"{ROOT}/jobs/nightly_audit.py --lake ./lake --segments SEGMENTS": 0,
+    "demo --lake ./lake --engine local": 0,
+    f"{ROOT}/jobs/nightly_audit.py --lake ./lake --segments SEGMENTS --engine local": 0,
     f"{ROOT}/jobs/expiring_groups.py --lake ./lake --within 48h --output expiring.csv": 4,
     f"{ROOT}/jobs/report.py --lake ./lake --output job.html": 0,
-    f"{ROOT}/jobs/rebuild.py --lake ./lake": 0,
-    f"{ROOT}/jobs/maintain.py --lake ./lake": 0,
+    f"{ROOT}/jobs/rebuild.py --lake ./lake --engine local": 0,
+    f"{ROOT}/jobs/maintain.py --lake ./lake --engine local": 0,
     "audits --lake ./lake": 0,
     "groups --lake ./lake --as-of 2026-11-11T02:47": 0,
     f"describe {GROUP}": 0,
@@ -69,7 +62,7 @@ LINES = {
     "pending --lake ./lake": 0,
     "findings --lake ./lake": 0,
     f"export-offsets {GROUP} --as-of 2026-11-11T02:47 --output offsets.csv": 0,
-    "compare --lake ./lake --release-version 4.0": 0,
+    "compare --lake ./lake --release-version 4.0 --engine local": 0,
     "sql --lake ./lake .tables": 0,
     "dump SEGMENTS/__consumer_offsets-0": 0,
     "completion bash": 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -18,16 +18,17 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row, SparkSession
 
+from kgroups_spark.audit.files_query import answer, write_answer
 from kgroups_spark.coordinator.state_entries import MARK, made_by
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings.finders import FINDINGS, has_looked
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.kernel import reported_in_one_line
-from kgroups_spark.lake.lake import Lake, named_if_lost, parquet_of
+from kgroups_spark.lake.failures import reported_in_one_line
+from kgroups_spark.lake.lake import Lake, named_if_lost
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, REBUILD_APP_ID, is_of_log
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.local import actions_in
 from kgroups_spark.lake.parts import Part
 from kgroups_spark.lake.replaced import STATE_LOGS, partition_of
 from kgroups_spark.lake.store import ChangedMeanwhile, TableFile, total_rows
@@ -37,14 +38,12 @@ from kgroups_spark.records.columns import list_offsets
 from kgroups_spark.replay.log_times import believed_until
 from kgroups_spark.replay.reduction import MARKERS, OF_RECORDS, RULES, STORED, Reduction
 from kgroups_spark.replay.shard_states import Horizons, Place, keep_states, of_groups, reduced_to
-from kgroups_spark.replay.sinks import parts_of
-from kgroups_spark.sql.spark_sql import spark_sql
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP
 from kgroups_spark.tables.rows import flags, with_columns
 from kgroups_spark.tables.rows import numbers as column_numbers
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
-from kgroups_spark.words import HOUR_MS, to_epoch_ms
+from kgroups_spark.words import to_epoch_ms
 
 # The ledger after `maintain --keep`: the rows of old audits that later audits, readers and rebuilds still need.
 #
@@ -211,20 +210,6 @@ IN_ORDER = (
 COUNTED = ("history", "ledger")
 
 
-def answer(lake: Lake, query: str, files: Mapping[str, Sequence[TableFile]]) -> DataFrame:
-    """The answer to a query of DuckDB over these files of tables, by Spark."""
-    frames = {}
-    for name in {*re.findall(rf"\b{STORED}(\w+)", query)}:
-        paths = [f"{lake.table(name).path}/{unquote(file.path)}" for file in files[name]]
-        frames[f"{STORED}{name}"] = parquet_of(lake.spark, TABLES[name].schema, paths)
-    return by_spark(lake.spark, query, frames)
-
-
-def by_spark(spark: SparkSession, query: str, frames: Mapping[str, Any]) -> DataFrame:
-    """The answer to a query of DuckDB over frames with names in STORED + table."""
-    return spark.sql(re.sub(rf"\b{STORED}\w+", r"{\g<0>}", spark_sql(query)), **frames)
-
-
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[Place, int]:
     """H of each partition whose H is above the offset to which it is already reduced.
 
@@ -246,8 +231,8 @@ def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[Place, int
     return {place: at for place, at in found.items() if at > known.get(place, 0)}
 
 
-def _lower(found: dict[Place, int], first: DataFrame) -> None:
-    for log, partition, log_offset in first.collect():
+def _lower(found: dict[Place, int], first: Iterable[tuple[Any, ...]]) -> None:
+    for log, partition, log_offset in first:
         place = log or None, partition
         found[place] = min(found.get(place, log_offset), log_offset)
 
@@ -335,7 +320,7 @@ class KeptHistory:
     def _outcomes(self) -> dict[str, Outcome]:
         names = [name for name in self._files if self._files[name]]
         with reported_in_one_line("old history could not be read"):
-            counts = answer(self.lake, self._reduction.counts(names), self._files).collect() if names else []
+            counts = answer(self.lake, self._reduction.counts(names), self._files) if names else []
         found = {name: Outcome(seen, staying) for name, seen, staying in counts}
         for name, (seen, _) in found.items():
             if seen != total_rows(self._files[name]):
@@ -353,9 +338,8 @@ class KeptHistory:
 
     def _commit(self, writer: LakeWriter, name: str, outcome: Outcome) -> None:
         files = self._files[name]
-        rows = answer(self.lake, self._reduction.rows_left(name), self._files)
-        size = files_for(total_bytes(files) * outcome.staying // outcome.seen)
-        parts = parts_of(self.lake.runner, in_order(rows, name, size), writer.part_writer(name))
+        left, size = self._reduction.rows_left(name), files_for(total_bytes(files) * outcome.staying // outcome.seen)
+        parts = write_answer(writer, name, left, self._files, into=size, rows=outcome.staying)
         missing = outcome.staying - sum(part.records for part in parts)
         if missing:
             raise KgroupsError(
@@ -394,8 +378,6 @@ def kept_history(lake: Lake, moment_ms: int, further: Horizons | None = None) ->
 FILE_BYTES = 32 << 20
 SMALL_BYTES = FILE_BYTES // 2
 LOT_BYTES = 256 << 20
-
-IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
 
 
 @dataclass(frozen=True)
@@ -460,10 +442,8 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
     Raises KgroupsError, with nothing committed, if the number of rows differs, or if another process has replaced one
     of the files.
     """
-    log = writer.lake.table(name)
-    files_in_full = [f"{log.path}/{unquote(file.path)}" for file in files]
-    rows = parquet_of(writer.lake.spark, TABLES[name].schema, files_in_full)
-    parts = parts_of(writer.lake.runner, in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
+    every, size = f"SELECT * FROM {STORED}{name}", files_for(total_bytes(files))
+    parts = write_answer(writer, name, every, {name: files}, into=size, rows=total_rows(files))
     missing = total_rows(files) - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {total_rows(files)} rows {missing} would be missing; nothing was changed")
@@ -515,49 +495,34 @@ def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
     writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
 
 
-def in_order(rows: DataFrame, name: str, files: int) -> DataFrame:
-    """The table's rows, sorted and cut into so many Spark partitions of about the same number of rows."""
-    columns = [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
-    placed = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *columns)
-    return placed.sortWithinPartitions(*columns)
-
-
 def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:
     """Deletes the files that no version within `retain_ms` needs, including those of failed tasks; returns the bytes
     freed."""
-    lake = writer.lake
-    before = _old_bytes(lake, name, retain_ms)
-    if not before:
-        return 0  # Delta's listing costs seconds a table
-    statement = _vacuum(lake, name, retain_ms)
-    # These files are needed by no version within that time, not even of an audit that has taken over meanwhile.
-    with named_if_lost(writer.check_claim):
-        lake.commit(name, "vacuum", lambda: _quietly(lake, statement))
-    return before - _old_bytes(lake, name, retain_ms)
+    lake, old = writer.lake, unneeded(writer.lake, name, retain_ms)
+
+    def delete() -> None:
+        for file in old:
+            lake.store.delete(f"{lake.table(name).path}/{file}")
+
+    # No version within that time needs them, not even one of an audit that has taken over meanwhile.
+    if old:
+        with named_if_lost(writer.check_claim):
+            lake.commit(name, "vacuum", delete)
+    return sum(old.values())
 
 
-def vacuumable(lake: Lake, name: str, retain_ms: int) -> int:
-    """The bytes that `vacuum` would free (in at most 1,000 files, because Delta lists no more)."""
-    if not _old_bytes(lake, name, retain_ms):
-        return 0
-    named = {row.path.rsplit("/", 1)[-1] for row in _quietly(lake, f"{_vacuum(lake, name, retain_ms)} DRY RUN")}
-    files = lake.store.files_in(lake.table(name).path)
-    return sum(size for path, (size, _) in files.items() if path in named)
-
-
-def _old_bytes(lake: Lake, name: str, retain_ms: int) -> int:
-    """The bytes of files that no longer belong to the table, or never did, and are old enough to delete."""
+def unneeded(lake: Lake, name: str, retain_ms: int) -> dict[str, int]:
+    """The files that `vacuum` would delete, and their bytes: files of no version that is younger than `retain_ms`, and
+    older than that themselves."""
     log, last_ms = lake.table(name), time.time() * 1000 - retain_ms
-    live = {unquote(file.path) for file in log.files()}
+    needed = {unquote(file.path) for file in log.files()}
     files = lake.store.files_in(log.path)
-    return sum(size for path, (size, at_ms) in files.items() if path not in live and at_ms < last_ms)
-
-
-def _vacuum(lake: Lake, name: str, retain_ms: int) -> str:
-    return f"VACUUM {lake.identifier(name)} RETAIN {-(-retain_ms // HOUR_MS)} HOURS"
-
-
-def _quietly(lake: Lake, statement: str) -> list[Row]:
-    """Runs a VACUUM statement and returns its rows. Delta's own messages go to stderr: stdout is for rows."""
-    with lake.store.telling_on_stderr():
-        return lake.spark.sql(statement).collect()
+    old = {file: size for file, (size, at_ms) in files.items() if file not in needed and at_ms < last_ms}
+    if not old:
+        return {}
+    entries = lake.store.files_in(f"{log.path}/_delta_log")
+    for entry, (_, at_ms) in entries.items():
+        if at_ms >= last_ms and re.fullmatch(r"\d{20}\.json", entry):
+            removed = (each.get("remove") for each in actions_in(log.entry(int(entry[:20])) or "", entry))
+            needed |= {unquote(each["path"]) for each in removed if each}
+    return {file: size for file, size in old.items() if file not in needed}

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from kgroups_spark.audit.keep import (
     Rewritten,
     foreseen,
@@ -25,8 +23,8 @@ from kgroups_spark.audit.keep import (
     optimize,
     restore_files,
     save_states,
+    unneeded,
     vacuum,
-    vacuumable,
 )
 from kgroups_spark.audit.options import MaintainOptions, require_vacuum_allowed
 from kgroups_spark.audit.plan import not_read_now
@@ -34,7 +32,7 @@ from kgroups_spark.audit.work import left_undone
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit, old_versions, remove_old_versions
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, remove_work, require_newest
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE, table_lost
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.writer import LakeWriter, make_writable
@@ -78,7 +76,7 @@ class MaintainSummary:
         yield from self.notes
 
 
-def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSummary:
+def run_maintain(spark: Engine, options: MaintainOptions) -> MaintainSummary:
     """Runs the maintenance in the options, under a claim. Raises KgroupsError, UsageError. A killed run can be
     repeated."""
     require_vacuum_allowed(options.vacuum_ms)
@@ -218,6 +216,6 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     left = LakeAsOfAudit(lake, before.audit_id)
     for name in TABLES:
         options.progress(f"looking for files of {name} that no version needs")
-        summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
+        summary.bytes_freed += sum(unneeded(lake, name, options.vacuum_ms).values())
         summary.versions_removed += old_versions(left, name)
     return summary

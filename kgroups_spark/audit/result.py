@@ -140,7 +140,7 @@ def _history(work: AuditWork, stored: Stored, *, from_history: bool) -> StateLog
         )
     for topic, name in RECORDS.items() if from_history else ():
         columns = ["audit_id", "state_partition", "log_offset", "log_timestamp", "record_type", *NAMES[topic]]
-        columns += [each for each in ("value_version", "layout", "value") if each in TABLES[name].schema.names]
+        columns += [each for each in ("value_version", "layout", "value") if each in TABLES[name].columns.names]
         tables[name] = stored.table(name, name, columns, conditions=[Condition("audit_id", "<=", last)])
     return StateLogHistory(tables, saved, last, from_history, work.lake.replaced)
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
-
 from kgroups_spark.audit.log_source import AuditSettings, LogSource, RetentionSource, open_source
 from kgroups_spark.audit.night import audit_night
 from kgroups_spark.audit.options import AuditOptions, require_partition_count, silent
@@ -45,10 +43,11 @@ from kgroups_spark.coordinator.releases import expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError, attempt
 from kgroups_spark.lake.as_of_audit import tidy_logs
 from kgroups_spark.lake.claim import Claim, clear_up, gone_tables, make_again, require_newest
-from kgroups_spark.lake.kernel import reported_in_one_line, use_hadoops_storage
-from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
+from kgroups_spark.lake.failures import reported_in_one_line
+from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Engine, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.writer import make_writable
 from kgroups_spark.replay.state_logs import ClusterFact, Settings
 from kgroups_spark.tables.columns import Condition
@@ -62,15 +61,18 @@ FACTS = "cluster_facts"
 __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 
 
-def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
+def run_audit(spark: Engine, options: AuditOptions) -> AuditSummary:
     """Brings the lake up to date with the log. Raises KgroupsError; then none of its rows count, and the next audit
     deletes them."""
-    use_hadoops_storage(spark)
+    if not isinstance(spark, Local):
+        from kgroups_spark.lake.kernel import use_hadoops_storage
+
+        use_hadoops_storage(spark)
     with open_source(options) as source:
         return _run(spark, options, source)
 
 
-def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> AuditSummary:
+def _run(spark: Engine, options: AuditOptions, source: LogSource) -> AuditSummary:
     lake = Lake.create(spark, options.lake)
     why = make_writable(lake)
     before_claim = lake.without_memory()
@@ -284,7 +286,7 @@ class RebuildSummary(AuditSummary):
         yield f"audit {self.audit.audit_id}: all tables rebuilt from the history of {partitions}"
 
 
-def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
+def run_rebuild(spark: Engine, options: RebuildOptions) -> RebuildSummary:
     """Rebuilds the tables. Raises KgroupsError; then none of its rows count, and the next audit repeats the rebuild."""
     lake = Lake.open(spark, options.lake)
     before = _last_finished(lake)

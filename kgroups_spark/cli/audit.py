@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
-from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, Option, add_options
+from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, WRITER, Option, add_options
 from kgroups_spark.cli.open_lake import require_free, require_lake_path
 from kgroups_spark.cli.options import (
     OptionParser,
@@ -43,7 +43,7 @@ from kgroups_spark.cli.options import (
     time_value,
 )
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import require_readable, start_spark
+from kgroups_spark.cli.session import require_readable, start_engine
 from kgroups_spark.errors import UsageError
 from kgroups_spark.words import named_partitions
 
@@ -126,6 +126,7 @@ OPTIONS = (
         "end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
     ),
     TAKE_OVER,
+    WRITER,
 )
 
 
@@ -207,9 +208,9 @@ def audit(
     arguments: argparse.Namespace, lake: str, segments: list[str], client: ClientProperties | None = None
 ) -> AuditSummary:
     """Runs the audit, with a progress line; returns its result."""
-    spark = start_spark("audit", lake)
+    engine = start_engine(arguments.engine, "audit", lake)
     from kgroups_spark.audit.run import run_audit
 
     with work_reported("the audit failed; nothing that it wrote counts") as progress:
         options = options_of(AuditOptions, arguments, lake=lake, segments=segments, client=client, progress=progress)
-        return run_audit(spark, options)
+        return run_audit(engine, options)

@@ -28,11 +28,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.audit.differences import COMMITTED, GROUP, GROUP_EXPIRY, LOAD, MEMBER, OFFSET_EXPIRY, Difference
-from kgroups_spark.cli.form import FORMAT, LAKE, WIDE, Option, screen, write
+from kgroups_spark.cli.form import FORMAT, LAKE, WIDE, WRITER, Option, screen, write
 from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import fail_if_any, group_value, positive_duration_value, release_value
 from kgroups_spark.cli.output import Column, say_lines, screen_width, show, table_cell, until_closed, work_reported
-from kgroups_spark.cli.session import start_spark
+from kgroups_spark.cli.session import start_engine
 from kgroups_spark.cli.text import NULL, Style, TextTable, words
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.words import (
@@ -190,6 +190,7 @@ OPTIONS = (
     Option("--fail-if-any", "exit 4 if something differs, for alerting"),
     FORMAT,
     WIDE,
+    WRITER,
 )
 
 
@@ -244,6 +245,7 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
     options = audit.default_options()
     with tempfile.TemporaryDirectory(prefix="kgroups-compare-") as folder:
         options.lake, options.segments, options.command = f"{folder}/lake", arguments.segments, "compare"
+        options.engine = arguments.engine
         if len(arguments.release_version) == 2:
             options.release_version = arguments.release_version[0]
         audit.check_sources(options)
@@ -252,15 +254,13 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
 
 
 def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
-    spark = start_spark("compare", location)
+    engine = start_engine(arguments.engine, "compare", location)
     from kgroups_spark.audit.comparison import Side, compare
     from kgroups_spark.coordinator.releases import expiry_rules
-    from kgroups_spark.lake.kernel import use_hadoops_storage
     from kgroups_spark.lake.lake import Lake
     from kgroups_spark.lake.ledger import Ledger
 
-    use_hadoops_storage(spark)
-    lake = Lake.open(spark, location)
+    lake = Lake.open(engine, location)
     last = Ledger(lake).last_finished()
     if last is None or last.as_of is None or last.release_version is None or last.retention_ms is None:
         raise KgroupsError(f"the lake at {location} has no finished audit: run kgroups audit first")

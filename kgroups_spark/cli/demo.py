@@ -22,7 +22,7 @@ from typing import Any
 
 from kgroups_spark.cli import audit
 from kgroups_spark.cli.expiring import expires_in
-from kgroups_spark.cli.form import LAKE, WIDE, folded, screen
+from kgroups_spark.cli.form import LAKE, WIDE, WRITER, folded, screen
 from kgroups_spark.cli.open_lake import open_lake, require_free, require_lake_path
 from kgroups_spark.cli.options import GROUP_STATES, GROUP_TYPES, lake_location
 from kgroups_spark.cli.output import Column, say, screen_width, show, table_cell, table_of, wrapped
@@ -239,7 +239,7 @@ SEGMENTS = on_disk("demo/segments")
 DEFAULT_LAKE = "./lake"
 
 
-OPTIONS = (LAKE._replace(help=LAKE.help.replace(")", f", else {DEFAULT_LAKE})")), WIDE)
+OPTIONS = (LAKE._replace(help=LAKE.help.replace(")", f", else {DEFAULT_LAKE})")), WIDE, WRITER)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -248,7 +248,9 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake_path(arguments.lake)
     require_free(arguments.lake)
     say(f"reading the shipped segments into {arguments.lake}")
-    audit.audit(audit.default_options(), arguments.lake, [str(SEGMENTS)])
+    options = audit.default_options()
+    options.engine, arguments.engine = arguments.engine, "duckdb" if arguments.engine == "local" else "auto"
+    audit.audit(options, arguments.lake, [str(SEGMENTS)])
     overview = read_overview(open_lake(arguments))
     lines = overview_lines(
         overview,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kgroups_spark.cli.options import (
     ENGINES,
+    WRITERS,
     group_value,
     moment_value,
     name_value,
@@ -74,6 +75,13 @@ ENGINE = Option(
     "if it can",
     name_value(ENGINES),
     "auto",
+)
+WRITER = Option(
+    f"--engine {'|'.join(WRITERS)}",
+    "spark (default), or local: processes of this machine, without Spark or Java, for a lake in a folder of it. The "
+    "tables are the same, and the next run may use the other engine",
+    name_value(WRITERS),
+    "spark",
 )
 # Every command that prints rows of a lake has these after its own options.
 ROWS = (FORMAT, WIDE, ENGINE)

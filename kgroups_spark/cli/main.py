@@ -78,7 +78,7 @@ def entry_point() -> None:
         is_interrupted = code in (INTERRUPTED, TERMINATED)
         if is_interrupted and "kgroups_spark.spark.session" in sys.modules:
             sys.modules["kgroups_spark.spark.session"].stop_jvms()
-        if is_interrupted or ("deltalake" in sys.modules and "pyspark" not in sys.modules):
+        if is_interrupted or "pyspark" not in sys.modules:
             # This does not wait for threads that an interruption has left running. One run of about a hundred that read
             # a lake ended with SIGABRT after its last line; none of the next 67 did. The likely cause is pyarrow's
             # threads, which read ahead and call Python while the interpreter shuts down.

@@ -20,11 +20,11 @@ from __future__ import annotations
 import argparse
 
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions, require_vacuum_allowed
-from kgroups_spark.cli.form import LAKE, TAKE_OVER, Option
+from kgroups_spark.cli.form import LAKE, TAKE_OVER, WRITER, Option
 from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import options_of, positive_duration_value
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import start_spark
+from kgroups_spark.cli.session import start_engine
 
 OPTIONS = (
     LAKE,
@@ -46,6 +46,7 @@ OPTIONS = (
     ),
     Option("--dry-run", "only print what would be done"),
     TAKE_OVER,
+    WRITER,
 )
 
 
@@ -53,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs maintenance; prints its summary to stderr, as there are no rows."""
     require_vacuum_allowed(arguments.vacuum)
     location = existing_lake(arguments)
-    spark = start_spark("maintain", location)
+    engine = start_engine(arguments.engine, "maintain", location)
     from kgroups_spark.audit.maintain import run_maintain
 
     with work_reported("maintenance failed; run it again") as progress:
-        summary = run_maintain(spark, options_of(MaintainOptions, arguments, lake=location, progress=progress))
+        summary = run_maintain(engine, options_of(MaintainOptions, arguments, lake=location, progress=progress))
     say_lines(summary.lines())
     return 0

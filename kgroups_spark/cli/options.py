@@ -117,6 +117,8 @@ T = TypeVar("T")
 Options = TypeVar("Options", bound="DataclassInstance")
 
 ENGINES = ("auto", "duckdb", "spark")
+# Those that write a lake, or replay its history.
+WRITERS = ("spark", "local")
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 GROUP_TYPE_ALIASES = {"generic": "classic"}  # the early name in KIP-848
 GROUP_STATES = (

@@ -18,11 +18,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, Option
+from kgroups_spark.cli.form import LAKE, OFFSETS_PARTITIONS, TAKE_OVER, WRITER, Option
 from kgroups_spark.cli.open_lake import existing_lake
 from kgroups_spark.cli.options import options_of, positive_duration_value, release_value, time_value
 from kgroups_spark.cli.output import say_lines, work_reported
-from kgroups_spark.cli.session import start_spark
+from kgroups_spark.cli.session import start_engine
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.result import AuditSummary
@@ -39,6 +39,7 @@ OPTIONS = (
     Option("--retention D", "offsets.retention.minutes (default: as the last audit)", positive_duration_value),
     OFFSETS_PARTITIONS,
     TAKE_OVER,
+    WRITER,
 )
 
 
@@ -50,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     """Runs the rebuild, with a progress line; returns its result."""
-    spark = start_spark("rebuild", lake)
+    engine = start_engine(arguments.engine, "rebuild", lake)
     from kgroups_spark.audit.run import RebuildOptions, run_rebuild
 
     with work_reported("the rebuild failed; nothing that it wrote counts") as progress:
-        return run_rebuild(spark, options_of(RebuildOptions, arguments, lake=lake, progress=progress))
+        return run_rebuild(engine, options_of(RebuildOptions, arguments, lake=lake, progress=progress))

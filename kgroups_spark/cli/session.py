@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kgroups_spark.cli.output import say
-from kgroups_spark.errors import UsageError, may_have_catalog, require_pyspark
+from kgroups_spark.errors import KgroupsError, UsageError, may_have_catalog, require_pyspark
 from kgroups_spark.sources.files import SCHEMES as S3
+from kgroups_spark.spark.java import NoJava
+from kgroups_spark.tables.schemas import is_path
 from kgroups_spark.words import suggested
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kgroups_spark.lake.lake import Engine
 
 
 # File systems that Spark's Hadoop knows by the scheme of a URI, and those for which it lacks a jar.
@@ -61,6 +66,24 @@ def require_readable(folders: Iterable[str]) -> None:
         known = (*S3, *OF_PYARROW)
         if colon and scheme not in known:
             raise UsageError(f"--segments {folder}: no file system is known for {scheme}://{suggested(scheme, known)}")
+
+
+def start_engine(engine: str, command: str, lake: str) -> Engine:
+    """The engine of --engine for a lake. Raises UsageError for a lake that `local` cannot write, and under
+    spark-submit."""
+    if engine == "local":
+        from kgroups_spark.lake.local import Local, require_local
+
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            raise UsageError("--engine local is for kgroups itself: spark-submit has started Spark already")
+        require_local(lake)
+        return Local()
+    try:
+        return start_spark(command, lake)
+    except KgroupsError as error:
+        if not isinstance(error.__cause__, NoJava | ImportError) or not is_path(lake) or "://" in lake:
+            raise
+        raise KgroupsError(f"{error}. Or add --engine local, which needs no Java and no Spark") from error
 
 
 def start_spark(command: str, lake: str = "") -> SparkSession:

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
+from kgroups_spark.lake.failures import spark_errors
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import (
     APP_IDS,
@@ -36,9 +33,13 @@ from kgroups_spark.lake.last_finished import (
     version_lost,
 )
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
+from kgroups_spark.lake.store import whole_checkpoints
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.words import DAY_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class LakeAsOfAudit:
             return self.ledger_version
         try:
             return self._version(name)
-        except (Py4JJavaError, PySparkException) as error:
+        except (*spark_errors(), FileNotFoundError) as error:
             if self.lake.place.has(name):
                 raise
             raise table_lost(self.lake.location, name) from error
@@ -129,7 +130,6 @@ KEPT_MS = 30 * DAY_MS
 
 # A commit, its checksum, commits in one file (the second number is the last one's), a checkpoint or a part of one.
 _FILE = re.compile(r"(?:\d{20}\.)?(?P<version>\d{20})\.(?:json|crc|compacted\.json|checkpoint\..+)")
-_CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts>\d{10})\.)?parquet")
 
 
 def remove_old_versions(left: LakeAsOfAudit, name: str) -> int:
@@ -170,19 +170,10 @@ def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> lis
     Reading a version takes a checkpoint at or before it, and the commits since then. So files before the newest such
     checkpoint that is old enough are not needed.
     """
-    start = max((v for v in _whole_checkpoints(files, last_ms) if v <= wanted), default=0)
+    old_enough = whole_checkpoints(file for file, at_ms in files.items() if at_ms < last_ms)
+    start = max((version for version in old_enough if version <= wanted), default=0)
     old = [(int(found["version"]), file) for file in files if (found := _FILE.fullmatch(file))]
     return [file for version, file in sorted(old) if version < start]
-
-
-def _whole_checkpoints(files: Mapping[str, float], last_ms: float) -> list[int]:
-    """Versions with a complete checkpoint that is older than `last_ms`."""
-    parts: Counter[tuple[int, int]] = Counter()
-    for file, at_ms in files.items():
-        found = _CHECKPOINT.fullmatch(file)
-        if found is not None and at_ms < last_ms:
-            parts[int(found["version"]), int(found["parts"] or 1)] += 1
-    return [version for (version, expected), there in parts.items() if there == expected]
 
 
 def _versions(files: list[str]) -> int:

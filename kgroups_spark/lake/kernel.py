@@ -10,21 +10,18 @@ example, such a commit succeeds, and reads fail afterwards.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from py4j.java_gateway import JavaPackage
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException, PythonException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructType
@@ -32,11 +29,22 @@ from pyspark.sql.types import BinaryType, StructType
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.last_finished import version_gone
 from kgroups_spark.lake.parts import Part
-from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
+from kgroups_spark.lake.store import (
+    PROTOCOL,
+    AlreadyWritten,
+    ChangedMeanwhile,
+    Removal,
+    Store,
+    TableFile,
+    TableLog,
+    metadata,
+    refusal,
+)
 from kgroups_spark.sources import files
 from kgroups_spark.sources.files import StandIn, Task, create_local, forget, stand_in_for, with_storage
-from kgroups_spark.spark.runner import LINES, Files, Line, SparkRunner, frame_of, lines_in, rows_by_task
+from kgroups_spark.spark.runner import LINES, SparkRunner, frame_of, rows_by_task
 from kgroups_spark.spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, require_jvm
+from kgroups_spark.spark.tasks import Files, Line, lines_in
 
 # Kernel throws these if another commit took the version: without retries, or on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
@@ -104,16 +112,6 @@ class Kernel(Store):
         target = self.java_path(uri)
         target.getFileSystem(self.hadoop).copyFromLocalFile(False, True, self.java_path(f"file://{path}"), target)
 
-    @contextmanager
-    def telling_on_stderr(self) -> Iterator[None]:
-        console = self.java("scala.Console$").__getattr__("MODULE$")
-        out = console.out()
-        console.setOutDirect(self.java("java.lang.System").err)
-        try:
-            yield
-        finally:
-            console.setOutDirect(out)
-
 
 class KernelTable(TableLog):
     """One table's log through Kernel."""
@@ -129,7 +127,7 @@ class KernelTable(TableLog):
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
         # Kernel's own builder keeps no table comment. Spark's SQL costs 0.15 CPU seconds a table (7 in a cold session).
-        self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
+        self._write_version(0, [PROTOCOL, metadata(schema_json, comment, properties)], "CREATE TABLE")
 
     def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
         """Writes this version of the log; False: another commit already has that version."""
@@ -344,42 +342,6 @@ class KernelTable(TableLog):
         return self._table().getSnapshotAsOfVersion(self._engine, version)
 
 
-PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-
-
-def _metadata(schema_json: str, comment: str, properties: dict[str, str]) -> dict[str, Any]:
-    return {
-        "metaData": {
-            "id": str(uuid.uuid4()),
-            "description": comment,
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": schema_json,
-            "partitionColumns": [],
-            "configuration": properties,
-            "createdTime": int(time.time() * 1000),
-        }
-    }
-
-
-def refusal(properties: dict[str, str], schema_json: str) -> str | None:
-    """The reason why a table with these properties and columns cannot take a plain Parquet file; None: it can."""
-    if properties.get("delta.columnMapping.mode", "none") != "none":
-        return "has column mapping"
-    if any(name.startswith("delta.constraints.") for name in properties):
-        return "has check constraints"
-    for feature in ("delta.enableRowTracking", "delta.enableDeletionVectors", "delta.appendOnly"):
-        if properties.get(feature, "false").lower() == "true":
-            return f"has {feature}"
-    for column in json.loads(schema_json)["fields"]:
-        special = SPECIAL_COLUMNS.intersection(column["metadata"])
-        if special:
-            return f"has a column {column['name']} with {min(special)}"
-    return None
-
-
-SPECIAL_COLUMNS = {"delta.generationExpression", "delta.identity.start", "delta.invariants", "CURRENT_DEFAULT"}
-
-
 def _java_class(error: Py4JJavaError) -> str:
     return str(error.java_exception.getClass().getName())
 
@@ -451,81 +413,6 @@ def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
             f"--packages {','.join((DELTA_JAR, *S3_JARS))} --exclude-packages {','.join(NOT_FOR_S3)}"
         )
     return f"s3a{separator}{rest}"
-
-
-# A failure of storage, Delta or a task as one line for people, without the stacks of three languages.
-
-
-@contextmanager
-def reported_in_one_line(what_failed: str) -> Iterator[None]:
-    """Within the block, turns such a failure into a KgroupsError with `what_failed` and the innermost reason."""
-    try:
-        yield
-    except (Py4JJavaError, PySparkException, OSError) as error:
-        raise KgroupsError(f"{what_failed}: {reason_of(error)}") from error
-
-
-@contextmanager
-def machine_failures_reported(what_failed: str) -> Iterator[None]:
-    """The same for a whole command and failures of its machine or cluster: a killed JVM or worker, a full disk.
-
-    The message of a KgroupsError in a task is shown unchanged. A bug of ours in a task's Python keeps its stack.
-    """
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        reason = reason_of(error)
-        if isinstance(error, PythonException) and not (_reported_by_task(str(error)) or MACHINES_FAULTS.search(reason)):
-            raise
-        raise KgroupsError(f"{what_failed}: {reason}") from error
-    except (Py4JError, ConnectionError) as error:
-        if type(error) is Py4JError and NO_ANSWER.fullmatch(str(error)) is None:
-            raise
-        raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
-
-
-# py4j's error if the connection broke while it waited for an answer; else it raises Py4JNetworkError. If Java answers
-# that it has no such class or method, the error has other words, or a trace.
-NO_ANSWER = re.compile(r"An error occurred while calling \S+")
-# Java's messages for a socket or a process with a vanished other side, such as a killed worker.
-BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
-# Python's and Arrow's errors that a disk, a network or a lack of memory causes.
-MACHINES_FAULTS = re.compile(
-    r"^(OSError|PermissionError|FileNotFoundError|Connection\w*|TimeoutError|MemoryError|Arrow\w+)"
-)
-
-
-def reason_of(error: BaseException) -> str:
-    """The innermost reason: a Java root cause, or the last error that a task's Python raised."""
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        message, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
-        if kind == "TableNotFoundException":  # the folder is there, the log is not
-            return (
-                f"{message.rstrip('.')}: restore its _delta_log; or remove the folder, and kgroups audit makes the "
-                "table again if the other tables have its rows"
-            )
-        if message in BROKEN_CONNECTIONS:
-            return f"the connection to a Python worker or to storage broke ({message}, {kind})"
-        return _reported_by_task(message) or " ".join(f"{message} ({kind})".split())
-    text = str(error).strip()
-    if reported := _reported_by_task(text):
-        return reported
-    raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Invalid): .+)$", text, re.MULTILINE)
-    return str(raised[-1]) if raised else text.split("\n", 1)[0]
-
-
-def _reported_by_task(text: str) -> str | None:
-    """The message of a KgroupsError that ended a task; None: another error. `text`: Spark's error with Python's
-    stack."""
-    raised = re.findall(r"^(kgroups_spark(?:\.\w+)*)\.(\w+): (.+)$", text, re.MULTILINE)
-    if not raised:
-        return None
-    module, name, message = raised[-1]
-    kind = getattr(import_module(module), name, None)
-    return str(message) if isinstance(kind, type) and issubclass(kind, KgroupsError) else None
 
 
 # Tasks that do not reach the lake's store: Spark and Hadoop carry the files.

@@ -15,24 +15,21 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.kernel import CarryingRunner, Kernel, reason_of, reported_in_one_line
+from kgroups_spark.lake.failures import reason_of, reported_in_one_line
 from kgroups_spark.lake.last_finished import FINISHED, IS_FINISHED, UPKEEP_APP_ID, since_last_finished
+from kgroups_spark.lake.local import Local, require_local
 from kgroups_spark.lake.parts import Part, PartWriter, dataset_of
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
 from kgroups_spark.sources.files import StandIn, file_system, stand_in_for
-from kgroups_spark.spark.runner import Runner, SparkRunner
+from kgroups_spark.spark.tasks import Runner
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.schemas import (
     LAKE_VERSION,
@@ -45,114 +42,11 @@ from kgroups_spark.tables.schemas import (
     require_known_version,
     require_nothing_else,
 )
-from kgroups_spark.tables.spark_types import quoted, table_definition, text
 
-# A lake's tables in a schema of a catalog: `schema`, or `catalog.schema`.
-#
-# Rows are read and written by the tables' names. Delta Kernel reads their logs at the tables' locations in the catalog,
-# as for a path lake: the last transaction, the files, the newest claim. A Hive metastore, Glue, and Unity Catalog's
-# external tables allow that. The log in storage of a table with the feature `catalogManaged` is incomplete: such tables
-# are refused.
-#
-# The schema must exist, because the catalog's administrators decide about its users and its location.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-
-class CatalogSchema:
-    """The location of a catalog lake; `uri` is the folder of the schema's tables.
-
-    Raises UsageError if there is no such schema, KgroupsError if the catalog does not have its location.
-    """
-
-    def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
-        self.spark = spark
-        self.store = store
-        self.location = location
-        self.name = ".".join(quoted(word) for word in schema_words(location))
-        self.uri = self._schemas_folder()
-        self._paths: dict[str, str] = {}
-
-    def path(self, name: str) -> str:
-        """The table's location in the catalog. Raises AnalysisException if there is no such table."""
-        if name not in self._paths:
-            described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.identifier(name)}")
-            # Column names are in lower case, so `Location` is not one.
-            self._paths[name] = described.where("col_name = 'Location'").select("data_type").collect()[0][0]
-        return self._paths[name]
-
-    def identifier(self, name: str) -> str:
-        """The table's name in SQL."""
-        return f"{self.name}.{quoted(name)}"
-
-    def names(self) -> list[str]:
-        """The schema's tables and views."""
-        shown = self.spark.sql(f"SHOW TABLES IN {self.name}").where("NOT isTemporary").select("tableName").collect()
-        return [row.tableName for row in shown]
-
-    def has(self, name: str) -> bool:
-        """Whether the table exists. Raises KgroupsError for a table that is managed by its catalog."""
-        if name not in self.names():
-            return False
-        self._require_plain(name)
-        return True
-
-    def create(self, table: Table, properties: dict[str, str]) -> None:
-        """Creates the table, empty; does nothing if another process has just created it."""
-        definition = table_definition(table.schema, table.comment, properties)
-        create = f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {definition}"
-        folder = f"{self.uri}/{table.name}"
-        if self.store.table(folder).exists() and table.name not in self.names():
-            # Delta writes the log before the catalog's entry: a process killed in between leaves a table without one.
-            create += f" LOCATION {text(folder)}"
-        try:
-            self.spark.sql(create)
-        except PySparkException:
-            if table.name not in self.names():
-                raise
-        self._require_plain(table.name)
-
-    def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A version of the table (default: the newest)."""
-        reader = self.spark.read if version is None else self.spark.read.option("versionAsOf", version)
-        return reader.table(self.identifier(name))
-
-    def _schemas_folder(self) -> str:
-        try:
-            described = self.spark.sql(f"DESCRIBE SCHEMA {self.name}").collect()
-        except PySparkException as error:
-            if error.getCondition() not in NO_SUCH_SCHEMA:
-                raise
-            raise UsageError(
-                f"--lake {self.location}: the catalog has no schema of that name; CREATE SCHEMA {self.location} makes "
-                f"one, and for a folder of that name write ./{self.location}"
-            ) from error
-        folder = {row[0]: row[1] for row in described}.get("Location")
-        if not folder:
-            raise KgroupsError(f"--lake {self.location}: the catalog has no location for that schema; use a folder")
-        # DESCRIBE SCHEMA returns a URI, unlike the locations of tables.
-        return unquote(str(folder)).rstrip("/")
-
-    def _require_plain(self, name: str) -> None:
-        if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).features()):
-            raise KgroupsError(
-                f"table {name} of schema {self.location} is managed by its catalog (feature catalogManaged), which "
-                "keeps part of its log to itself: use a schema whose tables are not, or a folder"
-            )
-
-
-MANAGED_BY_CATALOG = {"catalogManaged", "catalogOwned-preview"}
-
-# Spark's error classes for a missing `schema`, or a missing catalog in `catalog.schema`.
-NO_SUCH_SCHEMA = {"SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND"}
-
-
-def schema_words(location: str) -> list[str]:
-    """The one or two words of `catalog.schema`. Raises UsageError for any other number, or an empty word."""
-    words = location.split(".")
-    if len(words) > 2 or not all(words):
-        raise UsageError(
-            f"--lake {location} is neither schema nor catalog.schema; for a folder of that name write ./{location}"
-        )
-    return words
+    from kgroups_spark.lake.by_spark import CatalogSchema
 
 
 # A lake's tables as folders of one path.
@@ -162,8 +56,8 @@ class Folder:
     """The place of a path lake; `uri` is the path as Hadoop spells it. CatalogSchema is the other kind of
     place."""
 
-    def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
-        self.spark = spark
+    def __init__(self, spark: Engine, store: Store, location: str) -> None:
+        self.spark: Any = spark
         self.store = store
         self.uri = store.qualified(location)
 
@@ -184,53 +78,48 @@ class Folder:
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
         """Creates the table, empty; does nothing if another process has just created it."""
-        self.store.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
+        self.store.table(self.path(table.name)).create(table.schema_json, table.comment, properties)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """A version of the table (default: the newest)."""
         reader = self.spark.read.format("delta")
-        return (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
-
-
-# Frames with rows of files.
-
-
-def parquet_of(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
-    """The rows of these files. Spark takes paths for globs by default, and a lake's folder may be named `{a}`."""
-    if not paths:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("__globPaths__", False).parquet(*paths)
-
-
-def never_null(field: StructField) -> Column:
-    """The column as not nullable: Delta ensures that it has no null, but Spark's Parquet reader drops that fact."""
-    if isinstance(field.dataType, StringType):
-        zero = F.lit("")
-    elif isinstance(field.dataType, ArrayType):
-        zero = F.array()
-    else:
-        zero = F.lit(0)
-    return F.coalesce(field.name, zero.cast(field.dataType)).alias(field.name, metadata=field.metadata)
+        rows: DataFrame = (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
+        return rows
 
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.
 CHECKPOINT_INTERVAL = 100
 
 Answer = TypeVar("Answer")
+Engine: TypeAlias = "SparkSession | Local"
 
 
 class Lake:
     """The tables at one place. `location` is the user's text for it; `uri` is the tables' folder as Hadoop spells
     it."""
 
-    def __init__(self, spark: SparkSession, location: str) -> None:
-        self.spark = spark
+    def __init__(self, spark: Engine, location: str) -> None:
+        self.spark: Any = spark
         self.location = location
-        self.store: Store = Kernel(spark)
-        self.runner: Runner = SparkRunner(spark)
-        place = Folder if is_path(location) else CatalogSchema
+        self.store: Store
+        self.runner: Runner
+        self.place: Folder | CatalogSchema
+        if isinstance(spark, Local):
+            require_local(location)
+            self.store, self.runner = spark.store, spark.runner
+        else:
+            from kgroups_spark.lake.kernel import Kernel
+            from kgroups_spark.spark.runner import SparkRunner
+
+            self.store, self.runner = Kernel(spark), SparkRunner(spark)
         with reported_in_one_line(f"lake {location}"):
-            self.place: Folder | CatalogSchema = place(spark, self.store, location)
+            if is_path(location):
+                self.place = Folder(spark, self.store, location)
+            else:
+                from kgroups_spark.lake.by_spark import CatalogSchema
+
+                assert not isinstance(spark, Local)
+                self.place = CatalogSchema(spark, self.store, location)
         self.uri = self.place.uri
         # Finished audits in files of the ledger that were opened; a file never changes.
         self._finished_in: dict[str, list[int]] = {}
@@ -239,10 +128,10 @@ class Lake:
 
     @property
     def is_in_catalog(self) -> bool:
-        return isinstance(self.place, CatalogSchema)
+        return not isinstance(self.place, Folder)
 
     @classmethod
-    def open(cls, spark: SparkSession, location: str) -> Lake:
+    def open(cls, spark: Engine, location: str) -> Lake:
         """The existing lake. Raises UsageError if there is none, KgroupsError if newer software wrote it."""
         lake = cls(spark, location)
         with reported_in_one_line(f"the lake at {location} cannot be opened"):
@@ -252,7 +141,7 @@ class Lake:
         return lake
 
     @classmethod
-    def create(cls, spark: SparkSession, location: str) -> Lake:
+    def create(cls, spark: Engine, location: str) -> Lake:
         """The existing lake, or a new one with all tables, empty. An earlier, unfinished creation is completed.
 
         Raises UsageError for a place with something else in it, or with a lake that has lost its ledger, KgroupsError
@@ -309,13 +198,13 @@ class Lake:
         tables; Kernel lists their files. Delta still reads tables with deletion vectors or column mapping, because
         their files alone are not the rows, and tables of a catalog, because it decides who may read them.
         """
+        from kgroups_spark.lake.by_spark import rows_of_files
+
         log = self.table(name)
         if self.is_in_catalog or log.refusal() is not None:
             return self.read(name, version, NOTHING)
         paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
-        schema = TABLES[name].schema
-        rows = parquet_of(self.spark, schema, paths)
-        return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))
+        return rows_of_files(self.spark, TABLES[name].schema, paths)
 
     def rows(
         self,
@@ -412,6 +301,8 @@ class Lake:
 
     def carry(self) -> None:
         """Lets Hadoop and Spark carry files to and from tasks, which do not reach them by pyarrow."""
+        from kgroups_spark.lake.kernel import CarryingRunner
+
         self.stand_in = stand_in_for(self.uri)
         self.runner = CarryingRunner(self.spark, self.stand_in, self.store)
 

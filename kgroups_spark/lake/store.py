@@ -1,14 +1,17 @@
 """The store of a lake: an interface to the logs of its Delta tables.
 
-kernel.py implements it with Delta Kernel, for tables at a path or at a catalog's location. The tests implement it in
-memory and with Delta's own files, without a JVM. `tests/protocol/test_stores.py` checks that all of them give the same
+kernel.py implements it with Delta Kernel, for tables at a path or at a catalog's location; local.py by Python, for
+folders of this machine; the tests in memory. `tests/protocol/test_stores.py` checks that all of them give the same
 answers and refusals.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import time
+import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -133,5 +136,52 @@ class Store(Protocol):
     def put(self, path: str, uri: str) -> None:
         """Copies a local file into the store."""
 
-    def telling_on_stderr(self) -> AbstractContextManager[None]:
-        """Within the block, the output of Delta's statements goes to stderr."""
+
+# The contents of a log, by whatever engine.
+
+
+PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+
+
+def metadata(schema_json: str, comment: str, properties: dict[str, str]) -> dict[str, Any]:
+    return {
+        "metaData": {
+            "id": str(uuid.uuid4()),
+            "description": comment,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": schema_json,
+            "partitionColumns": [],
+            "configuration": properties,
+            "createdTime": int(time.time() * 1000),
+        }
+    }
+
+
+def refusal(properties: dict[str, str], schema_json: str) -> str | None:
+    """The reason why a table with these properties and columns cannot take a plain Parquet file; None: it can."""
+    if properties.get("delta.columnMapping.mode", "none") != "none":
+        return "has column mapping"
+    if any(name.startswith("delta.constraints.") for name in properties):
+        return "has check constraints"
+    for feature in ("delta.enableRowTracking", "delta.enableDeletionVectors", "delta.appendOnly"):
+        if properties.get(feature, "false").lower() == "true":
+            return f"has {feature}"
+    for column in json.loads(schema_json)["fields"]:
+        special = SPECIAL_COLUMNS.intersection(column["metadata"])
+        if special:
+            return f"has a column {column['name']} with {min(special)}"
+    return None
+
+
+SPECIAL_COLUMNS = {"delta.generationExpression", "delta.identity.start", "delta.invariants", "CURRENT_DEFAULT"}
+
+
+_CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts>\d{10})\.)?parquet")
+
+
+def whole_checkpoints(names: Iterable[str]) -> dict[int, list[str]]:
+    """The versions with a complete checkpoint, and its files, of these files of a log."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for match in filter(None, map(_CHECKPOINT.fullmatch, names)):
+        found.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(match[0])
+    return {version: files for (version, expected), files in found.items() if len(files) == expected}

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.kernel import reason_of
+from kgroups_spark.lake.failures import reason_of
 from kgroups_spark.lake.lake import Fence, Lake, named_if_lost, until_nobody_interferes
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
 from kgroups_spark.sources.files import file_system
-from kgroups_spark.spark.runner import line_batch, numbers, numbers_in
+from kgroups_spark.spark.tasks import line_batch, numbers, numbers_in
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, WORK_FOLDER

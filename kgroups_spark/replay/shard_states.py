@@ -28,7 +28,7 @@ from kgroups_spark.replay.stored_history import (
     part_schema,
     shards_in_file,
 )
-from kgroups_spark.spark.runner import numbers
+from kgroups_spark.spark.tasks import numbers
 from kgroups_spark.tables.columns import Condition, all_may_hold
 from kgroups_spark.tables.definitions import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema

@@ -15,14 +15,12 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from kgroups_spark.lake.kernel import reported_in_one_line
 from kgroups_spark.lake.parts import ROWS_PER_GROUP, OpenPart, Part, PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.stored_history import StoredFile, StoredTable, part_schema, shards_in_file
 from kgroups_spark.sources.files import file_system
-from kgroups_spark.spark.runner import Files, Line, Runner, line_batch
+from kgroups_spark.spark.tasks import Files, Line, Runner, line_batch
 from kgroups_spark.tables.rows import as_table, sorted_by
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, WORK_FOLDER
 from kgroups_spark.words import counted
@@ -99,7 +97,7 @@ class ShardLost(NamedTuple):
 def order_of_night(name: str) -> list[str]:
     """The columns by which a night's tasks sort a table's rows; none: they come in order."""
     columns = [] if name in AS_THEY_COME else IN_ORDER_OF
-    return [column for column in columns if column in TABLES[name].schema.names]
+    return [column for column in columns if column in TABLES[name].columns.names]
 
 
 class PartCollector:
@@ -269,17 +267,6 @@ class Sink:
 
     def _of(self, name: str) -> list[Part]:
         return [part for kind, part in self.parts if kind == ROWS and part.table == name]
-
-
-def parts_of(runner: Runner, rows: DataFrame, writer: PartWriter) -> list[Part]:
-    """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = writer.write_batches(batches)
-        yield line_batch([] if part is None else [(ROWS, asdict(part))])
-
-    with reported_in_one_line(f"table {writer.table_name}: a task could not write its part"):
-        return [Part(**reported) for _, reported in runner.lines(rows, task)]
 
 
 def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> Iterator[list[Line]]:

@@ -30,7 +30,7 @@ from kgroups_spark.replay.sinks import Fact, ForReplay, Given, ShardBegins, Shar
 from kgroups_spark.replay.state import ENTRIES, checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import PartReader, StoredHistory, StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import LeaderLost
-from kgroups_spark.spark.runner import numbers, numbers_in
+from kgroups_spark.spark.tasks import numbers, numbers_in
 from kgroups_spark.tables.definitions import NIGHT
 from kgroups_spark.tables.rows import as_table, no_rows
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES

@@ -56,7 +56,7 @@ from kgroups_spark.replay.sinks import Fact, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.replay.stages import progress_from_json, progress_to_json
 from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskShards
 from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
-from kgroups_spark.spark.runner import numbers_in
+from kgroups_spark.spark.tasks import numbers_in
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.words import JAVA_INT_MAX, java_number
 

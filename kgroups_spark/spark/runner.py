@@ -1,48 +1,21 @@
-"""Runs a function over tables, each in its own task, and collects the lines that tasks report.
-
-Spark runs the tasks; in tests, a loop in this process does. All code that reads or writes files in tasks uses a Runner.
-"""
+"""Spark runs the tasks (tasks.py): each is a partition of a frame."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.sources.files import Task, with_storage
+from kgroups_spark.spark.tasks import COLUMNS, Files, Line, lines_in
 
-# (kind, a value of JSON)
-Line: TypeAlias = "tuple[str, Any]"
-Files: TypeAlias = "Sequence[Collection[str]]"
-LINES = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+LINES = StructType([StructField(name, StringType(), False) for name in COLUMNS])
 SECONDS_BETWEEN_LOOKS = 1.0
-
-
-class Runner(Protocol):
-    """Runs tasks. `slots`: how many at the same time; `is_here`: on this machine, so that they see its folders."""
-
-    @property
-    def slots(self) -> int: ...
-
-    @property
-    def is_here(self) -> bool: ...
-
-    def map(self, task: Task, given: Sequence[pa.Table], files: Files = ()) -> list[Line]:
-        """The lines (`line_batch`) that the task makes from each table, each table in a task of its own. `files`: for
-        each table the URIs of stored files that the task may read."""
-
-    def lines(self, rows: DataFrame, task: Task) -> list[Line]:
-        """The lines that the tasks of a frame make."""
-
-    def watched(self, say: Callable[[str], None], what: str) -> AbstractContextManager[None]:
-        """Reports `what`, and during the block the number of finished tasks."""
 
 
 @dataclass(frozen=True)
@@ -103,27 +76,6 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType | None = No
 def lines_of(rows: DataFrame, task: Task) -> list[Line]:
     """The lines that the tasks of a frame report."""
     return lines_in(rows.mapInArrow(with_storage(task), LINES).collect())
-
-
-def lines_in(reported: Iterable[Any]) -> list[Line]:
-    return [(kind, json.loads(payload)) for kind, payload in reported]
-
-
-def line_batch(lines: Sequence[Line]) -> pa.RecordBatch:
-    kinds = pa.array([kind for kind, _ in lines], pa.string())
-    return pa.RecordBatch.from_arrays(
-        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=LINES.names
-    )
-
-
-def numbers(tasks: int) -> list[pa.Table]:
-    """A table for each task, with its number. The work of each task is in the function that is sent to it."""
-    return [pa.table({"number": pa.array([number], pa.int64())}) for number in range(tasks)]
-
-
-def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
 
 
 def _numbered(table: pa.Table, task: int) -> pa.Table:

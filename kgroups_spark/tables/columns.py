@@ -85,6 +85,45 @@ def type_name(data_type: pa.DataType) -> str:
     return _NAMES[data_type]
 
 
+# The types as Delta's log has them, which are Spark's own names for JSON.
+_IN_LOG = {
+    BIGINT: "long",
+    INT: "integer",
+    SMALLINT: "short",
+    STRING: "string",
+    BOOLEAN: "boolean",
+    BINARY: "binary",
+    TIMESTAMP: "timestamp",
+}
+
+
+def delta_schema(columns: Iterable[pa.Field]) -> dict[str, Any]:
+    """The columns as a schema of Delta's log (Spark: StructType.jsonValue), with nullability and comments."""
+    return {
+        "type": "struct",
+        "fields": [
+            {
+                "name": field.name,
+                "type": _in_log(field.type),
+                "nullable": field.nullable,
+                "metadata": {"comment": comment_of(field)},
+            }
+            for field in columns
+        ],
+    }
+
+
+def _in_log(data_type: pa.DataType) -> str | dict[str, Any]:
+    if pa.types.is_list(data_type):
+        element = data_type.value_field
+        return {"type": "array", "elementType": _in_log(element.type), "containsNull": element.nullable}
+    if pa.types.is_map(data_type):
+        key, value = _in_log(data_type.key_type), _in_log(data_type.item_type)
+        nullable = data_type.item_field.nullable
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": nullable}
+    return delta_schema(data_type) if pa.types.is_struct(data_type) else _IN_LOG[data_type]
+
+
 def without_comments(schema: pa.Schema) -> pa.Schema:
     """The same columns for data: names, types, order and nullability."""
     return pa.schema([_without_comments(field) for field in schema])

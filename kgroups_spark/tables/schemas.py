@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables import definitions
-from kgroups_spark.tables.columns import without_comments
+from kgroups_spark.tables.columns import delta_schema, without_comments
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -38,6 +39,11 @@ class Table:
         from kgroups_spark.tables.spark_types import spark_schema
 
         return spark_schema(self.columns)
+
+    @property
+    def schema_json(self) -> str:
+        """The columns for Delta's log."""
+        return json.dumps(delta_schema(self.columns), separators=(",", ":"), sort_keys=True)
 
 
 PLACE = ("offsets_partition", "log_offset")

@@ -15,6 +15,7 @@ from kgroups_spark.audit.options import MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import DuckDbLake
 from kgroups_spark.sql.by_spark import register_views
 from kgroups_spark.sql.views import with_what_they_need
@@ -25,7 +26,6 @@ from tests.logs.cut_logs import CutLog, random_night
 from tests.logs.planned_batches import TOPIC_ID
 from tests.nights.cleaned_nights import write_folder
 from tests.nights.lakes import rows
-from tests.protocol.local_spark import LocalSpark
 
 HISTORY = (*LOG_TABLES, "group_versions", "group_member_versions")
 NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry")
@@ -104,7 +104,7 @@ def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> l
 
 
 def test_spark_continues_a_lake_whose_log_was_cut_back(
-    spark: SparkSession, local: LocalSpark, tmp_path: Path, chosen: Chosen
+    spark: SparkSession, local: Local, tmp_path: Path, chosen: Chosen
 ) -> None:
     """In a soak; in `make test` it reads some tables that this process continued."""
     log = Cut(local, tmp_path)

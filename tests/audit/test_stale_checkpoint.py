@@ -11,7 +11,7 @@ from kgroups_spark.audit.result import AuditSummary
 from kgroups_spark.audit.run import run_audit
 from tests.findings.logs import DAY, HOUR, MINUTE
 from tests.nights.nights_here import CLOCK_MS, Audited, How, new_lake, patched, write_files
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 from tests.records.build import batch
 from tests.sources.checkpoints import TOPIC
 

@@ -34,7 +34,7 @@ from tests.logs.event_logs import EventLog
 from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
 from tests.nights.nights_here import CLOCK_MS, Audited, How, audit, audit_nights, new_lake
 from tests.offsets.mixed_twin import mixed_of
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 

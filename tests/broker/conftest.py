@@ -32,7 +32,7 @@ def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCom
 @pytest.fixture
 def commands_have_the_session(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """They start none."""
-    monkeypatch.setattr("kgroups_spark.cli.audit.start_spark", lambda *_: session)
+    monkeypatch.setattr("kgroups_spark.cli.audit.start_engine", lambda *_: session)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kgroups_spark.lake.local import Local
 from tests.broker.lab import expected_in, reported
 from tests.broker.nights import (
     AFTER_EXPIRY,
@@ -32,7 +33,6 @@ from tests.broker.scenarios.offsets import RETENTION_MS
 from tests.nights import broker_answers
 from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.nights.reported_tables import traffic_of
-from tests.protocol.local_spark import LocalSpark
 
 every_night = pytest.mark.parametrize(
     ("release", "name"),
@@ -46,7 +46,7 @@ ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets", "group_members"}
 
 @pytest.fixture(scope="module")
 def nights(
-    request: pytest.FixtureRequest, session: Any, local: LocalSpark, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, session: Any, local: Local, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Played]:
     """The nights of the clusters that the tests of this run ask for."""
     params = [item.callspec.params for item in request.session.items if item.path == request.path]

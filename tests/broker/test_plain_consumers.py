@@ -17,12 +17,12 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.cluster.client_properties import client_properties
+from kgroups_spark.lake.local import Local
 from tests.broker.answers import Asking
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.nights.lakes import rows
-from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +52,7 @@ def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def lake(local: LocalSpark, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local: Local, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Without `__transaction_state`: age alone shows what may hang."""
     folder = tmp_path_factory.mktemp("plain_consumers") / "lake"
     run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {}), include=()))
@@ -106,7 +106,7 @@ def gone(lab: Lab) -> tuple[int, dict[str, Offsets], dict[str, Offsets]]:
 
 
 @pytest.fixture(scope="module")
-def lake_without_them(local: LocalSpark, lab: Lab, gone: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake_without_them(local: Local, lab: Lab, gone: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported") / "lake"
     run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {})))
     return folder

@@ -47,7 +47,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("kgroups_spark.cli.audit.start_spark", start_spark)
+    monkeypatch.setattr("kgroups_spark.cli.audit.start_engine", start_spark)
 
 
 def allow(brokers: Brokers, user: str, operation: AclOperation) -> None:

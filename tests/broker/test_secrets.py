@@ -15,6 +15,7 @@ import pytest
 import trustme
 
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.files import open_file
@@ -23,7 +24,6 @@ from tests.broker.brokers import Brokers, Security
 from tests.broker.small_log import copy_of_log, fill
 from tests.broker.talkative_audits import NEW_PASSWORD
 from tests.nights.lakes import rows
-from tests.protocol.local_spark import LocalSpark
 from tests.sources.security.handshakes import chain, private_key
 
 pytestmark = pytest.mark.in_turn("secrets")
@@ -56,7 +56,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.fixture(scope="module")
 def folder(
-    tmp_path_factory: pytest.TempPathFactory, local: LocalSpark, certificate: trustme.LeafCert, brokers: Brokers
+    tmp_path_factory: pytest.TempPathFactory, local: Local, certificate: trustme.LeafCert, brokers: Brokers
 ) -> Path:
     """The files that the talkative audits have left, with their output as `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("talkative")

@@ -18,6 +18,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main
 from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.findings import finders as transactions
+from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import MemberReported, Reported, Step, play_the_stories
 from tests.broker.java_clients import JavaClients
@@ -26,7 +27,6 @@ from tests.broker.live_audits import live_audit
 from tests.broker.producers import transactions_of_every_end, transactions_that_hang
 from tests.chosen import marks_of
 from tests.nights.lakes import contents, rows
-from tests.protocol.local_spark import LocalSpark
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
 STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share_partitions", "share_batches")
@@ -86,7 +86,7 @@ def hanging(lab: Lab) -> Iterator[dict[tuple[int, int], str]]:
 
 @pytest.fixture(scope="module")
 def lake(
-    local: LocalSpark,
+    local: Local,
     lab: Lab,
     before_reset: tuple[int, dict[Any, Any]],
     hanging: dict[tuple[int, int], str],
@@ -265,7 +265,7 @@ def test_groups_as_of_each_step_of_a_rebalance_agree_with_their_coordinator(stor
     assert reported == {number: step.reported for number, step in enumerate(stories)}
 
 
-def test_an_audit_of_the_copied_logs_agrees(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:
+def test_an_audit_of_the_copied_logs_agrees(local: Local, lab: Lab, lake: Path, tmp_path: Path) -> None:
     for folder in Path(lab.brokers.broker.data).glob("__*"):
         shutil.copytree(folder, tmp_path / "copy" / folder.name)
     copied = tmp_path / "lake"

@@ -15,13 +15,13 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.cluster.client_properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.lake.local import Local
 from tests.broker.brokers import Brokers, until
 from tests.broker.live_audits import copy_audit, last_finished, live_audit
 from tests.broker.members import SILENT
 from tests.broker.proxy import Proxies, put_proxies_before
 from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.nights.lakes import assert_every_record_is_in_one_table
-from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.in_turn("leaders that move")
 
@@ -78,7 +78,7 @@ class TwoBrokers:
 
 
 @pytest.fixture(scope="module")
-def both(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+def both(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
     folder = tmp_path_factory.mktemp("both")
     settings = {**SMALL_ANSWERS, "auto.leader.rebalance.enable": "false"}
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)

@@ -18,7 +18,7 @@ from tests.chosen import Chosen, some_of
 from tests.compare.rule_cases import CASES, DAY_MS, NOW, OLD, Log, commit, consumer_group, files, snapshot
 from tests.logs.log_files import Files
 from tests.nights.nights_here import Audited, How, audit
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 
 # These end loads, so the load's own row says at which record and why; tests/coordinator/test_release_differences.py.
 ENDS_LOADS = {

@@ -12,7 +12,7 @@ from kgroups_spark.lake.lake import Lake
 from tests.logs.dense_logs import text
 from tests.logs.log_files import Files, read_zip, segments_of
 from tests.nights.nights_here import audit
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 

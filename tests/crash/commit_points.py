@@ -16,12 +16,12 @@ from unittest import mock
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import DuckDbLake, DuckDbReader
 from kgroups_spark.sql.by_spark import SparkReader
 from kgroups_spark.sql.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from tests.nights.lakes import assert_every_record_is_in_one_table, contents_of, rows
-from tests.protocol.local_spark import LocalSpark
 
 CommitPoint = tuple[str, str, int]
 BEFORE, AFTER = "before", "after"
@@ -120,7 +120,7 @@ def current_tables(spark: Any, lake: Path) -> dict[str, list[str]]:
 @contextmanager
 def reader_of(spark: Any, lake: Path) -> Iterator[LakeReader]:
     """The lake as commands read it: by Spark, or by DuckDB where there is none."""
-    if not isinstance(spark, LocalSpark):
+    if not isinstance(spark, Local):
         yield SparkReader(spark, Lake.open(spark, str(lake)))
         return
     opened = DuckDbLake(str(lake))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.lake.local import Local
 from tests.crash.commit_points import audit
 from tests.nights.lakes import contents, copy_until
-from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 
 
@@ -28,7 +28,7 @@ class Nights:
 
 
 @pytest.fixture(scope="session")
-def nights(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+def nights(local: Local, tmp_path_factory: pytest.TempPathFactory) -> Nights:
     folder = tmp_path_factory.mktemp("nights")
     with zipfile.ZipFile(CORPORA) as archive:
         members = [name for name in archive.namelist() if name.startswith("logs/transactions-4.3/")]

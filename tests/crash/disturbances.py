@@ -91,7 +91,7 @@ def operation(point: CommitPoint | None) -> str:
 
 class Disturbances:
     """So many disturbances of nights of random logs, by the random choices of one seed. `done` counts them, without
-    those that were over before anything happened. `spark`: a session, or a LocalSpark (protocol/local_spark.py)."""
+    those that were over before anything happened. `spark`: a session, or a Local (protocol/local_spark.py)."""
 
     def __init__(
         self, spark: Any, seed: int, wanted: int, folder: Path, say: Callable[[str], None], runs: Sequence[str] = RUNS

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.local import Local
 from kgroups_spark.spark.session import spark_session
 from tests.crash.disturbances import RUNS, RUNS_WITHOUT_A_JVM, Disturbances
-from tests.protocol.local_spark import LocalSpark, without_a_jvm
+from tests.protocol.fake_delta import LOOP
 from tests.recorded_logs import CORPORA
 
 # A round of disturbances.
@@ -83,8 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kgroups-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with without_a_jvm():
-            disturb(LocalSpark(), options.disturbances, options.seed, folder / "local", RUNS_WITHOUT_A_JVM)
+        disturb(Local(runner=LOOP), options.disturbances, options.seed, folder / "local", RUNS_WITHOUT_A_JVM)
         beside_spark(options, folder)
     except (AssertionError, KgroupsError) as difference:
         traceback.print_exc()

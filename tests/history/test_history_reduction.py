@@ -12,7 +12,7 @@ from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import some_of
 from tests.history.random_history import NAMES, RandomLog, as_tables, commit, in_order, marker, random_tables
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.protocol.local_spark import answer
+from tests.protocol.fake_delta import answer
 from tests.twin.reduction_twin import reduced, twin
 
 

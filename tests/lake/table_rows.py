@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from kgroups_spark.audit.files_query import parts_of
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.replay.sinks import parts_of
 from kgroups_spark.tables.schemas import arrow_schema
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)

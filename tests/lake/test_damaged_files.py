@@ -10,8 +10,9 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.parts import PartWriter
-from tests.protocol.local_spark import LocalSpark, without_a_jvm
+from tests.protocol.fake_delta import LOOP
 from tests.views.recorded import tables_of
 
 CURES = {
@@ -34,8 +35,8 @@ CURES = {
 def test_the_line_has_the_table_the_file_and_the_cure(
     tmp_path: Path, name: str, damage: Callable[[Path], object], said: str
 ) -> None:
-    with without_a_jvm(), mock.patch.object(Lake, "stand_in", None):
-        lake = Lake.create(LocalSpark(), str(tmp_path / "lake"))  # type: ignore[arg-type]
+    with mock.patch.object(Lake, "stand_in", None):
+        lake = Lake.create(Local(runner=LOOP), str(tmp_path / "lake"))
         part = PartWriter(name, lake.uri, 1).write(tables_of("kip848-4.3")[name])
         assert part is not None
         lake.table(name).commit([part], by="test", transaction=None)

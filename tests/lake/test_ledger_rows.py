@@ -10,7 +10,7 @@ import pytest
 
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger
-from tests.protocol.local_spark import LocalSpark
+from kgroups_spark.lake.local import Local
 
 
 def row(audit_id: int, status: str) -> AuditRow:
@@ -18,7 +18,7 @@ def row(audit_id: int, status: str) -> AuditRow:
 
 
 def test_the_newest_rows_are_found_without_opening_older_files_or_one_twice(
-    local: LocalSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session: Any = local
     ledger = Ledger(Lake.create(session, str(tmp_path / "lake")))

@@ -8,12 +8,12 @@ import pytest
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.writer import make_writable
-from tests.protocol.local_spark import LocalSpark
 
 
 def test_a_table_that_plain_files_would_break_is_refused_with_a_way_out(
-    local: LocalSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake.create(local, str(tmp_path / "lake"))
     assert make_writable(lake) is None

@@ -17,7 +17,7 @@ from tests.chosen import one_of
 from tests.nights.cleaned_nights import Nights
 from tests.nights.forgetful_nights import REPORTED, comparable, three_nights
 from tests.nights.nights_here import Audited, how_of
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 
 
 @cache

@@ -11,12 +11,12 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame
 
+from kgroups_spark.audit.files_query import parts_of
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.kernel import refusal
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts import Part
+from kgroups_spark.lake.store import refusal
 from kgroups_spark.lake.writer import LakeWriter, make_writable, probe
-from kgroups_spark.replay.sinks import parts_of
 from kgroups_spark.tables.definitions import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.chosen import one_of

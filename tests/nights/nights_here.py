@@ -26,6 +26,7 @@ from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
 from kgroups_spark.replay.ranges import cut
@@ -34,8 +35,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.words import to_epoch_ms
 from tests.logs.log_files import Cuts, Files, checkpoint_of, files_of_nights
 from tests.nights.reported_tables import Reported, Row, stored_as
-from tests.protocol.fake_delta import FakeStore
-from tests.protocol.local_spark import LocalSpark, in_memory
+from tests.protocol.fake_delta import LOOP, FakeStore, in_memory
 
 # The clock of these audits: a log time more than a day after it would be ahead of the clock.
 CLOCK_MS = to_epoch_ms(datetime(2026, 11, 22, tzinfo=UTC))
@@ -76,7 +76,7 @@ class Audited(Reported):
     """A lake in its own folder, which is deleted with this object, and its tables after its newest night."""
 
     def __init__(self, like: Audited | None = None) -> None:
-        self.folder, self.session = Path(tempfile.mkdtemp(prefix="night-", dir=IN_MEMORY)), LocalSpark(FakeStore())
+        self.folder, self.session = Path(tempfile.mkdtemp(prefix="night-", dir=IN_MEMORY)), Local(FakeStore(), LOOP)
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.files: Files = {}
         self.nights: list[AuditSummary] = []

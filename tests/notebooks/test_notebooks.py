@@ -20,7 +20,7 @@ import kgroups_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import UsageError
-from tests.protocol.local_spark import LocalSpark
+from kgroups_spark.lake.local import Local
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -28,7 +28,7 @@ Run = Callable[[str], nbformat.NotebookNode]
 
 
 @pytest.fixture(scope="module")
-def story(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
+def story(local: Local, tmp_path_factory: pytest.TempPathFactory) -> str:
     location = str(tmp_path_factory.mktemp("story") / "lake")
     run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location

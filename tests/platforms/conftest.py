@@ -16,12 +16,12 @@ import pytest
 from pyarrow.fs import copy_files
 
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import Chosen, is_its_turn
 from tests.platforms.jars import spark_jars
 from tests.platforms.object_store import ObjectStore, object_store
 from tests.platforms.standalone import Cluster, standalone_cluster
-from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ class Begun(Protocol):
 
 
 @pytest.fixture(scope="session")
-def begun(local: LocalSpark, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Begun:
+def begun(local: Local, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Begun:
     """Spark takes as long for forty tables as for two nights."""
 
     def begin(lake: str, *, every: bool) -> None:

@@ -21,11 +21,12 @@ import pyarrow.fs
 from kgroups_spark.audit import maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.main import main as kgroups
+from kgroups_spark.lake.local import Local
 from kgroups_spark.spark.session import spark_session
 from kgroups_spark.tables.schemas import TABLES
 from tests.nights.lakes import copy_until
 from tests.platforms.data_files import data_files
-from tests.protocol.local_spark import LocalSpark, without_a_jvm
+from tests.protocol.fake_delta import LOOP
 from tests.small_lakes import FOR_SMALL_LAKES
 
 # The lake as it is typed night by night.
@@ -43,8 +44,7 @@ def main(log: Path, buckets: Path, local: Path, settings: dict[str, str], mainta
         copy_until(log, buckets / "logs" / "log", share)
         audit = ["audit", "--segments", f"{scheme}://logs/log", "--lake"]
         facts["nights"][f"{share}"] = said([*audit, f"{scheme}://lakes/ours"])
-        with without_a_jvm():
-            run_audit(LocalSpark(), AuditOptions(str(local), [f"{buckets}/logs/log"]))
+        run_audit(Local(runner=LOOP), AuditOptions(str(local), [f"{buckets}/logs/log"]))
     facts["files"] = sorted(data_files(buckets / "lakes" / "ours", "offset_commits"))
     groups = ["groups", "--format", "csv", "--lake"]
     facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/ours", "s3://lakes/ours", f"{local}")]

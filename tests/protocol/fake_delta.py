@@ -1,34 +1,33 @@
-"""Delta tables in this process, for the package's own code: logs in memory, Parquet files on disk, no JVM.
+"""Delta's logs in memory, for lakes without Spark: the package's own store (lake/local.py), with Parquet files on disk.
 
-A log has the parts of Kernel's that we use: versions, each of which can be written once; transactions; conflicts that a
-commit checks. Before each read of a log and each write to it another thread may run (turns.py). On a store that checks
-and then writes (S3's) a version can be overwritten in between.
+Before each read of a log and each write to it another thread may run (turns.py). On a store that checks and then writes
+(S3's) a version can be overwritten in between.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 from pyarrow import acero
 
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.parts import Part
-from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
+from kgroups_spark.lake.local import Entry, Local, LocalStore, Snapshot, actions_in
+from kgroups_spark.spark.tasks import Processes
 from kgroups_spark.tables.schemas import arrow_schema
+
+# One task after the other, in this process.
+LOOP = Processes(slots=1)
 
 
 def folder_of(uri: str) -> Path:
@@ -38,211 +37,60 @@ def folder_of(uri: str) -> Path:
 
 @dataclass(frozen=True)
 class Version:
-    """The contents of one commit. No two commits have the same `name`."""
+    """The text of one commit, and what follows from it. No two commits have the same text."""
 
-    adds: tuple[TableFile, ...] = ()
-    removes: frozenset[str] = frozenset()
-    transactions: tuple[tuple[str, int], ...] = ()
-    properties: tuple[tuple[str, str], ...] = ()
-    schema_json: str | None = None
-    changes_rows: bool = True
-    name: str = field(default_factory=lambda: str(uuid.uuid4()))
+    text: str
+    entry: Entry
+
+    @classmethod
+    def of(cls, number: int, text: str) -> Version:
+        return cls(text, Entry(number, actions_in(text, "a version in memory")))
 
 
 # The versions of each table, by its path.
 Logs = dict[str, list[Version]]
 
 
-class FakeStore:
-    """The logs of all tables. `step` is called before each read and each write."""
+class FakeStore(LocalStore):
+    """The logs of all tables in memory. `step` is called before each read and each write."""
 
     def __init__(self, *, looks_then_writes: bool = False) -> None:
         self.logs: Logs = {}
         self.looks_then_writes = looks_then_writes
         self.step: Callable[[], None] = lambda: None
 
-    def log(self, path: str) -> list[Version]:
-        """The versions of the table at that path; empty if there is no table."""
-        return list(self.logs.get(path, []))
+    def entries(self, path: str, version: int | None = None) -> tuple[Entry, ...]:
+        self.step()
+        log = self.logs.get(path, [])
+        return tuple(each.entry for each in (log if version is None else log[: version + 1]))
 
-    def tables_in(self, folder: str) -> set[str]:
-        """The names of the folder's tables."""
-        return {path[len(folder) + 1 :].split("/")[0] for path in self.logs if path.startswith(f"{folder}/")}
+    def text(self, path: str, version: int) -> str:
+        self.step()
+        log = self.logs.get(path, [])
+        if version >= len(log):
+            raise FileNotFoundError(path)
+        return log[version].text
 
-    def put(self, path: str, number: int, version: Version) -> bool:
-        """Writes the version; False: it exists already."""
+    def write(self, path: str, version: int, text: str) -> bool:
+        folder_of(path).mkdir(parents=True, exist_ok=True)
         log = self.logs.setdefault(path, [])
         self.step()
-        if number < len(log):
+        if version < len(log):
             return False
+        made = Version.of(version, text)
         if self.looks_then_writes:
             self.step()
-            log[number:] = [version] if number >= len(log) else [version, *log[number + 1 :]]
+            log[version:] = [made] if version >= len(log) else [made, *log[version + 1 :]]
             return True
-        log.append(version)
+        log.append(made)
         return True
 
-
-class FakeTable(TableLog):
-    """The log of a table in a store."""
-
-    def __init__(self, store: FakeStore, path: str) -> None:
-        self._store, self.path = store, path
-
-    def _snapshot(self, version: int | None = None) -> list[Version]:
-        self._store.step()
-        log = self._store.log(self.path)
-        return log if version is None else log[: version + 1]
-
-    def exists(self) -> bool:
-        return bool(self._snapshot())
-
-    def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        folder_of(self.path).mkdir(parents=True, exist_ok=True)
-        self._store.put(self.path, 0, Version(properties=tuple(properties.items()), schema_json=schema_json))
-
-    def version(self) -> int:
-        return len(self._snapshot()) - 1
-
-    def entry(self, version: int) -> str | None:
-        log = self._snapshot()
-        return log[version].name if version < len(log) else None
-
-    def properties(self) -> dict[str, str]:
-        return dict(self._definition().properties)
-
-    def schema_json(self) -> str:
-        return self._definition().schema_json or ""
-
-    def _definition(self) -> Version:
-        return next(version for version in reversed(self._snapshot()) if version.schema_json is not None)
-
-    def features(self) -> set[str]:
-        return set()
-
-    def refusal(self) -> str | None:
-        return None
-
-    def missing(self, parts: Sequence[Part]) -> list[str]:
-        places = ((folder_of(self.path) / part.path, part.size) for part in parts)
-        return [str(place) for place, size in places if not place.is_file() or place.stat().st_size != size]
-
-    def last_transaction(self, app_id: str) -> int | None:
-        return _last_transaction(self._snapshot(), app_id)
-
-    def version_as_of(self, app_id: str, transaction: int) -> int:
-        log = self._snapshot()
-        while (_last_transaction(log, app_id) or 0) > transaction:
-            log.pop()
-        return len(log) - 1
-
-    def files(self, version: int | None = None) -> list[TableFile]:
-        return _files(self._snapshot(version))
-
-    def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
-        log = self._snapshot()
-        older = {app: to for app, to in transactions.items() if (_last_transaction(log, app) or 0) < to}
-        if older and not self._store.put(self.path, len(log), Version(transactions=tuple(older.items()))):
-            raise ChangedMeanwhile(self.path)
-
-    def commit(
-        self,
-        parts: Sequence[Part],
-        *,
-        by: str,
-        transaction: tuple[str, int] | None,
-        remove: Removal | None = None,
-        removes: int | None = None,
-        changes_rows: bool = True,
-    ) -> int:
-        log = self._snapshot()
-        transactions = () if transaction is None else (transaction,)
-        _refuse_repeated(log, transactions)
-        added = tuple(map(_file, parts))
-        removed = frozenset(file.path for file in _files(log) if remove is not None and remove(file))
-        if remove is not None and removes not in (None, len(removed)):
-            raise ChangedMeanwhile(f"{len(removed)} of {removes}")
-        version = Version(added, removed, transactions, changes_rows=changes_rows)
-        while True:
-            _refuse_repeated(log, transactions)
-            if self._store.put(self.path, len(log), version):
-                return len(log)
-            if remove is not None:
-                raise ChangedMeanwhile(self.path)
-            log = self._snapshot()
-
-
-def _files(log: list[Version]) -> list[TableFile]:
-    files: dict[str, TableFile] = {}
-    for version in log:
-        for path in version.removes:
-            files.pop(path, None)
-        files |= {file.path: file for file in version.adds}
-    return list(files.values())
-
-
-def _last_transaction(log: list[Version], app_id: str) -> int | None:
-    return next((n for version in reversed(log) for app, n in version.transactions if app == app_id), None)
-
-
-def _refuse_repeated(log: list[Version], transactions: tuple[tuple[str, int], ...]) -> None:
-    for app_id, number in transactions:
-        newest = _last_transaction(log, app_id)
-        if newest is not None and newest >= number:
-            raise AlreadyWritten(f"its newest is {newest}")
-
-
-def _file(part: Part) -> TableFile:
-    return TableFile(part.path, json.loads(part.stats_json), part.size)
-
-
-class FakeKernel(Store):
-    """As kernel.Kernel, over a store."""
-
-    def __init__(self, store: FakeStore) -> None:
-        self._store = store
-
-    def table(self, path: str) -> FakeTable:
-        return FakeTable(self._store, path)
-
-    def qualified(self, location: str) -> str:
-        return location
+    def write_checkpoint(self, path: str, snapshot: Snapshot) -> None:
+        pass
 
     def delete(self, file_or_folder: str) -> None:
-        self._store.step()
-        place = folder_of(file_or_folder)
-        if place.is_file():
-            place.unlink()
-        shutil.rmtree(place, ignore_errors=True)
-
-    def names_in(self, folder: str) -> list[str]:
-        here = {path.name for path in folder_of(folder).glob("*")}
-        return sorted(here | self._store.tables_in(folder))
-
-    def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        stats = {path.name: path.stat() for path in folder_of(folder).iterdir() if path.is_file()}
-        return {name: (each.st_size, int(each.st_mtime * 1000)) for name, each in stats.items()}
-
-    def fetch(self, uri: str, path: str) -> None:
-        shutil.copyfile(folder_of(uri), path)
-
-    def put(self, path: str, uri: str) -> None:
-        shutil.copyfile(path, folder_of(uri))
-
-    def telling_on_stderr(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-class FakeSpark:
-    """A session with a store; a statement of tests empties a table."""
-
-    def __init__(self, store: FakeStore) -> None:
-        self.store = store
-
-    def sql(self, statement: str) -> Any:
-        found = re.fullmatch(r"DELETE FROM delta\.`(.*)`", statement)
-        assert found, statement
-        return FakeTable(self.store, found[1]).commit([], by="", transaction=None, remove=lambda _: True)
+        self.step()
+        super().delete(file_or_folder)
 
 
 @dataclass(frozen=True)
@@ -331,10 +179,9 @@ def opened_once() -> Iterator[None]:
 
 @contextmanager
 def in_this_process() -> Iterator[None]:
-    """Opens lakes over fake stores, which need no Spark, and makes each thread a separate host."""
+    """Opens lakes over fake stores, and makes each thread a separate host."""
     with (
         opened_once(),
-        mock.patch("kgroups_spark.lake.lake.Kernel", lambda spark: FakeKernel(spark.store)),
         mock.patch("kgroups_spark.lake.last_finished.this_host", lambda: threading.current_thread().name),
         mock.patch.object(Lake, "stand_in", None),
     ):
@@ -343,5 +190,20 @@ def in_this_process() -> Iterator[None]:
 
 def fake_lake(store: FakeStore, folder: Path) -> Lake:
     """The lake in the folder, created if necessary."""
-    spark: Any = FakeSpark(store)
-    return Lake.create(spark, str(folder))
+    return Lake.create(Local(store, LOOP), str(folder))
+
+
+@contextmanager
+def in_memory() -> Iterator[None]:
+    """For lakes with logs in memory; each file is opened once, because files never change."""
+    with opened_once(), mock.patch.object(Lake, "stand_in", None):
+        yield
+
+
+def answer(query: str, tables: dict[str, pa.Table]) -> pa.Table:
+    """The answer to a query of DuckDB over these tables."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        return connection.sql(query).to_arrow_table()

@@ -7,6 +7,7 @@ lost.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,10 +22,11 @@ from kgroups_spark.lake.claim import Claim, ClaimLost, clear_up
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED
 from kgroups_spark.lake.ledger import Ledger, _arrow
+from kgroups_spark.lake.local import _add
 from kgroups_spark.lake.parts import PartWriter
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import one_of
-from tests.protocol.fake_delta import FakeStore, Logs, Version, _file, fake_lake, in_this_process
+from tests.protocol.fake_delta import FakeStore, Logs, Version, fake_lake, in_this_process
 from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
 from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
 
@@ -220,11 +222,12 @@ def test_an_audit_whose_row_was_overwritten_has_lost_its_claim(trials, beaten):
             claim.beat()
         claim.check()
         other = replace(claim.row, owner="elsewhere 4711 123 its-uuid")
-        log = trial.store.logs[f"{trial.folder}/audits"]
-        at = next(n for n, version in enumerate(log) if ("kgroups-ledger", 4) in version.transactions)
+        log = trial.store.logs[f"file:{trial.folder}/audits"]
+        at = next(n for n, version in enumerate(log) if '"kgroups-ledger", "version": 4' in version.text)
         row = PartWriter("audits", str(trial.folder), 2).write(_arrow([other]))
         assert row is not None
-        log[at] = Version((_file(row),), transactions=log[at].transactions)
+        *others, _ = log[at].text.splitlines()
+        log[at] = Version.of(at, "\n".join([*others, json.dumps(_add(row, True))]))
         for forbidden in (claim.check, claim.beat, claim.finish):
             with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 2 \(process 4711 on elsewhere, .*has claimed"):
                 forbidden()

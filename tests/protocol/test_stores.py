@@ -15,13 +15,13 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.kernel import Kernel
+from kgroups_spark.lake.local import LocalStore
 from kgroups_spark.lake.parts import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import seed
 from tests.lake.table_rows import rows_of
-from tests.protocol.fake_delta import FakeKernel, FakeStore, folder_of
-from tests.protocol.local_spark import LocalKernel, StoreOnDisk
+from tests.protocol.fake_delta import FakeStore, folder_of
 
 pytestmark = pytest.mark.spark
 
@@ -145,8 +145,8 @@ def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
     """Each store, and the folder of its lake."""
     kinds: dict[str, Store] = {
         "kernel": Kernel(spark),
-        "in memory": FakeKernel(FakeStore()),
-        "on disk": LocalKernel(StoreOnDisk()),
+        "in memory": FakeStore(),
+        "on disk": LocalStore(),
     }
     return {kind: (store, f"file:{tmp_path}/{kind.replace(' ', '-')}") for kind, store in kinds.items()}
 

@@ -20,12 +20,12 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.cli.main import main
 from kgroups_spark.cli.open_lake import open_by_spark
+from kgroups_spark.lake.local import Local
 from kgroups_spark.report.figures import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.sql.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.sql.reader import LakeReader
 from tests.chosen import Chosen
 from tests.cli.story_reader import ArrowReader, SparkArrowReader
-from tests.protocol.local_spark import LocalSpark
 from tests.report.made_lakes import AS_OF, DAY, asked, event_row, group_row, tables
 from tests.views.arrow_tables import in_duckdb
 
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(local: Local, tmp_path_factory: pytest.TempPathFactory) -> str:
     location = str(tmp_path_factory.mktemp("story") / "lake")
     run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location

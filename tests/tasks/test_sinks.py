@@ -26,7 +26,7 @@ from kgroups_spark.replay.sinks import (
     written,
 )
 from kgroups_spark.replay.stored_history import PartReader, TaskShards
-from kgroups_spark.spark.runner import numbers
+from kgroups_spark.spark.tasks import numbers
 from kgroups_spark.tables.definitions import NIGHT, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 from tests.lake.table_rows import rows_of

@@ -13,7 +13,7 @@ from kgroups_spark.replay.reduction import MARKERS, STORED, Reduction
 from kgroups_spark.replay.shard_states import Horizons
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.lake.table_rows import rows_of
-from tests.protocol.local_spark import answer
+from tests.protocol.fake_delta import answer
 
 Row = dict[str, Any]
 Rows = list[Row]

@@ -16,7 +16,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import is_lost
 from tests.findings.logs import Log
 from tests.nights.nights_here import Audited, How, audit
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 
 LOG = Log().commit("g").commit("h").files
 

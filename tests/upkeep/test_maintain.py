@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+import time
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from kgroups_spark.audit.keep import vacuumable
+from kgroups_spark.audit.keep import unneeded
 from kgroups_spark.audit.maintain import NO_TIMES, MaintainSummary, run_maintain
 from kgroups_spark.audit.options import LEAST_VACUUM_MS, MaintainOptions
 from kgroups_spark.audit.run import AuditOptions, RebuildOptions, run_audit, run_rebuild
@@ -257,7 +258,7 @@ def changes_of(lake, name):
 
 
 def test_maintenance_does_what_its_dry_run_foresaw_and_deletes_only_old_files(session, kept, tmp_path):
-    """In a soak with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
+    """In a soak with all that upkeep asks of Spark and Delta: queries, tasks, transactions."""
     lake = shutil.copytree(kept.before, tmp_path / "lake")
     old, files = leave_old_and_young(lake)
     (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)
@@ -278,16 +279,32 @@ def test_maintenance_does_what_its_dry_run_foresaw_and_deletes_only_old_files(se
 
 
 @pytest.mark.in_turn("upkeep by Delta")
-def test_delta_deletes_only_the_old_file_and_streams_see_one_commit(spark, kept, tmp_path, monkeypatch):
-    """The same of two tables by Spark: VACUUM takes it seconds a table."""
+def test_by_spark_only_the_old_file_goes_and_streams_see_one_commit(spark, kept, tmp_path, monkeypatch):
+    """The same of two tables by Spark."""
     monkeypatch.setattr("kgroups_spark.audit.maintain.TABLES", {name: TABLES[name] for name in TWO_TABLES})
     lake = shutil.copytree(kept.before, tmp_path / "lake")
     old, files = leave_old_and_young(lake)
-    assert vacuumable(Lake.open(spark, str(lake)), "offset_commits", LEAST_VACUUM_MS) == 1000
+    assert list(unneeded(Lake.open(spark, str(lake)), "offset_commits", LEAST_VACUUM_MS).values()) == [1000]
     assert set((lake / "offset_commits").glob("*.parquet")) == files
     assert maintain(spark, lake, keep_ms=kept.keep_ms).bytes_freed == 1000
     assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
     assert changes_of(lake, "group_events") == [{False}, {True}]
+
+
+def test_a_file_stays_as_long_as_a_young_version_has_it(local, kept, tmp_path):
+    """Maintenance has rewritten the files, which are old, a moment ago: readers may still be at the version before."""
+    table = shutil.copytree(kept.after, tmp_path / "lake") / "offset_commits"
+    opened = Lake.open(local, str(tmp_path / "lake"))
+    before = {file.path for file in opened.table("offset_commits").files(1)}
+    gone = before - {file.path for file in opened.table("offset_commits").files()}
+    assert gone
+    old = time.time() - 8 * 86_400
+    for file in table.glob("*.parquet"):
+        os.utime(file, (old, old))
+    assert unneeded(opened, "offset_commits", LEAST_VACUUM_MS) == {}
+    for entry in (table / "_delta_log").glob("*.json"):
+        os.utime(entry, (old, old))
+    assert unneeded(opened, "offset_commits", LEAST_VACUUM_MS).keys() >= gone
 
 
 def test_keep_can_be_repeated_and_one_kept_state_of_each_partition_is_enough(session, kept, log, tmp_path):

@@ -19,7 +19,7 @@ from kgroups_spark.tables.schemas import TABLES
 from tests.findings.logs import DAY
 from tests.logs.log_files import borders, files_of_nights
 from tests.nights.nights_here import Audited, How, new_lake
-from tests.protocol.local_spark import in_memory
+from tests.protocol.fake_delta import in_memory
 from tests.views.arrow_tables import rows_of, with_known_history
 
 DEMO = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"

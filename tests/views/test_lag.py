@@ -10,11 +10,11 @@ import pytest
 from kgroups_spark.coordinator.share_shard import share_lag
 from kgroups_spark.lake.claim import Claim, clear_up
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.sql.by_duckdb import duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from tests.lake.table_rows import MOMENT, rows_of
-from tests.protocol.local_spark import LocalSpark
 from tests.views.arrow_tables import in_duckdb
 from tests.views.lag_cases import ENDS, GREATEST, SHARED, tables
 
@@ -43,7 +43,7 @@ def an_audit(lake: Lake, *, finishes: bool, **given: list[dict[str, Any]]) -> No
             claim.finish()
 
 
-def test_topic_offsets_of_an_unfinished_audit_do_not_count(local: LocalSpark, tmp_path: Path) -> None:
+def test_topic_offsets_of_an_unfinished_audit_do_not_count(local: Local, tmp_path: Path) -> None:
     lake = Lake.create(local, str(tmp_path / "lake"))
     place = {"topic": "t", "partition": 0}
     offsets = [place | {"group_id": "g", "committed_offset": 40}]

@@ -23,6 +23,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local
 from kgroups_spark.sql.by_duckdb import duckdb_views
 from kgroups_spark.sql.by_spark import SparkReader, register_views
 from kgroups_spark.sql.views import with_what_they_need
@@ -30,7 +31,6 @@ from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from tests.chosen import Chosen, some_of
 from tests.logs.corpora import ANSWERS
 from tests.nights.lakes import copy_until
-from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
 
@@ -80,7 +80,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def lived_in(
     request: pytest.FixtureRequest,
     spark: SparkSession,
-    local: LocalSpark,
+    local: Local,
     logs: list[Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> LivedIn:
