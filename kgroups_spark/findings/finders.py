@@ -273,7 +273,7 @@ def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str, made: dict[str, bool]) -> None:
     """Makes the tables and views that the query names. `made`: those that there are; whether with this audit's rows
-    only. To make them anew for each finding costs twice as much as the queries."""
+    only. To make them again for each finding costs twice as much as the queries."""
     of_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in VIEWS:
