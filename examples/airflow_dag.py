@@ -43,10 +43,16 @@ with DAG(
         env=ENVIRONMENT,
         append_env=True,
     )
+    metrics = BashOperator(
+        task_id="metrics",
+        bash_command="kgroups metrics --push http://pushgateway:9091",
+        env=ENVIRONMENT,
+        append_env=True,
+    )
     maintain = BashOperator(
         task_id="maintain",
         bash_command='[ "$(date +%u)" != 7 ] || kgroups maintain --keep 400d',
         env=ENVIRONMENT,
         append_env=True,
     )
-    audit >> [findings, expiring, maintain]
+    audit >> [metrics, findings, expiring, maintain]

@@ -95,12 +95,18 @@ def test_kubernetes_accepts_the_manifest(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, "1.33", strict=True)
 
 
+def pod_of(cron_job: dict[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return pod
+
+
 def test_the_cron_job_runs_one_audit_at_a_time_on_a_declared_volume() -> None:
-    claim, cron_job = manifests()
+    claim, cron_job, upkeep = manifests()
     assert cron_job["spec"]["concurrencyPolicy"] == "Forbid"
-    pod = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert parse(container["args"]).command == "audit"
+    pod = pod_of(cron_job)
+    container, *others = [*pod["initContainers"], *pod["containers"]]
+    commands = [parse(each["args"]).command for each in (container, *others, *pod_of(upkeep)["containers"])]
+    assert commands == ["audit", "metrics", "findings", "maintain"]
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     assert claim["metadata"]["name"] in [
         volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume
@@ -109,6 +115,19 @@ def test_the_cron_job_runs_one_audit_at_a_time_on_a_declared_volume() -> None:
     assert lake.startswith(f"{container['volumeMounts'][0]['mountPath']}/")
     user = f"--uid {pod['securityContext']['runAsUser']} "
     assert any(user in value for _, value in dockerfile())
+
+
+def test_the_commands_of_systemd_and_cron_parse() -> None:
+    unit = (EXAMPLES / "kgroups-audit.service").read_text()
+    crontab = (EXAMPLES / "crontab").read_text()
+    lines = re.findall(r"^ExecStart=\S+/kgroups (.*)$", unit, re.MULTILINE)
+    lines += re.findall(
+        r"^[\d* ]{9,}.*?\bkgroups ((?:audit|audits|findings|maintain) [^|>]*?)(?: 2)?[|>\n]", crontab, re.MULTILINE
+    )
+    assert [parse(shlex.split(line)).command for line in lines] == [
+        *("audit", "metrics", "findings"),
+        *("audit", "audits", "findings", "maintain"),
+    ]
 
 
 class Operator:
@@ -152,7 +171,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Operator]:
 
 def test_the_dag_audits_first_and_its_commands_parse(tasks: dict[str, Operator]) -> None:
     assert {name: each.downstream for name, each in tasks.items() if each.downstream} == {
-        "audit": ["findings", "expiring", "maintain"]
+        "audit": ["metrics", "findings", "expiring", "maintain"]
     }
     for name, each in tasks.items():
         command = re.search(r"kgroups .*", each.arguments["bash_command"])

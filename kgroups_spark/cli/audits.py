@@ -7,11 +7,13 @@ ended, and `abandoned` once another audit has taken over. The notes tell what ne
 examples:
   kgroups audits --lake ./lake
   kgroups audits --lake ./lake --format json --limit 1      everything about the last one
+  kgroups audits --lake ./lake --fail-if-older-than 26h     exit 4 if no audit has finished since, for alerting
   kgroups audits --lake ./lake --format csv --all           the whole ledger"""
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,13 +23,13 @@ import pyarrow.compute as pc
 
 from kgroups_spark.cli.form import LAKE, ROWS, Option, screen, write
 from kgroups_spark.cli.open_lake import open_lake
-from kgroups_spark.cli.options import positive_count_value
+from kgroups_spark.cli.options import duration_value, positive_count_value
 from kgroups_spark.cli.output import say, say_lines, write_rows
 from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, Owner, is_of_log, removals
 from kgroups_spark.sql.reader import LakeReader, to_rows
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.words import counted
+from kgroups_spark.words import counted, format_duration, to_epoch_ms
 
 Row = dict[str, Any]
 
@@ -51,6 +53,9 @@ OPTIONS = (
         Option("--limit N", f"only the newest N (default: {LIMIT})", positive_count_value, LIMIT),
         Option("--all", "all audits"),
     ),
+    Option(
+        "--fail-if-older-than DURATION", "exit 4 if the last audit finished longer ago, or none has", duration_value
+    ),
     *ROWS,
 )
 
@@ -69,7 +74,19 @@ def run(arguments: argparse.Namespace) -> int:
         say_lines(removal_lines(reader))
     if len(chosen) < len(numbers):
         say(f"the newest {len(chosen):,} of {counted(len(numbers), 'audit')} (--all shows all)")
-    return 0
+    return 0 if arguments.fail_if_older_than is None else _too_old(reader, arguments.fail_if_older_than)
+
+
+def _too_old(reader: LakeReader, most_ms: int) -> int:
+    """Exit code 4, and a line with the age, if the last audit finished longer ago."""
+    if not reader.audit_id:
+        say("no audit has finished")
+        return 4
+    age = int(time.time() * 1000) - to_epoch_ms(reader.last_audit["finished_at"])
+    if age <= most_ms:
+        return 0
+    say(f"the last audit finished {format_duration(age)} ago, longer than {format_duration(most_ms)}")
+    return 4
 
 
 def removal_lines(reader: LakeReader) -> list[str]:

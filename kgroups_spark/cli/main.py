@@ -41,6 +41,7 @@ NAMES = (
     "export-offsets",
     "compare",
     "report",
+    "metrics",
     "sql",
     "maintain",
     "rebuild",
