@@ -103,6 +103,18 @@ def sized(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:,.1f} MB"
 
 
+# The largest of Java's int and long.
+JAVA_INT_MAX, JAVA_LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+
+def java_number(value: str, least: int, most: int) -> int | None:
+    """The number, as Java's Integer.parseInt takes it after trim(); None: it is none, or out of bounds."""
+    text = value.strip()
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        return None
+    return number if least <= (number := int(text)) <= most else None
+
+
 # Durations as people type and read them: `15m`, `48h`, `1d12h`. In the code they are milliseconds.
 
 

@@ -1,5 +1,5 @@
-"""Facts that only a live cluster knows, asked once per audit: names of topic ids, the release, retentions, group
-configs.
+"""Facts that only a live cluster knows, asked once per audit: names of topic ids, the release, retentions, and the rows
+of `cluster_facts`.
 
 All of it is optional. A fact that an ACL denies is left out, and a note names the ACL that allows it.
 """
@@ -17,27 +17,29 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, Configs, describe_configs, groups_with_configs
+from kgroups_spark.cluster.cluster import (
+    DEFAULT_CONFIG,
+    EARLIEST,
+    LATEST,
+    SET_FOR_GROUP,
+    Cluster,
+    Configs,
+    describe_configs,
+    groups_with_configs,
+)
 from kgroups_spark.cluster.requests import UNKNOWN_TOPIC, ClusterUnreachable, OffsetAnswer, Throttled, TopicMetadata
-from kgroups_spark.coordinator.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
+from kgroups_spark.coordinator.broker_release import Broker, release_of_brokers
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay.state_logs import Settings
+from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.tables.columns import Condition
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.words import counted, to_epoch_ms
+from kgroups_spark.words import JAVA_INT_MAX, JAVA_LONG_MAX, counted, java_number, to_epoch_ms
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 DELETE_RETENTION = "delete.retention.ms"
-DELIVERY_COUNT_LIMIT = "group.share.delivery.count.limit"
-DELIVERY_COUNT_LIMIT_OF_GROUP = "share.delivery.count.limit"
-TRANSACTIONAL_ID_EXPIRATION = "transactional.id.expiration.ms"
-OF_STATES = (DELIVERY_COUNT_LIMIT, TRANSACTIONAL_ID_EXPIRATION)
-BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS, *OF_STATES)
-# The ledger's notes are for people: beyond this number of groups they only count the others.
-GROUPS_REPORTED = 100
-# The largest of Java's int and long.
-INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+# Configurations of brokers that concern a coordinator.
+OF_COORDINATORS = ("errors.deadletterqueue.", "group.", "offsets.", "share.", "transaction.", "transactional.")
 MINUTE_MS = 60_000
 
 
@@ -54,10 +56,9 @@ class ClusterFacts:
     # The brokers' offsets.retention.minutes, and delete.retention.ms of the offsets topic.
     offsets_retention_ms: int | None
     delete_retention_ms: int | None
-    # Notes for people: ACLs that are missing, settings in which brokers differ, configurations of single groups.
+    # Notes for people: ACLs that are missing, and that brokers differ in a retention.
     notes: tuple[str, ...]
-    # The settings of the share and the transaction coordinator, with the groups' own.
-    state_settings: Settings
+    rows: tuple[ClusterFact, ...]
 
 
 def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -> ClusterFacts:
@@ -71,8 +72,8 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
     of_brokers = {node: configs for node, (_, configs) in leaders.items()}
     retention_ms, retention_notes = _offsets_retention(of_brokers)
     delete_retention_ms, topic_notes = _delete_retention(cluster, offsets_topic)
-    limits_of_groups, group_notes = _group_configs(cluster)
-    settings, setting_notes = _state_settings([*of_brokers.values()], limits_of_groups)
+    of_groups, group_notes = _group_configs(cluster)
+    of_leaders = _leaders(topics.get(offsets_topic), cluster.brokers())
     return ClusterFacts(
         cluster_id=cluster.cluster_id,
         topic_ids=tuple(sorted((t.topic_id, t.name) for t in topics.values() if t.topic_id is not None)),
@@ -80,8 +81,8 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
         release_evidence=reported.evidence,
         offsets_retention_ms=retention_ms,
         delete_retention_ms=delete_retention_ms,
-        notes=(*notes, *retention_notes, *topic_notes, *group_notes, *setting_notes),
-        state_settings=settings,
+        notes=(*notes, *retention_notes, *topic_notes, *group_notes),
+        rows=(*_of_brokers(leaders), *of_groups, *of_leaders),
     )
 
 
@@ -101,7 +102,7 @@ def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[in
 
 def _ask_leader(cluster: Cluster, node: int) -> tuple[Broker, Configs]:
     answer = cluster.api_versions(node)
-    configs = describe_configs(cluster, "broker", [str(node)], BROKER_CONFIGS, node)[str(node)]
+    configs = describe_configs(cluster, "broker", [str(node)], node_id=node)[str(node)]
     broker = Broker(
         supported={each.name: each.max_version for each in answer.supported_features or ()},
         finalized={each.name: each.max_version_level for each in answer.finalized_features or ()},
@@ -114,7 +115,7 @@ def _ask_leader(cluster: Cluster, node: int) -> tuple[Broker, Configs]:
 def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list[str]]:
     """The shortest of the brokers' retentions, each of which expires the offsets of the partitions that it leads."""
     reported = {node: value for node, each in configs.items() if (value := each.values.get(OFFSETS_RETENTION))}
-    minutes = {node: number for node, value in reported.items() if (number := _whole(value, 1, INT_MAX)) is not None}
+    minutes = {node: number for node, value in reported.items() if (number := java_number(value, 1, JAVA_INT_MAX))}
     errors = [each for each in configs.values() if each.error]
     what = f"{OFFSETS_RETENTION} of the brokers"
     notes = [_not_known(what, each, "cluster kafka-cluster") for each in errors[:1]]
@@ -129,27 +130,23 @@ def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list
     return (min(minutes.values()) * MINUTE_MS if minutes else None), notes
 
 
-def _state_settings(
-    configs: Sequence[Configs], limits_of_groups: dict[str, int | None] | None
-) -> tuple[Settings, list[str]]:
-    """The smallest expiration that a broker reports, and the limit on which all agree: unknown if it is unknown which
-    groups have their own."""
-    limits = set(_numbers(configs, DELIVERY_COUNT_LIMIT))
-    limit = limits.pop() if len(limits) == 1 and limits_of_groups is not None else None
-    notes = []
-    if len(limits) > 1:
-        of = ", ".join(map(str, sorted(limits)))
-        notes = [f"{DELIVERY_COUNT_LIMIT} differs between brokers ({of}): how often share groups try is unknown"]
-    expiration_ms = min(_numbers(configs, TRANSACTIONAL_ID_EXPIRATION), default=None)
-    return Settings(limit, expiration_ms, limits_of_groups), notes
+def _of_brokers(leaders: Mapping[int, tuple[Broker, Configs]]) -> Iterator[ClusterFact]:
+    levels: dict[str, int] = {}
+    for node, (broker, configs) in leaders.items():
+        for name, level in broker.finalized.items():
+            levels[name] = max(level, levels.get(name, 0))
+        for name, value in configs.values.items():
+            if name.startswith(OF_COORDINATORS):
+                source: Literal["set", "default"] = "default" if configs.sources[name] == DEFAULT_CONFIG else "set"
+                yield ClusterFact("broker_config", name, value, source, broker=node)
+    for name, level in levels.items():
+        yield ClusterFact("feature", name, str(level))
 
 
-def _numbers(configs: Sequence[Configs], name: str) -> Iterator[int]:
-    for each in configs:
-        value = each.values.get(name)
-        number = None if value is None else _whole(value, 1, INT_MAX)
-        if number is not None:
-            yield number
+def _leaders(topic: TopicMetadata | None, addresses: Mapping[int, str]) -> Iterator[ClusterFact]:
+    for number, each in sorted(topic.partitions.items()) if topic else ():
+        if each.leader is not None:
+            yield ClusterFact("leader", str(number), addresses.get(each.leader), broker=each.leader)
 
 
 def _delete_retention(cluster: Cluster, offsets_topic: str) -> tuple[int | None, list[str]]:
@@ -157,7 +154,7 @@ def _delete_retention(cluster: Cluster, offsets_topic: str) -> tuple[int | None,
     if configs.error:
         return None, [_not_known(f"{DELETE_RETENTION} of topic {offsets_topic}", configs, f"topic {offsets_topic}")]
     value = configs.values.get(DELETE_RETENTION)
-    number = _whole(value, 0, LONG_MAX) if value else None
+    number = java_number(value, 0, JAVA_LONG_MAX) if value else None
     if value and number is None:
         return None, [_passed_over(f"{DELETE_RETENTION} of topic {offsets_topic}", value)]
     return number, []
@@ -167,43 +164,28 @@ def _passed_over(what: str, value: str) -> str:
     return f"{what} is ignored: {value!r} is not a valid number for it"
 
 
-def _whole(value: str, least: int, most: int) -> int | None:
-    """The number, as Java's Integer.parseInt takes it after trim(); None: it is none, or out of bounds."""
-    text = value.strip()
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
-        return None
-    return number if least <= (number := int(text)) <= most else None
-
-
-def _group_configs(cluster: Cluster) -> tuple[dict[str, int | None] | None, list[str]]:
-    """The delivery count limits of groups that have their own (None: it is unknown which have), and a note for each
-    group with its own configuration, which overrides that of its members and brokers."""
+def _group_configs(cluster: Cluster) -> tuple[list[ClusterFact], list[str]]:
+    """The configurations that were set for single groups, which override those of their members and brokers; without a
+    name: they are unknown, without a group, too: it is unknown which groups have some."""
     names = groups_with_configs(cluster)
     if isinstance(names, Configs):
         # Before 4.1 brokers do not list these groups, so nothing is missing: a group has its own limit since 4.3.
         if names.error == "UNSUPPORTED_VERSION":
-            return {}, []
-        return None, [_not_known("the configuration of single groups", names, "cluster kafka-cluster")]
-    reported = describe_configs(cluster, "group", names)
-    limits = {
-        name: _whole(each.values.get(DELIVERY_COUNT_LIMIT_OF_GROUP) or "", 1, INT_MAX)
-        for name, each in reported.items()
-        if each.error or DELIVERY_COUNT_LIMIT_OF_GROUP in each.own
-    }
-    return limits, [*_group_config_notes(reported)]
-
-
-def _group_config_notes(reported: Mapping[str, Configs]) -> Iterator[str]:
-    known = {name: each for name, each in reported.items() if each.own}
-    for name in list(known)[:GROUPS_REPORTED]:
-        values = ", ".join(f"{key} = {known[name].values[key]}" for key in sorted(known[name].own))
-        yield f"group {name}: {values} (group config)"
-    if len(known) > GROUPS_REPORTED:
-        yield f"{counted(len(known) - GROUPS_REPORTED, 'more group')} have their own configuration"
-    failed = {name: each for name, each in reported.items() if each.error}
+            return [], []
+        unknown = [ClusterFact("group_config", None, None)]
+        return unknown, [_not_known("the configuration of single groups", names, "cluster kafka-cluster")]
+    rows, failed = [], {}
+    for name, each in describe_configs(cluster, "group", names).items():
+        own = sorted(key for key, source in each.sources.items() if source == SET_FOR_GROUP)
+        rows += [ClusterFact("group_config", key, each.values[key], "set", group_id=name) for key in own]
+        if each.error:
+            rows.append(ClusterFact("group_config", None, None, group_id=name))
+            failed[name] = each
+    notes = []
     for name in list(failed)[:1]:
         others = f" and {counted(len(failed) - 1, 'other')}" if len(failed) > 1 else ""
-        yield _not_known(f"the configuration of group {name}{others}", failed[name], f"group {name}")
+        notes = [_not_known(f"the configuration of group {name}{others}", failed[name], f"group {name}")]
+    return rows, notes
 
 
 def _not_known(what: str, configs: Configs, resource: str) -> str:

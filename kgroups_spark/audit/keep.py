@@ -205,7 +205,7 @@ def _last_of_each(partition: I64, holds: Flags) -> I64:
 # last, because it decides which audits are old.
 IN_ORDER = (
     *(name for name in RULES if name not in (MARKERS, *STATE_LOGS)),
-    *("group_traffic", "topic_offsets", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings", "audits"),
+    *("group_traffic", "topic_offsets", "cluster_facts", MARKERS, *STATE_LOGS, CHECKPOINTS, "findings", "audits"),
 )
 # Kinds of tables whose removed rows are reported to people.
 COUNTED = ("history", "ledger")

@@ -14,6 +14,7 @@ from kgroups_spark.coordinator.releases import NEWEST, expiry_rules
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.replay.counts import CLUSTER, Sighting
+from kgroups_spark.replay.state_logs import DELIVERY_COUNT_LIMIT, ClusterFact
 from kgroups_spark.replay.state_logs import Settings as StateSettings
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.sources.segment_log import SegmentLog, choose_copies
@@ -42,8 +43,8 @@ RetentionSource = Literal["option", "broker", "default"]
 class AuditSettings:
     """The settled settings. `as_of`: epoch ms; None: from the log's times and the clock (replay/log_times.py).
     `clock_ms`: this machine's clock at the start of the audit, epoch ms. `offsets_partitions` None: the only number
-    that fits every group's hash. `states`: settings of the other coordinators; of those that are unknown, those of the
-    last audit that knew them count."""
+    that fits every group's hash. `states`: settings of the other coordinators, from the last known facts of the
+    cluster."""
 
     release_version: str
     retention_ms: int
@@ -52,7 +53,7 @@ class AuditSettings:
     clock_ms: int
     as_of: int | None = None
     offsets_partitions: int | None = None
-    states: StateSettings | None = None
+    states: StateSettings = field(default_factory=StateSettings)
 
 
 def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
@@ -69,7 +70,6 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
         clock_ms,
         options.as_of,
         options.offsets_partitions,
-        (facts.state_settings if facts else StateSettings()).or_else(StateSettings(options.share_delivery_count_limit)),
     )
 
 
@@ -88,7 +88,8 @@ class LogSource:
     For a live cluster also: how tasks reach it, the open connection, the number of offsets partitions, and the names of
     topic ids. `state_logs`: the other logs that the options ask for, by topic; a log that does not exist has no
     partitions, and one that cannot be read is not there. `states_without_answer`: their partitions, as
-    __transaction_state-3, whose leaders did not answer.
+    __transaction_state-3, whose leaders did not answer. `facts`: rows of `cluster_facts`, for segments only those that
+    the options give.
     """
 
     name: str
@@ -101,6 +102,7 @@ class LogSource:
     topics: tuple[Sighting, ...] = ()
     state_logs: Mapping[str, Sequence[PartitionLog]] = field(default_factory=dict)
     states_without_answer: tuple[str, ...] = ()
+    facts: tuple[ClusterFact, ...] = ()
 
 
 @contextmanager
@@ -138,7 +140,13 @@ def _segments(options: AuditOptions) -> LogSource:
         settle(options, _clock_ms()),
         notes,
         state_logs={topic: [SegmentLog(c) for c in chosen.copies] for topic, chosen in states.items()},
+        facts=_of_options(options),
     )
+
+
+def _of_options(options: AuditOptions) -> tuple[ClusterFact, ...]:
+    limit = options.share_delivery_count_limit
+    return () if limit is None else (ClusterFact("broker_config", DELIVERY_COUNT_LIMIT, str(limit), "option"),)
 
 
 def state_topics(options: AuditOptions) -> list[str]:
@@ -180,6 +188,7 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
         tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
         states,
         tuple(without_answer),
+        (*facts.rows, *_of_options(options)),
     )
 
 

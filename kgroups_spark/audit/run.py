@@ -8,7 +8,7 @@ History is committed before the current tables. The ledger's row is last, and no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -50,10 +50,14 @@ from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
 from kgroups_spark.lake.last_finished import TABLES_ALONE
 from kgroups_spark.lake.ledger import AuditRow, Ledger, readings_backwards
 from kgroups_spark.lake.writer import make_writable
+from kgroups_spark.replay.state_logs import ClusterFact, Settings
+from kgroups_spark.tables.columns import Condition
+from kgroups_spark.tables.rows import as_table, table_batch
 from kgroups_spark.words import counted, to_epoch_ms
 
 # The interval of a table log's checkpoints, up to which it can be cleaned up.
 TIDIES_EVERY = CHECKPOINT_INTERVAL
+FACTS = "cluster_facts"
 
 __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 
@@ -67,7 +71,6 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
 
 
 def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> AuditSummary:
-    settings = source.settings
     lake = Lake.create(spark, options.lake)
     why = make_writable(lake)
     before_claim = lake.without_memory()
@@ -76,10 +79,12 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         _planned(before_claim, last, source, options, is_claimed=False)
     gone = gone_tables(lake)
     newest_audits = require_newest(before_claim, last)
-    meant = intention(settings.release_version, source.name, gone)
+    meant = intention(source.settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(claim)
+        facts = _known_facts(lake, newest_audits, source)
+        settings = replace(source.settings, states=Settings.of(facts))
         plan, states = _planned(lake, claim.before, source, options, is_claimed=True)
         work = AuditWork(
             lake,
@@ -93,8 +98,22 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             chosen_partitions=options.partitions is not None,
             max_bytes_per_second=options.max_bytes_per_second,
             states=states,
+            facts=facts if source.facts else (),
         )
         return _audit(work, claim, [*source.notes, *filter(None, (why,)), *claim.notes])
+
+
+def _known_facts(
+    lake: Lake, newest_audits: Mapping[str, int], source: LogSource | None = None
+) -> tuple[ClusterFact, ...]:
+    """The facts of the cluster; without one those of the last audit that has some, but for those of options."""
+    given = source.facts if source else ()
+    if source and source.cluster:
+        return given
+    last = [Condition("audit_id", "==", newest_audits.get(FACTS, 0))]
+    before = [ClusterFact(**row) for row in lake.rows(FACTS, columns=ClusterFact._fields, conditions=last).to_pylist()]
+    chosen = {each.name for each in given}
+    return (*(each for each in before if each.name not in chosen), *given)
 
 
 def _planned(
@@ -140,6 +159,10 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         states = audit_state_logs(work, from_history=must_rebuild)
         result = replace(audit_night(work), states=states)
         complete_share_partitions(work.writer, states.share_partitions)
+    if work.facts:
+        rows = table_batch(FACTS, ClusterFact._fields, work.facts, audit_id=work.audit_id)
+        work.writer.append_table(FACTS, as_table(rows))
+        result.rows_added[FACTS] += len(work.facts)
     notes += _ask_for_topic_offsets(work, result)
     row, facts = _finished(work, claim, result, notes, rebuilt)
     summary = _summary(lake, row, then, before)
@@ -290,7 +313,8 @@ def _rebuild(
 ) -> RebuildSummary:
     before = claim.before
     assert before is not None
-    settings = options.settings(before)
+    known = Settings.of(_known_facts(lake, newest_audits))
+    settings = replace(options.settings(before), states=known)
     work = AuditWork(
         lake,
         NamingWriter(lake, claim.audit_id, claim.check, newest_audits=newest_audits),

@@ -56,6 +56,7 @@ from kgroups_spark.replay.ranges import (
 )
 from kgroups_spark.replay.shard import Night
 from kgroups_spark.replay.shard_states import task_shards
+from kgroups_spark.replay.state_logs import ClusterFact
 from kgroups_spark.replay.stored_history import OF_NIGHT, TaskShards
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.columns import Condition
@@ -68,7 +69,7 @@ from kgroups_spark.words import counted, sized, to_epoch_ms
 # (R7).
 
 # Tables that do not follow from history, or not yet.
-NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
+NOT_REBUILT = ("group_traffic", "topic_offsets", "cluster_facts", "previous_offset_expiry", "audits")
 
 
 @dataclass(frozen=True)
@@ -336,7 +337,7 @@ class AuditWork:
     """The work of an audit, and its means. A rebuild changes `state`, and reading the log settles `plan`.
 
     `source` is None for a rebuild, which reads no log. `chosen_partitions`: the user chose the partitions to read.
-    `states`: the plans of the other logs.
+    `states`: the plans of the other logs. `facts`: the rows of `cluster_facts` to write.
     """
 
     lake: Lake
@@ -350,6 +351,7 @@ class AuditWork:
     chosen_partitions: bool = False
     max_bytes_per_second: int | None = None
     states: StatePlan = field(default_factory=StatePlan)
+    facts: tuple[ClusterFact, ...] = ()
 
     @property
     def audit_id(self) -> int:

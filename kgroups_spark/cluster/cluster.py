@@ -338,9 +338,9 @@ def _may_pass(error: str | None, elapsed: float) -> bool:
 
 Kind = Literal["topic", "broker", "group"]
 
-# ConfigResource.Type, and of DescribeConfigsResponse.ConfigSource those that were set for the resource itself.
+# ConfigResource.Type, and two of DescribeConfigsResponse.ConfigSource.
 RESOURCE_TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "group": 32}
-SET_FOR_TOPIC, SET_FOR_GROUP = 1, 8
+DEFAULT_CONFIG, SET_FOR_GROUP = 5, 8
 # The first version of ListConfigResources that lists more than client metrics (KIP-1142, 4.1).
 LISTS_GROUPS = 1
 # How long these optional facts may delay an audit, and the number of resources in one request.
@@ -350,14 +350,13 @@ AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Configs:
-    """A resource's configuration as a broker reports it: value by name (None: it is secret), and which were set for it
-    alone.
+    """A resource's configuration as a broker reports it: value (None: it is secret) and ConfigSource by name.
 
     `error`: Kafka's name of the reason for no answer.
     """
 
     values: dict[str, str | None] = field(default_factory=dict)
-    own: frozenset[str] = frozenset()
+    sources: dict[str, int] = field(default_factory=dict)
     error: str | None = None
 
     @property
@@ -411,8 +410,8 @@ def _describe(
         return
     for reported in answer.results:
         values = {each.name: None if each.is_sensitive else each.value for each in reported.configs}
-        own = frozenset(each.name for each in reported.configs if each.config_source in (SET_FOR_TOPIC, SET_FOR_GROUP))
-        yield reported.resource_name, Configs(values, own, error_name(reported.error_code))
+        sources = {each.name: each.config_source for each in reported.configs}
+        yield reported.resource_name, Configs(values, sources, error_name(reported.error_code))
 
 
 def _error_of(refused: KafkaRefused) -> str:

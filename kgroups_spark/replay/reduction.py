@@ -158,12 +158,14 @@ class Reduction:
     def _of_others(self, name: str) -> str:
         is_kept = f"reason = '{KEEP}' AND NOT ({self.replaced.condition(CHECKPOINTS)})"
         newest = f"max(CASE WHEN {is_kept} THEN audit_id END) OVER (PARTITION BY log, offsets_partition)"
-        newest_seen = f"SELECT max(audit_id) FROM {STORED}topic_offsets"
+        is_newer = f"audit_id NOT IN ({', '.join(map(str, self.old_audits)) or '-1'})"
+        is_newest = f"audit_id = (SELECT max(audit_id) FROM {STORED}{name})"
         stays = {
             CHECKPOINTS: f"coalesce(NOT ({is_kept} AND audit_id < {newest}), TRUE)",
             "group_traffic": f"coalesce(epoch_ms(hour) + {HOUR_MS} > {self.moment_ms}, TRUE)",
-            "topic_offsets": f"epoch_ms(seen_at) >= {self.moment_ms} OR audit_id = ({newest_seen})",
-            "findings": f"audit_id NOT IN ({', '.join(map(str, self.old_audits)) or '-1'})",
+            "topic_offsets": f"epoch_ms(seen_at) >= {self.moment_ms} OR {is_newest}",
+            "cluster_facts": f"{is_newer} OR {is_newest}",
+            "findings": is_newer,
         }
         return f"SELECT *, {stays[name]} AS stays FROM {STORED}{name}"
 

@@ -7,11 +7,11 @@ Both logs' partitions of one number are a shard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -58,6 +58,7 @@ from kgroups_spark.replay.stored_history import PartReader, StoredTable, TaskSha
 from kgroups_spark.sources.partition_log import LeaderLost, LogStartMoved
 from kgroups_spark.spark.runner import numbers_in
 from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.words import JAVA_INT_MAX, java_number
 
 # Replay of `__share_group_state` and `__transaction_state`: (state, records in log order) -> rows by table, new state.
 #
@@ -68,13 +69,10 @@ from kgroups_spark.tables.rows import table_batch
 #
 # gone a key that was no longer in the log when the partition was read again from its start (R6), or none for all keys
 # of a log that began after the last offset read; and the log offset up to which it is gone: history still has its
-# records, and a replay of history drops the key there settings the last known configuration of the cluster (Settings):
-# an entry without a group, and one of each group with a limit of its own
+# records, and a replay of history drops the key there
 
 
-GONE, SETTINGS = "gone", "settings"
-# Saved entries that do not come from records.
-KEPT = (GONE, SETTINGS)
+GONE = "gone"
 Key = tuple[Any, ...]
 ALL_KEYS: Key = ()
 
@@ -92,21 +90,57 @@ class StateRecord(NamedTuple):
     layout: str = ""
 
 
+# Configurations of brokers and groups.
+DELIVERY_COUNT_LIMIT, DELIVERY_COUNT_LIMIT_OF_GROUP = "group.share.delivery.count.limit", "share.delivery.count.limit"
+TRANSACTIONAL_ID_EXPIRATION = "transactional.id.expiration.ms"
+
+
+class ClusterFact(NamedTuple):
+    """A row of `cluster_facts`."""
+
+    kind: Literal["broker_config", "group_config", "feature", "leader"]
+    name: str | None
+    value: str | None
+    source: Literal["set", "default", "option"] | None = None
+    broker: int | None = None
+    group_id: str | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The value as a positive int of Java."""
+        return java_number(self.value or "", 1, JAVA_INT_MAX)
+
+
 class Settings(NamedTuple):
     """The settings of both coordinators in the cluster's configuration; None: unknown. `limits_of_groups`: groups with
     a delivery count limit of their own, which may be unknown, too."""
 
-    delivery_count_limit: int | None = None  # group.share.delivery.count.limit
-    transactional_id_expiration_ms: int | None = None  # transactional.id.expiration.ms
-    limits_of_groups: dict[str, int | None] | None = None  # share.delivery.count.limit
+    delivery_count_limit: int | None = None
+    transactional_id_expiration_ms: int | None = None
+    limits_of_groups: dict[str, int | None] | None = None
+
+    @classmethod
+    def of(cls, facts: Sequence[ClusterFact]) -> Settings:
+        """From `cluster_facts`: the limit on which all brokers agree, if it is known which groups have their own, else
+        the option's; the smallest expiration."""
+        own = {
+            each.group_id: each.number
+            for each in facts
+            if each.kind == "group_config" and each.name in (None, DELIVERY_COUNT_LIMIT_OF_GROUP)
+        }
+        options = {each.number for each in facts if each.source == "option"}
+        limits = {each.number for each in facts if each.name == DELIVERY_COUNT_LIMIT and each.source != "option"}
+        known = limits if len(limits) == 1 and None not in own else options
+        expirations = [each.number for each in facts if each.name == TRANSACTIONAL_ID_EXPIRATION]
+        return cls(
+            next(iter(known), None),
+            min((number for number in expirations if number is not None), default=None),
+            {group_id: limit for group_id, limit in own.items() if group_id is not None},
+        )
 
     def limit_of(self, group_id: str) -> int | None:
         """The most deliveries of a record to the group's consumers."""
         return (self.limits_of_groups or {}).get(group_id, self.delivery_count_limit)
-
-    def or_else(self, other: Settings) -> Settings:
-        """These; each that is unknown from `other`."""
-        return self._replace(**{name: value for name, value in other._asdict().items() if getattr(self, name) is None})
 
 
 def state_record(log_offset: int, log_timestamp: int | None, record: CoordinatorRecord) -> StateRecord:
@@ -141,10 +175,7 @@ class StateReplay:
         self.partition = partition
         rows = list(state)
         self._gone = [row for row in rows if row.entry_type == GONE]
-        saved = [row for row in rows if row.entry_type not in KEPT]
-        reported = {row.group_id: orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS}
-        of_groups = {group_id: payload[0] for group_id, payload in reported.items() if group_id is not None}
-        self._settings = Settings(*reported.get(None, ()))._replace(limits_of_groups=of_groups or None)
+        saved = [row for row in rows if row.entry_type != GONE]
         rules = rules_of(log, of)
         self._shard: ShareCoordinatorShard | TransactionCoordinatorShard
         if isinstance(rules, ShareRules):
@@ -200,7 +231,7 @@ class StateReplay:
 
     def keep(self, other: StateReplay) -> None:
         """Takes over the facts that another replay of the partition keeps besides its state."""
-        self._gone, self._settings = list(other._gone), other._settings
+        self._gone = list(other._gone)
 
     def gone(self) -> list[tuple[int, Key]]:
         """(log offset, key) of keys that were no longer in the log, in the log's order."""
@@ -210,15 +241,10 @@ class StateReplay:
     def save(self) -> Iterator[StateRow]:
         yield from self._shard.save()
         yield from self._gone
-        if self._settings != Settings():
-            yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings[:2])).decode())
-        for group_id, limit in sorted((self._settings.limits_of_groups or {}).items()):
-            yield StateRow(SETTINGS, group_id, orjson.dumps([limit]).decode())
 
-    def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the current tables, and of the state. The last known settings stand for those that are unknown.
-        `share_partitions` lack topic and init_state, which only the group coordinator has (audit/state_log_plan.py)."""
-        self._settings = settings = (settings or Settings()).or_else(self._settings)
+    def tables(self, audit_id: int, settings: Settings) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of the current tables, and of the state. `share_partitions` lack topic and init_state, which only
+        the group coordinator has (audit/state_log_plan.py)."""
         if isinstance(self._shard, ShareCoordinatorShard):
             partitions = self._shard.share_partition_rows()
             yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)
@@ -410,7 +436,7 @@ def read_and_replay(
     work: StateShardWork,
     state: Iterable[StateRow],
     context: ReadContext,
-    settings: Settings | None,
+    settings: Settings,
     read: StateShardRead,
     history: Iterable[StateRecord] | None,
 ) -> Iterator[Output]:
@@ -458,7 +484,7 @@ def _before(
     saved state, in which a key that was gone may be there again."""
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
     if work.is_replaced:
-        state, history = [row for row in state if row.entry_type == SETTINGS], None
+        state, history = [], None
     shard = StateReplay(log, rules, work.partition, state, reporting=False)
     if history is not None:
         replay_history(shard, history, shard.gone())
@@ -469,7 +495,7 @@ def left_as_it_was(
     work: StateShardWork,
     state: Iterable[StateRow],
     context: ReadContext,
-    settings: Settings | None,
+    settings: Settings,
     why: str,
     history: Iterable[StateRecord] | None,
 ) -> tuple[list[Output], StateShardRead]:
@@ -502,7 +528,7 @@ class StateLogHistory:
             return []
         is_it = (pc.field("audit_id") == self.saved_audit_id) & (pc.field("log") == topic)
         if self.from_history:
-            is_it &= pc.field("entry_type").isin(KEPT)
+            is_it &= pc.field("entry_type") == GONE
         rows = reader.rows(self.tables[STATE_TABLE], number).filter(is_it)
         return [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
 
@@ -537,7 +563,7 @@ class StateTask:
 
     works: tuple[StateShardWork, ...]
     context: ReadContext
-    settings: Settings | None
+    settings: Settings
     history: StateLogHistory
 
 
@@ -559,7 +585,7 @@ def _read_and_replay(
     state: list[StateRow],
     records: Callable[[], Iterator[StateRecord] | None],
     context: ReadContext,
-    settings: Settings | None,
+    settings: Settings,
 ) -> Iterator[TaskOutput]:
     read = StateShardRead(work.topic)
     first = min((each.start_offset for each in work.ranges), default=0)

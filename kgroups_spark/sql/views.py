@@ -572,6 +572,9 @@ VIEWS = (
     "unstable_periods",
     "topic_ids",
     "stale_offsets",
+    "group_settings",
+    "member_timeouts",
+    "broker_load",
     *RECORD_VIEWS,
 )
 

@@ -522,6 +522,34 @@ TOPIC_OFFSETS = pa.schema(
     ]
 )
 
+CLUSTER_FACTS = pa.schema(
+    [
+        AUDIT_ID,
+        required("kind", STRING, "broker_config, group_config, feature or leader"),
+        column(
+            "name",
+            STRING,
+            "Kafka's name of the configuration or feature; leader: number of the offsets partition; null: the "
+            "configuration of the group, or of all groups, could not be read",
+        ),
+        column(
+            "value",
+            STRING,
+            "Value of the configuration, level of the feature, or host:port of the leader; null: unknown",
+        ),
+        column(
+            "source",
+            STRING,
+            "set: for broker, cluster or group; default: Kafka's; option: of kgroups audit; null: a feature, "
+            "a leader, or unknown",
+        ),
+        column(
+            "broker", INT, "Broker that has the configuration, or leads the offsets partition; null: not of a broker"
+        ),
+        column("group_id", STRING, "Group for which it was set; null: not of a group"),
+    ]
+)
+
 FINDINGS = pa.schema(
     [
         AUDIT_ID,

@@ -114,6 +114,14 @@ TABLES: dict[str, Table] = {
             key=("audit_id", "topic", "partition"),
         ),
         _history(
+            "cluster_facts",
+            definitions.CLUSTER_FACTS,
+            "Fact that a live cluster reported to an audit: configurations that concern coordinators (of the leaders "
+            "of offsets partitions, and those set for single groups), feature levels, and these leaders. An audit of "
+            "segments with such an option repeats the last facts with it",
+            key=("audit_id", "kind", "name", "broker", "group_id"),
+        ),
+        _history(
             "findings",
             definitions.FINDINGS,
             "Finding of an audit",

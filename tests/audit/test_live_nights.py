@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit import run
-from kgroups_spark.audit.log_source import open_source
+from kgroups_spark.audit.log_source import AuditSettings, LogSource, open_source
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.result import Shortfall, StateLogsResult
 from kgroups_spark.cli.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.range_decoder import MOST_ROUNDS
 from kgroups_spark.replay.ranges import RangeProgress
-from kgroups_spark.replay.state_logs import StateShardRead
+from kgroups_spark.replay.state_logs import ClusterFact, Settings, StateShardRead
 from tests.chosen import one_of
 from tests.logs.planned_batches import commits
 from tests.nights.live_nights import OFFSETS, LiveNights, Log, LogBrokers
+from tests.nights.nights_here import in_memory
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
 from tests.sources.fake_broker import CLOSE
@@ -311,3 +313,39 @@ def test_what_is_asked_after_the_read_does_not_fail_the_audit(live: Live) -> Non
     assert nights.ends() == {0: 9, 1: 9}
     (note,) = (note for note in audit.notes or () if note.startswith("could not fetch log start and end"))
     assert "sent an invalid answer to ListOffsetsRequest" in note
+
+
+LIMIT = "group.share.delivery.count.limit"
+
+
+def test_the_facts_of_the_cluster_are_rows_and_stay_known_to_audits_without_one(live: Live) -> None:
+    delivered = shares.batch(0, 2, 0, 5)
+    key = shares.KEYS[0]
+    record = shares.Record(0, *key, shares.snapshot([delivered]))
+    share = Log([batch(0, [(shares.key_bytes(record), shares.value_bytes(record))], leader_epoch=1)])
+    nights = live(**{OFFSETS: two_logs(), "__share_group_state": [share]})
+    nights.brokers.configs = {"1": {LIMIT: "7"}, key[0]: {"share.delivery.count.limit": "9"}}
+    notes = nights.night(["share-state"]).audit.notes or ()
+    assert not any("group config" in note for note in notes)
+
+    def attempts(lake: Any) -> list[int | None]:
+        return [row["attempts_left"] for row in lake.rows("share_batches")]
+
+    facts = [tuple(row[name] for name in ClusterFact._fields) for row in nights.lake.rows("cluster_facts")]
+    assert facts == [
+        ("broker_config", LIMIT, "7", "set", 1, None),
+        ("group_config", "share.delivery.count.limit", "9", "set", None, key[0]),
+        *(("leader", str(number), nights.brokers.address, None, 1, None) for number in (0, 1)),
+    ]
+    assert attempts(nights.lake) == attempts(nights.lake.rebuilt()) == [4]
+    # Segments know no cluster: an option stands for the brokers', and groups keep their own.
+    option = ClusterFact("broker_config", LIMIT, "12", "option")
+    settings = AuditSettings("4.4", 1, "option", 1, 0)
+    with in_memory():
+        lake = Lake.open(nights.lake.session, nights.lake.lake)
+        known = [
+            run._known_facts(lake, {"cluster_facts": 1}, LogSource("segments", [], settings, facts=facts))
+            for facts in ((), (option,))
+        ]
+    assert [Settings.of(each) for each in known] == [Settings(limit, None, {key[0]: 9}) for limit in (7, 12)]
+    assert len(known[0]) == len(known[1]) == len(facts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import orjson
 import pytest
 
 from kgroups_spark.audit import cluster_facts
@@ -12,8 +14,10 @@ from kgroups_spark.audit.log_source import settle
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.cluster import cluster as cluster_configs
 from kgroups_spark.cluster.requests import Throttled
-from kgroups_spark.replay.state_logs import Settings
+from kgroups_spark.replay.state_logs import ClusterFact, Settings
+from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.fake_brokers import FakeBrokers, topic
+from tests.views.arrow_tables import in_duckdb
 
 OFFSETS = "__consumer_offsets"
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -26,7 +30,9 @@ def facts(**brokers: Any) -> ClusterFacts:
 def test_everything_that_is_reported() -> None:
     reported = facts(
         known=[topic(OFFSETS, (1,), "o" * 22), topic("t", (1,), "t" * 22), topic("of old")],
-        configs={1: {"offsets.retention.minutes": "10080", "group.coordinator.rebalance.protocols": "classic"}},
+        configs={
+            1: {"offsets.retention.minutes": "10080", "group.coordinator.rebalance.protocols": "classic", "x": "y"}
+        },
         topic_configs={"delete.retention.ms": "86400000", "cleanup.policy": "compact"},
         group_configs={"g": {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "3000"}},
     )
@@ -37,12 +43,37 @@ def test_everything_that_is_reported() -> None:
         release_evidence="release 4.3: the software supports metadata.version 30, as Kafka 4.3 does",
         offsets_retention_ms=10_080 * 60_000,
         delete_retention_ms=86_400_000,
-        notes=("group g: consumer.heartbeat.interval.ms = 3000, consumer.session.timeout.ms = 60000 (group config)",),
-        state_settings=Settings(limits_of_groups={}),
+        notes=(),
+        rows=(
+            ClusterFact("broker_config", "offsets.retention.minutes", "10080", "set", broker=1),
+            ClusterFact("broker_config", "group.coordinator.rebalance.protocols", "classic", "set", broker=1),
+            ClusterFact("feature", "group.version", "1"),
+            ClusterFact("group_config", "consumer.heartbeat.interval.ms", "3000", "set", group_id="g"),
+            ClusterFact("group_config", "consumer.session.timeout.ms", "60000", "set", group_id="g"),
+            ClusterFact("leader", "0", "host:9001", broker=1),
+        ),
     )
 
 
 LIMIT = "group.share.delivery.count.limit"
+
+
+def limits_by_sql(rows: Iterable[ClusterFact]) -> dict[str, int | None]:
+    """The limit of three groups by share_batches_as_of."""
+    batches = orjson.dumps({"startOffset": 0, "stateBatches": [BATCH]}).decode()
+    records = [
+        {"group_id": group, "topic_id": "t", "log_offset": at, "value": batches, "record_type": 0}
+        for at, group in enumerate(("g", "h", "of its own"))
+    ]
+    tables = {
+        "cluster_facts": table_rows("cluster_facts", *(each._asdict() | {"audit_id": 1} for each in rows)),
+        "share_group_state_records": table_rows("share_group_state_records", *records),
+    }
+    found = in_duckdb(tables).sql("SELECT group_id, attempts_left FROM share_batches_as_of(NULL)").fetchall()
+    return dict(found)
+
+
+BATCH = {"firstOffset": 0, "lastOffset": 0, "deliveryState": 0, "deliveryCount": 0}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +85,7 @@ LIMIT = "group.share.delivery.count.limit"
             Settings(7, None, {"g": 10}),
         ),
         ({"configs": {1: {LIMIT: "7"}, 2: {LIMIT: "5"}}}, Settings(None, None, {})),
-        ({"configs": {1: {LIMIT: "7"}}, "forbidden": ["list groups"]}, Settings(None, None, None)),
+        ({"configs": {1: {LIMIT: "7"}}, "forbidden": ["list groups"]}, Settings(None, None, {})),
         (
             {
                 "configs": {1: {LIMIT: "7"}},
@@ -69,14 +100,11 @@ LIMIT = "group.share.delivery.count.limit"
 )
 def test_a_delivery_limit_is_known_or_unknown_and_never_a_default(reported: Any, settings: Settings) -> None:
     found = facts(known=[topic(OFFSETS, (1, 2), "o" * 22)], features={1: 30, 2: 30}, **reported)
-    assert found.state_settings == settings
-    option = settle(AuditOptions(lake="lake", share_delivery_count_limit=9), 0, found).states
-    assert option == settings._replace(delivery_count_limit=settings.delivery_count_limit or 9)
-    assert settle(AuditOptions(lake="lake", share_delivery_count_limit=9), 0).states == Settings(9)
-    differ = [note for note in found.notes if note.startswith(LIMIT)]
-    assert differ == [f"{LIMIT} differs between brokers (5, 7): how often share groups try is unknown"] * (
-        len(reported.get("configs", {})) > 1
-    )
+    option = ClusterFact("broker_config", LIMIT, "9", "option")
+    with_option = settings._replace(delivery_count_limit=settings.delivery_count_limit or 9)
+    for facts_known, expected in ((found.rows, settings), ((*found.rows, option), with_option)):
+        assert Settings.of(facts_known) == expected
+        assert limits_by_sql(facts_known) == {group: expected.limit_of(group) for group in ("g", "h", "of its own")}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +138,6 @@ ALL = {
     "topic_configs": {"delete.retention.ms": "5"},
     "group_configs": {"g": {"consumer.session.timeout.ms": "60000"}, "h": {"consumer.session.timeout.ms": "1"}},
 }
-G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)" for g, v in (("g", 60000), ("h", 1)))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +148,6 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
             (None, 5),
             [
                 "offsets.retention.minutes of the brokers is unknown: grant DESCRIBE_CONFIGS on cluster kafka-cluster",
-                G_NOTE,
-                H_NOTE,
             ],
         ),
         (
@@ -131,8 +156,6 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
             [
                 "delete.retention.ms of topic __consumer_offsets is unknown: grant DESCRIBE_CONFIGS on topic "
                 "__consumer_offsets",
-                G_NOTE,
-                H_NOTE,
             ],
         ),
         (
@@ -144,7 +167,6 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
             (GROUP, "g"),
             (60_000, 5),
             [
-                H_NOTE,
                 "the configuration of group g is unknown: grant DESCRIBE_CONFIGS on group g",
             ],
         ),
@@ -189,17 +211,14 @@ def test_brokers_that_throttle_us_are_not_taken_for_old_ones() -> None:
     )
 
 
-def test_some_of_many_groups_with_configs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_facts, "GROUPS_REPORTED", 2)
+def test_many_groups_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_configs, "AT_ONCE", 3)
     groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
     brokers = FakeBrokers(group_configs=groups)
     reported = cluster_facts.cluster_facts(brokers)
-    assert reported.notes == (
-        "group g0: share.session.timeout.ms = 0 (group config)",
-        "group g1: share.session.timeout.ms = 1 (group config)",
-        "5 more groups have their own configuration",
-    )
+    assert [(each.group_id, each.value) for each in reported.rows if each.kind == "group_config"] == [
+        (f"g{number}", str(number)) for number in range(7)
+    ]
     # Itself, the offsets topic, and three lots of groups.
     assert [each[0] for each in brokers.asked].count("DescribeConfigsRequest") == 5
 

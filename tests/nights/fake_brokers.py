@@ -79,7 +79,9 @@ class FakeBrokers:
         answer = ApiVersionsResponse(
             api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=4)],
             supported_features=[feature(name="metadata.version", min_version=7, max_version=self.features[node_id])],
-            finalized_features=[],
+            finalized_features=[
+                ApiVersionsResponse.FinalizedFeatureKey(name="group.version", max_version_level=1, min_version_level=1)
+            ],
         )
         return on_the_wire(answer, 4)
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.admin import DescribeConfigsResponse, ListConfigResourcesResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
@@ -22,6 +22,9 @@ from tests.sources.fake_cluster import base_of, last_of
 
 OFFSETS = "__consumer_offsets"
 OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION = 1, 6, 3
+TOPIC, BROKER, GROUP = 2, 4, 32
+# The source of a configuration that was set, by type of the resource.
+BY_HAND = {TOPIC: 1, BROKER: 4, GROUP: 8}
 ANSWERED = ("Metadata", "ListOffsets", "Fetch", "DescribeConfigs", "ListConfigResources")
 # By when expiry is judged: long before anything expires.
 AS_OF = 1_700_000_000_000
@@ -44,10 +47,12 @@ class Log:
 
 class LogBrokers:
     """Brokers with the node ids 1, 2 and so on. `topics`: logs by partition. `instead`: by the name of a request, a
-    function of the node id and the request; its answer is sent, or the usual one if it is None."""
+    function of the node id and the request; its answer is sent, or the usual one if it is None. `configs`: those of
+    brokers by node id, and of groups by name."""
 
     def __init__(self, topics: dict[str, list[Log]], nodes: int = 1) -> None:
         self.topics = topics
+        self.configs: dict[str, dict[str, str]] = {}
         self.instead: dict[str, Callable[[int, Any], Any]] = {}
         self.brokers = {node: FakeBroker(self._answers(node)) for node in range(1, nodes + 1)}
         self._open = ExitStack()
@@ -144,15 +149,26 @@ class LogBrokers:
 
     def DescribeConfigs(self, _: int, request: Any) -> dict[str, Any]:
         result = DescribeConfigsResponse.DescribeConfigsResult
-        asked = [(each.resource_type, each.resource_name) for each in request.resources]
+        entry = result.DescribeConfigsResourceResult
         return {
             "results": [
-                result(error_code=0, resource_type=kind, resource_name=name, configs=[]) for kind, name in asked
+                result(
+                    error_code=0,
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=[
+                        entry(name=name, value=value, config_source=BY_HAND[each.resource_type])
+                        for name, value in self.configs.get(each.resource_name, {}).items()
+                    ],
+                )
+                for each in request.resources
             ]
         }
 
     def ListConfigResources(self, *_: Any) -> dict[str, Any]:
-        return {"error_code": 0, "config_resources": []}
+        resource = ListConfigResourcesResponse.ConfigResource
+        groups = [resource(resource_name=name, resource_type=GROUP) for name in self.configs if not name.isdigit()]
+        return {"error_code": 0, "config_resources": groups}
 
 
 def _records(log: Log, wanted: Any) -> bytes:

@@ -13,7 +13,7 @@ from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, Coordin
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay.ranges import LogRange, ReadContext
 from kgroups_spark.replay.state_logs import (
-    KEPT,
+    GONE,
     RECORDS,
     Settings,
     StateRecord,
@@ -37,7 +37,7 @@ class StateNights:
     tables: dict[str, list[dict]] = field(default_factory=dict)
     reads: list[StateShardRead] = field(default_factory=list)
     next_offset: int = 0
-    settings: Settings | None = None
+    settings: Settings = field(default_factory=Settings)
 
     def audit(self, log, *, again=False, starts_again=False):
         """Reads the new records in the segment's bytes, or (`again`) everything once more; returns the rows it
@@ -51,7 +51,7 @@ class StateNights:
     def rebuild(self, release=None):
         """Rewrites the current tables from history alone."""
         self.release = release or self.release
-        gone = [row for row in self.state if row.entry_type in KEPT]
+        gone = [row for row in self.state if row.entry_type == GONE]
         return self._run(StateShardWork(self.topic, self.partition), b"", gone, self._history())
 
     def now(self):

@@ -262,11 +262,9 @@ def test_another_releases_rules_make_other_tables_of_the_same_history():
 LIMITS = [
     # The settings of an audit, then the attempts left of records of groups `g` and `café` that were delivered 5 times,
     # and why others were given up.
-    (None, (None, None), (None, None)),
+    (Settings(), (None, None), (None, None)),
     (Settings(5), (0, 0), ("attempts_used_up", "attempts_used_up")),
     (Settings(5, None, {"g": 10}), (5, 0), ("rejected_or_gap", "attempts_used_up")),
-    (None, (5, 0), ("rejected_or_gap", "attempts_used_up")),  # segments: the last known ones
-    (Settings(12), (5, 7), ("rejected_or_gap", "rejected_or_gap")),  # an option: groups keep their own
     (Settings(12, None, {"g": None}), (None, 7), (None, "rejected_or_gap")),  # nobody may see it
     (Settings(4, None, {}), (0, 0), ("attempts_used_up", "attempts_used_up")),
 ]
@@ -288,19 +286,11 @@ def test_a_groups_own_delivery_limit_counts_before_the_clusters_and_an_unknown_o
             assert [(row["attempts_left"], row["archived_as"]) for row in given_up] == [(None, a) for a in archived]
 
 
-def test_the_clusters_settings_hold_until_it_reports_others():
-    empty = transactions.value(0, [])
-    log = of_transactions(0, ("a", empty))
-    nights = StateNights(TRANSACTION, settings=Settings(transactional_id_expiration_ms=500))
-    nights.audit(log)
-    due = datetime.fromtimestamp(1.5, UTC)
-    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due]
-    nights.settings = None  # segments, or a rebuild
-    nights.audit(log + of_transactions(1, ("b", empty)))
-    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
-    nights.rebuild()
-    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
-    nights.settings = Settings(transactional_id_expiration_ms=7 * 86_400_000)
-    nights.audit(log + of_transactions(1, ("b", empty)))
-    week = datetime.fromtimestamp(1 + 7 * 86_400, UTC)
-    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [week, week]
+def test_an_unused_id_goes_after_the_clusters_expiration_or_kafkas_default():
+    log = of_transactions(0, ("a", transactions.value(0, [])))
+    for settings, seconds in ((Settings(transactional_id_expiration_ms=500), 1.5), (Settings(), 1 + 7 * 86_400)):
+        nights = StateNights(TRANSACTION, settings=settings)
+        for run in (lambda nights: nights.audit(log), StateNights.rebuild):
+            run(nights)
+            due = datetime.fromtimestamp(seconds, UTC)
+            assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due]

@@ -95,8 +95,8 @@ def test_keys_and_statistics_are_columns_and_keys_are_never_null_where_they_can_
     assert set(table.key) <= set(table.schema.names)
     assert set(table.statistics) <= set(table.schema.names)
     nullable_in_keys = {column for column in table.key if table.schema[column].nullable}
-    # Records without a time have no hour; a state entry need not be about a group, a finding about anything.
-    assert nullable_in_keys <= {"hour"} or table.kind == "internal" or name == "findings"
+    # Records without a time have no hour; a state entry need not be about a group, a finding or fact about anything.
+    assert nullable_in_keys <= {"hour"} or table.kind == "internal" or name in ("findings", "cluster_facts")
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.kind == "history"])

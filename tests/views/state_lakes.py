@@ -12,10 +12,10 @@ OF_LOG = {SHARE: ("share_partitions", "share_batches"), TRANSACTION: ("transacti
 ELSEWHERE = {"audit_id", "topic", "init_state", "known"}
 
 
-def lake_of(*nights):
+def lake_of(*nights, facts=()):
     """The tables of the lake that has these partitions."""
     tables = {"audits": table_rows("audits", {"audit_id": 1, "status": "finished", "started_at": datetime.now(UTC)})}
-    rows = {}
+    rows = {"cluster_facts": [fact._asdict() | {"audit_id": 1} for fact in facts]}
     for each in nights:
         for name, some in each.tables.items():
             rows.setdefault(name, []).extend(some)

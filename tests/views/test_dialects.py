@@ -31,6 +31,9 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
         for view in ("group_topics", "handovers", "lag", "topic_health", "topic_ids", "waiting_partitions")
     },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
+    "group_settings": partial(fixtures.tables_of, "group_settings"),
+    "member_timeouts": partial(fixtures.tables_of, "group_settings"),
+    "broker_load": partial(fixtures.tables_of, "broker_load"),
 }
 
 

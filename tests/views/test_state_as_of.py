@@ -16,7 +16,7 @@ import pytest
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, CoordinatorRecord, CoordinatorRecordDecoder
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.replay.state_logs import Settings, StateReplay, state_record
+from kgroups_spark.replay.state_logs import ClusterFact, Settings, StateReplay, state_record
 from kgroups_spark.report.figures import query
 from tests.chosen import some_of
 from tests.lake.table_rows import rows_of as table_rows
@@ -29,7 +29,13 @@ from tests.views.arrow_tables import InSpark, rows_of, with_known_history
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
 PARTITION = 1
-SETTINGS = Settings(3, 86_400_000, {"g": 2, "h": None})
+FACTS = (
+    ClusterFact("broker_config", "group.share.delivery.count.limit", "3", "set", broker=1),
+    ClusterFact("broker_config", "transactional.id.expiration.ms", "86400000", "default", broker=1),
+    ClusterFact("group_config", "share.delivery.count.limit", "2", "set", group_id="g"),
+    ClusterFact("group_config", None, None, group_id="h"),
+)
+SETTINGS = Settings.of(FACTS)
 
 
 def share_log(seed):
@@ -117,7 +123,7 @@ def test_the_state_as_of_any_moment_equals_a_replay_up_to_it(log):
     topic, name = log
     logs = logs_of(topic, name)
     nights = [audited(topic, partition, log) for partition, log in logs.items()]
-    views = with_known_history(lake_of(*nights))
+    views = with_known_history(lake_of(*nights, facts=FACTS))
     records = {partition: list(state_records(topic, log)) for partition, log in logs.items()}
     times = {log_time for some in records.values() for log_time, _ in some} - {None}
     moments = sorted(times | {min(times) - 1})
@@ -173,7 +179,7 @@ def test_the_entries_of_a_log_that_begins_after_the_records_read_are_gone_from_t
     nights.audit(snapshots(0, 1, *shares.KEYS))
     for second, keys in ((2, shares.KEYS[:2]), (3, shares.KEYS[:1])):
         nights.audit(snapshots(10 * second, second, *keys), starts_again=True)
-    views = with_known_history(lake_of(nights))
+    views = with_known_history(lake_of(nights, facts=FACTS))
     moments = {moment: as_of(views, "share_partitions", 1000 * moment) for moment in (1, 2, 3)}
     assert {moment: [row["start_offset"] for row in rows] for moment, rows in moments.items()} == {
         1: [1, 1, 1],
@@ -248,7 +254,7 @@ def test_batches_from_the_lowest_offset_to_the_greatest_are_combined():
     records += [shares.Record(1, *shares.KEYS[0], shares.update([each])) for each in batches]
     log = with_times(1, [(shares.key_bytes(one), shares.value_bytes(one)) for one in records])
     nights = audited(SHARE, PARTITION, log)
-    found = rows_of(with_known_history(lake_of(nights)), "SELECT * FROM share_batches_as_of(NULL)")
+    found = rows_of(with_known_history(lake_of(nights, facts=FACTS)), "SELECT * FROM share_batches_as_of(NULL)")
     assert in_order(found) == in_order(nights.tables["share_batches"])
     assert sorted((row["first_offset"], row["last_offset"]) for row in found) == [(lowest, -6), (-5, greatest - 1)]
 
@@ -315,7 +321,7 @@ def test_both_engines_agree(spark, chosen):
     nights += [audited(TRANSACTION, 1, transaction_log(2)), audited(TRANSACTION, 2, transaction_log(5))]
     pending = {"producer_id": 5, "log_offset": 3, "committed_offset": 1, "is_transactional": True}
     listed = {"group_id": "g", "record_type": 15, "log_offset": 9, "value": listing([("A", [0, 1])], [], ["B"])}
-    tables = lake_of(*nights) | {
+    tables = lake_of(*nights, facts=FACTS) | {
         "group_records": table_rows("group_records", listed),
         "offset_commits": table_rows("offset_commits", pending),
     }

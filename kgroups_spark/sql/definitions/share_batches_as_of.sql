@@ -147,14 +147,27 @@ combined AS (
   FROM counted
   GROUP BY state_partition, group_id, topic_id, partition, batch
 ),
--- The last known share.delivery.count.limit of groups that have their own; group_id null: the brokers'.
-settings AS (
-  SELECT group_id, max(from_json(payload, '["BIGINT"]')[1]) AS delivery_count_limit
-  FROM main.state_log_state
-  WHERE log = '__share_group_state'
-    AND entry_type = 'settings'
-    AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+facts AS (
+  SELECT * FROM main.cluster_facts WHERE audit_id = (SELECT max(audit_id) FROM main.cluster_facts)
+),
+-- Groups with a share.delivery.count.limit of their own, which may be unknown; group_id null: any group may have one.
+own AS (
+  SELECT group_id, max(TRY_CAST(trim(value) AS BIGINT)) AS delivery_count_limit
+  FROM facts
+  WHERE kind = 'group_config' AND (name IS NULL OR name = 'share.delivery.count.limit')
   GROUP BY group_id
+),
+-- The limit on which the brokers agree, if it counts for all other groups, else the option's.
+brokers AS (
+  SELECT
+    CASE
+      WHEN count(DISTINCT CASE WHEN source <> 'option' THEN trim(value) END) = 1
+        AND NOT EXISTS (SELECT 1 FROM own WHERE group_id IS NULL)
+        THEN max(CASE WHEN source <> 'option' THEN TRY_CAST(trim(value) AS BIGINT) END)
+      ELSE max(CASE WHEN source = 'option' THEN TRY_CAST(value AS BIGINT) END)
+    END AS delivery_count_limit
+  FROM facts
+  WHERE name = 'group.share.delivery.count.limit'
 ),
 reported AS (
   SELECT
@@ -164,8 +177,8 @@ reported AS (
     CAST(floor(combined.priority / 256) AS INTEGER) - 32768 AS delivery_count,
     CAST(combined.priority % 256 AS INTEGER) - 128 AS state
   FROM combined
-  LEFT JOIN settings AS own ON own.group_id = combined.group_id
-  LEFT JOIN settings AS brokers ON brokers.group_id IS NULL
+  LEFT JOIN own ON own.group_id = combined.group_id
+  CROSS JOIN brokers
 )
 SELECT
   *,

@@ -63,13 +63,11 @@ numbered AS (
       AND coalesce(v."clientTransactionVersion", 0) BETWEEN 0 AND 2
     )
 ),
--- transactional.id.expiration.ms, if the cluster's differs from Kafka's default.
+-- The brokers' shortest, else Kafka's default.
 settings AS (
-  SELECT coalesce(max(from_json(payload, '["BIGINT"]')[2]), 604800000) AS expiration_ms
-  FROM main.state_log_state
-  WHERE log = '__transaction_state'
-    AND entry_type = 'settings'
-    AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+  SELECT coalesce(min(TRY_CAST(trim(value) AS BIGINT)), 604800000) AS expiration_ms
+  FROM main.cluster_facts
+  WHERE name = 'transactional.id.expiration.ms' AND audit_id = (SELECT max(audit_id) FROM main.cluster_facts)
 )
 SELECT
   *,
