@@ -205,7 +205,7 @@ def _bad(path: str, why: str) -> BadCheckpoint:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
-_CLEANED_NAME = re.compile(r"(\d{20})\.log\.cleaned")
+_CLEANED_NAME = re.compile(r"(\d{20})\..*\.cleaned")
 LARGEST_PARTITION = (1 << 31) - 1  # that Kafka can have
 _COMPRESSED_NAME = re.compile(r"(\d{20}\.log)\.(gz|zst|bz2|xz|lz4|zip)")
 

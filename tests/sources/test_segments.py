@@ -145,6 +145,21 @@ def test_a_swap_file_of_a_split_that_did_not_end_is_left_out(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize(("cleaned", "is_used"), [(0, False), (10, True)])
+@pytest.mark.parametrize("kind", ["timeindex", "index", "txnindex"])
+def test_an_index_that_is_not_renamed_yet_leaves_the_swap_file_out(
+    tmp_path: Path, kind: str, cleaned: int, is_used: bool
+) -> None:
+    """On Windows the cleaner renames the log, and fails at an index that is still open: the broker's next start deletes
+    the swap file (LogLoader.removeTempFilesAndCollectSwapFiles of 4.3.1 takes every `.cleaned` file)."""
+    folder = tmp_path / f"{TOPIC}-0"
+    put(folder / log_name(0), segment(0, 1, 2))
+    put(folder / f"{log_name(0)}.swap", segment(2))
+    put(folder / f"{cleaned:020}.{kind}.cleaned")
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap" if is_used else log_name(0)]
+
+
 @pytest.mark.parametrize(
     ("offset", "expected"), [(0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (25, [20]), (99, [20])]
 )
