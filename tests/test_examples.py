@@ -50,7 +50,7 @@ def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> Non
     assert values["FROM"].startswith("python:3.11-")
     assert any(f"--uid {values['USER']} " in value for kind, value in found if kind == "RUN")
     assert [value for kind, value in found if kind == "RUN" and "pip install" in value] == [
-        "pip install --no-cache-dir --constraint constraints.txt '.[local]'"
+        "pip install --no-cache-dir --constraint constraints.txt '.[local,live,metrics]'"
     ]
     assert any("openjdk-17-jre" in value for kind, value in found if kind == "RUN")
     assert values["ENTRYPOINT"] == '["kgroups"]'

@@ -187,3 +187,24 @@ def executed(folder: Path, *command: object) -> subprocess.CompletedProcess[str]
     kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HOME", "LANG"))}
     words = [str(word) for word in command]
     return subprocess.run(words, cwd=folder, env={**kept, "PATH": ""}, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("missing", "command", "extra"),
+    [
+        ("kafka", ["audit", "--lake", "new", "--bootstrap-server", "localhost:1"], "live"),
+        ("prometheus_client", ["metrics", "--lake", "new"], "metrics"),
+        ("deltalake", ["groups", "--engine", "duckdb"], "read"),
+        ("jinja2", ["report"], "report"),
+    ],
+)
+def test_a_command_says_which_extra_it_needs(
+    missing: str, command: list[str], extra: str, lake: Path, tmp_path: Path
+) -> None:
+    """All of the package's modules that need neither a cluster nor Spark can be imported."""
+    hidden = f"sys.modules[{missing!r}] = None"
+    code = f"import sys; {hidden}; from kgroups_spark.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = [str(lake) if word == "new" else word for word in command]
+    words += [] if "--lake" in words else ["--lake", str(lake)]
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"kgroups-spark[{extra}]'" in done.stderr.splitlines()[-1], done.stderr

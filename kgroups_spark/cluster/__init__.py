@@ -10,3 +10,10 @@ property.py            one property: its value, its errors; secrets that message
 tls.py                 TLS from ssl.* properties
 sasl.py, oauth.py      SASL from sasl.* properties; the tokens of OAUTHBEARER
 """
+
+from kgroups_spark.errors import KgroupsError, how_to_install
+
+try:
+    import kafka  # noqa: F401
+except ImportError as error:
+    raise KgroupsError(f"reading a live cluster needs kafka-python: {how_to_install('live')}") from error

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, NullType, ShortType, StringType, StructField, StructType
 
-from kgroups_spark.cluster.client_properties import ClientProperties, client_properties, read_properties_file
-from kgroups_spark.cluster.cluster import Cluster
-from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
-from kgroups_spark.cluster.live_log import LiveLog, NoOffsetsTopic, live_logs
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import COORDINATOR_LOGS, GROUP_LOG, RecordsDecoder
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns, binary_slices, control_type, control_type_name
@@ -38,6 +34,12 @@ from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, find_pa
 from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP, column, required
 from kgroups_spark.tables.spark_types import spark_schema
 from kgroups_spark.words import by_weight, did_you_mean, suggested
+
+if TYPE_CHECKING:  # kafka-raw alone needs kafka-python
+    from kgroups_spark.cluster.client_properties import ClientProperties
+    from kgroups_spark.cluster.cluster import Cluster
+    from kgroups_spark.cluster.fetch import FetchLimits, Pace
+    from kgroups_spark.cluster.live_log import LiveLog
 
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 32 << 20
@@ -380,6 +382,8 @@ class KafkaRawReader(DataSourceReader):
 
     def partitions(self) -> Sequence[FetchedSpans]:
         """The spans of each task. Raises KgroupsError for an unreachable cluster or a missing topic or offset."""
+        from kgroups_spark.cluster.cluster import Cluster
+
         with Cluster(self._options.client) as cluster:
             partitions = plan_spans(self._options, cluster)
         self._fetchers = max(len(partitions), 1)
@@ -387,6 +391,9 @@ class KafkaRawReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Record batches of at most 65,536 rows and about 32 MiB. Raises DataLoss, and the errors of FetchedLog."""
+        from kgroups_spark.cluster.cluster import Cluster
+        from kgroups_spark.cluster.fetch import FetchLimits
+
         assert isinstance(partition, FetchedSpans)
         options = self._options
         limits = FetchLimits(self._fetchers, options.max_bytes_per_second, options.client.timeout_ms)
@@ -399,6 +406,8 @@ class KafkaRawReader(DataSourceReader):
 def _records(
     cluster: Cluster, span: FetchSpan, limits: FetchLimits, pace: Pace, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
+    from kgroups_spark.cluster.fetch import FetchedLog
+
     piece = span.piece
     log = FetchedLog(cluster, piece, limits, skip_lost=not fail_on_data_loss, pace=pace)
     for item in read_segment(log, from_offset=span.start_offset):
@@ -434,6 +443,8 @@ def plan_spans(options: Options, cluster: Cluster) -> list[FetchedSpans]:
 
 
 def _logs(cluster: Cluster, topic: str, options: Options) -> Sequence[LiveLog]:
+    from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
+
     try:
         found = live_logs(cluster, topic)
     except NoOffsetsTopic as err:
@@ -475,6 +486,8 @@ def _require_no_shown_secret(options: Mapping[str, str]) -> None:
 def parse_options(options: Mapping[str, str]) -> Options:
     """The parsed options. Raises BadOption for unknown names and impossible values, and the errors of
     client_properties."""
+    from kgroups_spark.cluster.client_properties import client_properties, read_properties_file
+
     _require_no_shown_secret(options)
     given = {name.lower(): value for name, value in options.items()}
     require_known("kafka-raw", [name for name in given if not name.startswith("kafka.")], OPTIONS)
