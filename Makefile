@@ -1,5 +1,5 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, what is in it, and report.html
-# make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
+# make test   everything that is tested        make lint   ruff, mypy, mkdocs        make clean   removes what these made
 # make test-fast  what needs neither Spark nor brokers, nor another process that takes long to start
 # make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), laws by
 #             hypothesis with 20 times the examples (those marked `law`), then runs that are disturbed in one process
@@ -42,7 +42,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile
 # Debian's names for it, then others'.
 BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
 
-.PHONY: demo test test-fast browser soak kafka-watch docs bench constraints lint ruff-check ruff-format mypy clean
+.PHONY: demo test test-fast browser soak kafka-watch docs bench constraints lint ruff-check ruff-format mypy site clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -76,13 +76,17 @@ docs: $(VENV)/.installed
 bench: $(VENV)/.installed
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-lint: ruff-check ruff-format mypy
+lint: ruff-check ruff-format mypy site
 
 ruff-check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 
 ruff-format: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
+
+# The documentation as pages, in build/site.
+site: $(VENV)/.installed-test
+	$(BIN)/mkdocs build --quiet --strict --site-dir build/site
 
 mypy: $(VENV)/.installed-test
 	$(BIN)/mypy

@@ -138,6 +138,7 @@ def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> No
         for path in (ROOT / "kgroups_spark").rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
+    run(wheel.parent, sys.executable, "-m", "twine", "check", "--strict", wheel)
     licences = {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"}
     assert licences <= set(zipfile.ZipFile(wheel).namelist())
 
