@@ -36,6 +36,7 @@ NAMES = (
     "describe",
     "history",
     "pending",
+    "dead-letters",
     "findings",
     "export-offsets",
     "compare",
