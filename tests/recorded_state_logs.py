@@ -62,3 +62,15 @@ def segments(recording, topic):
     with zipfile.ZipFile(_ZIP) as archive:
         names = [name for name in archive.namelist() if name.startswith(prefix)]
         return {int(name.removeprefix(prefix).split("/")[0]): archive.read(name) for name in names}
+
+
+def log_dir(recording, folder):
+    """The recorded log directory of a broker, with all logs that are there, but for most offsets partitions."""
+    write_logs(recording, folder)
+    with zipfile.ZipFile(_ZIP.parent / ("corpora-4.4.zip" if recording.endswith("4.4") else "corpora.zip")) as archive:
+        for name in archive.namelist():
+            if name.startswith(f"logs/{recording}/__consumer_offsets-0/") and name.endswith(".log"):
+                path = folder / name.removeprefix(f"logs/{recording}/")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(name))
+    return folder

@@ -2,8 +2,8 @@
 
 Writes committed offsets as CSV for kafka-consumer-groups.sh --reset-offsets --from-file: topic,partition,offset for
 one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, the offsets as of that moment,
-even of groups deleted since then. Prints the command that imports them to stderr. Never overwrites a file: it may be
-about to be imported.
+even of groups deleted since then; of share groups, their start offsets. Prints Kafka's command to stderr. Never
+overwrites a file: it may be about to be imported.
 
 examples:
   kgroups export-offsets --lake ./lake --group orders-etl --output offsets.csv
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from kgroups_spark.cli.describe import ABOUT_SHARE_STATE
 from kgroups_spark.cli.form import AS_OF, ENGINE, GROUPS, LAKE, TOPIC, Option, times_as_of
 from kgroups_spark.cli.open_lake import open_lake
 from kgroups_spark.cli.options import asked_groups
@@ -32,13 +33,26 @@ from kgroups_spark.cli.output import STDOUT, csv_rows, new_file, require_place, 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_records import offsets_partition
 from kgroups_spark.sql.reader import ROWS_AT_ONCE, LakeReader, of_groups, of_topics, require_known, require_known_topics
-from kgroups_spark.words import cell_text, counted, format_utc, printable, quoted, shell_option, shell_word, to_datetime
+from kgroups_spark.words import (
+    cell_text,
+    counted,
+    format_time,
+    format_utc,
+    printable,
+    quoted,
+    shell_option,
+    shell_word,
+    to_datetime,
+)
 
 # The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no
 # heading, `topic,partition,offset` if one group is named, else `group,topic,partition,offset`; a field is quoted as in
 # RFC 4180 if necessary. The tool splits the file at line feeds before it looks at quotes, so no name may have one. It
 # reads a carriage return in quotes unchanged (tried with 4.3.1).
 _TOOLS = ("kafka-consumer-groups.sh", "kafka-streams-groups.sh")
+# Kafka's tool of share groups (4.4.0) reads no file. Their slots are in no offsets partition.
+_SHARE_TOOL = "kafka-share-groups.sh"
+_OF_SHARE = -1
 _NAMED = 20  # groups for each tool
 
 
@@ -78,6 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     _write(csv_lines(exported.of(itertools.chain([first], slots)), is_single=is_single), arguments.output)
     say_lines(unsure)
     say_lines(_how_to_import(reader, exported, arguments, is_single=is_single))
+    if exported.shares and as_of is not None:
+        [known] = reader.sql("SELECT min(known) AS known FROM share_partitions_as_of(:as_of)", as_of=as_of)
+        say_lines(ABOUT_SHARE_STATE.get(known["known"], []))
     return 0
 
 
@@ -106,13 +123,18 @@ class Exported:
     offsets: int = 0
     groups: Counter[str] = field(default_factory=Counter)
     named: dict[str, list[str]] = field(default_factory=lambda: {tool: [] for tool in _TOOLS})
+    shares: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # partitions by share group and topic
 
     def of(self, slots: Iterable[Slot]) -> Iterator[Slot]:
         """The same slots, counted group by group as they pass."""
         group_id = None
         for slot in slots:
             self.offsets += 1
-            if slot.group_id != group_id:
+            if slot.offsets_partition == _OF_SHARE:
+                partitions = self.shares.setdefault(slot.group_id, {}).setdefault(slot.topic, [])
+                partitions.append(slot.partition)
+                self.groups[_SHARE_TOOL] = len(self.shares)
+            elif slot.group_id != group_id:
                 group_id = slot.group_id
                 tool = _TOOLS[group_id in self.streams]
                 self.groups[tool] += 1
@@ -225,10 +247,14 @@ def _committed_offsets(
     much."""
     chosen, topics = of_groups(groups), of_topics(arguments.topic)
     source = "committed_offsets" if as_of is None else "committed_offsets_as_of(:as_of)"
+    shares = "share_partitions" if as_of is None else "share_partitions_as_of(:as_of)"
     parameters = {} if as_of is None else {"as_of": as_of}
     batches = reader.batches(
         "SELECT group_id, topic, partition, offsets_partition, committed_offset, commit_timestamp "
-        f"FROM {source} WHERE {chosen.sql} AND {topics.sql} ORDER BY group_id, topic, partition, offsets_partition",
+        f"FROM {source} WHERE {chosen.sql} AND {topics.sql} "
+        f"UNION ALL SELECT group_id, topic, partition, {_OF_SHARE}, start_offset, write_timestamp FROM {shares} "
+        f"WHERE {chosen.sql} AND {topics.sql} AND start_offset IS NOT NULL AND topic IS NOT NULL "
+        "ORDER BY group_id, topic, partition, offsets_partition",
         chosen.parameters | topics.parameters | parameters,
     )
     for batch in batches:
@@ -293,6 +319,9 @@ def _how_to_import(
         lines.append(
             f"  {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} --dry-run"
         )
+    lines += _how_to_reset_shares(exported.shares, reader.as_of_ms if arguments.as_of is None else arguments.as_of)
+    if len(exported.shares) == exported.groups.total():
+        return lines
     lines.append(
         "then use --execute instead of --dry-run. This works only while the group has no members; the tool moves "
         "offsets beyond an end of the topic's log to that end"
@@ -301,3 +330,21 @@ def _how_to_import(
         # OffsetsUtils.parseResetPlan of 4.3.1 first tries the form without groups, and prints why that failed.
         lines.append("the tool prints a stack trace and goes on: it first takes the file for one without groups")
     return lines
+
+
+def _how_to_reset_shares(shares: Mapping[str, Mapping[str, list[int]]], as_of_ms: int) -> Iterator[str]:
+    """Kafka's commands for share groups: its tool takes a time, and neither a file nor an offset."""
+    moment = format_time(as_of_ms).removesuffix("Z")
+    for group, topics in itertools.islice(shares.items(), _NAMED):
+        asked = (f"{topic}:{','.join(map(str, of))}" for topic, of in sorted(topics.items()))
+        chosen = " ".join(f"--topic {shell_word(each)}" for each in asked)
+        yield (
+            f"  {_SHARE_TOOL} --bootstrap-server HOST:PORT {shell_option('--group', group)} --reset-offsets {chosen} "
+            f"--to-datetime {moment} --dry-run"
+        )
+    if shares:
+        yield (
+            "kafka-share-groups.sh reads no file. It goes to the first record written at that time or later, beyond "
+            "records that waited then: take an earlier time until its NEW-OFFSET is not above the exported start "
+            "offset, or set the exported ones by Admin.alterShareGroupOffsets. The group must be empty"
+        )

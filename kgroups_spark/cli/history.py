@@ -224,6 +224,8 @@ def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         before, after = _assignment(before, names), _assignment(after, names)
     if row["offset_before"] is not None or row["offset_after"] is not None:
         before, after = _known(row["offset_before"]), _known(row["offset_after"])
+    if row["event"].startswith("share_"):
+        before, after = (_share_state(row[f"offset_{when}"], row[f"value_{when}"]) for when in ("before", "after"))
     subject = row["transactional_id"] if row["member_id"] is None else _member(row)
     if row["event"] == "member_replaced":
         subject, after = row["group_instance_id"], f"{after} ({row['client_host']})"
@@ -237,6 +239,12 @@ def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         "after": after,
         "why": _why(row["event"], row["cause"]),
     }
+
+
+def _share_state(start_offset: int | None, state_epoch: str | None) -> str | None:
+    """`offset 4, state epoch 2`; None: neither is known."""
+    named = {"offset": start_offset, "state epoch": state_epoch}
+    return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None) or None
 
 
 def _known(offset: int | None) -> int | None:

@@ -37,6 +37,7 @@ NAMES = (
     "history",
     "lag",
     "pending",
+    "dead-letters",
     "findings",
     "export-offsets",
     "compare",

@@ -666,6 +666,8 @@ share_groups_section = Part(
         "or the brokers are older than 4.2.]",
         "[{share_near_limit_records:counted record} can be delivered once more at most. If that fails they are "
         "archived, and no consumer receives them again.]",
+        "[{dead_letters_records:counted record} were given up in history: rejected, or delivered too often.]",
+        "[{share_partitions_full_windows:counted partition} have a full window: consumers receive no new records.]",
     ],
     [
         TableOf(
@@ -678,9 +680,22 @@ share_groups_section = Part(
             "share_partitions",
             "Share partitions, the longest lag first",
             "group_id Group; topic Topic; partition Partition :count; init_state- State; "
-            "start_offset Start offset :count; lag Lag :count; archived- Archived :count; "
-            "log_timestamp- Last stored (UTC) :time",
+            "start_offset Start offset :count; lag Lag :count; window_records- Window, at least :count; "
+            "archived- Archived :count; log_timestamp- Last stored (UTC) :time",
             GROUPS_BYTES,
+        ),
+        TableOf(
+            "dead_letters",
+            "Records that were given up, the newest first",
+            "given_up_at When (UTC) :time; group_id Group; topic Topic; partition Partition :count; "
+            "first_offset From offset :count; last_offset To offset :count; records Records :count; reason Why; "
+            "delivery_state- State; queue_topic- Dead-letter queue",
+        ),
+        TableOf(
+            "redeliveries",
+            "Records that were delivered again, by day, at least",
+            "day Day (UTC) :time; group_id Group; redeliveries Deliveries after the first :count; "
+            "records Records :count; delivery_count Most deliveries of one :count",
         ),
     ],
 )
@@ -807,7 +822,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "Offsets lost at once if a group empties": ("if_empty",),
     "Open transactions": ("open_transactions",),
     "Transactions by name": ("transactional_states", "named_transactions", "aborted_by_coordinator"),
-    "Share groups": ("share_partitions", "share_near_limit"),
+    "Share groups": ("share_partitions", "share_near_limit", "dead_letters", "redeliveries"),
     "Offsets rewound or skipped ahead": ("offset_moves", "events_by_day"),
     "Offsets and groups that were removed": ("removals",),
     "Findings": ("findings", "findings_by_kind"),

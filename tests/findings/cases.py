@@ -59,6 +59,19 @@ def share_partition(init_state: str | None = "initialized", log_offset: int | No
     return place | numbers | {"init_state": init_state, "log_timestamp": Log().now * 1000}
 
 
+def window_to(last_offset: int, delivery_state: str = "acknowledged") -> Row:
+    """A row of share_batches with the last offset."""
+    return share_batch(0, delivery_state) | {"first_offset": last_offset, "last_offset": last_offset}
+
+
+def locks(number: int, group_id: str | None = None) -> Row:
+    """A row of cluster_facts: the number of records that a window may have, of the brokers or of a group."""
+    name = "share.partition.max.record.locks"
+    of_group = {"kind": "group_config", "name": name, "group_id": group_id, "broker": None}
+    of_broker = {"kind": "broker_config", "name": f"group.{name}", "group_id": None, "broker": 1}
+    return {"audit_id": 1, "value": str(number), "source": "set"} | (of_group if group_id else of_broker)
+
+
 def end_of(log_end_offset: int | None, start: int | None = 0, **more: Any) -> Row:
     """A row of topic_offsets, seen an hour after the log began."""
     place = {"audit_id": 1, "topic": "t", "partition": 0, "log_start_offset": start, "log_end_offset": log_end_offset}
@@ -276,6 +289,28 @@ CASES = [
          tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20, topic_id=TOPIC_IDS["u"])]}),
     Case("share_partition_not_progressing", "not_long_yet", share_group("a").tick(HOUR // 2).commit("x"),
          tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20)]}),
+    Case("share_window_full", "at_the_brokers_limit", share_group("a"), group(topic="t", partition=0),
+         tables={"share_partitions": [share_partition()], "share_batches": [window_to(10)],
+                 "cluster_facts": [locks(4)]}),
+    Case("share_window_full", "at_the_groups_own_limit", share_group("a"), group(topic="t", partition=0),
+         tables={"share_partitions": [share_partition()], "share_batches": [window_to(10)],
+                 "cluster_facts": [locks(9), locks(4, "g")]}),
+    Case("share_window_full", "one_less", share_group("a"),
+         tables={"share_partitions": [share_partition()], "share_batches": [window_to(9)],
+                 "cluster_facts": [locks(4)]}),
+    Case("share_window_full", "some_can_be_fetched_again", share_group("a"),
+         tables={"share_partitions": [share_partition()], "share_batches": [window_to(10), window_to(9, "available")],
+                 "cluster_facts": [locks(4)]}),
+    Case("share_window_full", "the_limit_of_another_group", share_group("a"),
+         tables={"share_partitions": [share_partition()], "share_batches": [window_to(10)],
+                 "cluster_facts": [locks(4, "h")]}),
+    Case("share_records_archiving", "for_two_hours", share_group("a").tick(2 * HOUR).commit("x"),
+         group(topic="t", partition=0),
+         tables={"share_partitions": [share_partition()], "share_batches": [share_batch(0, "archiving")]}),
+    Case("share_records_archiving", "not_long_yet", share_group("a").tick(HOUR // 2).commit("x"),
+         tables={"share_partitions": [share_partition()], "share_batches": [share_batch(0, "archiving")]}),
+    Case("share_records_archiving", "archived", share_group("a").tick(2 * HOUR).commit("x"),
+         tables={"share_partitions": [share_partition()], "share_batches": [share_batch(0, "archived")]}),
     Case("share_state_without_group", "the_group_is_gone", Log().commit("x"), group(topic="t", partition=0),
          tables={"share_partitions": [share_partition(init_state=None)]}),
     Case("share_state_without_group", "the_group_is_there", share_group("a"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +18,8 @@ from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.chosen import one_of
 from tests.nights.lakes import contents, rows
 from tests.nights.state_nights import ends_of_batches
-from tests.recorded_state_logs import answers, write_logs
+from tests.recorded_state_logs import answers, log_dir
 
-DATA = Path(__file__).parents[1] / "data" / "corpora"
 TABLES_OF_USERS = [name for name in STATE_LOG_TABLES if TABLES[name].kind != "internal"]
 COMPARED = [*TABLES_OF_USERS, "pending_offsets", "open_transactions", "groups"]
 TOPIC_OF = {"share-4.4": "__share_group_state", "transactions-4.4": "__transaction_state"}
@@ -32,18 +29,6 @@ of_one_recording = pytest.mark.parametrize("recorded", one_of(*RECORDINGS), indi
 
 def audit(spark, lake, segments, **options):
     return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options)).audit
-
-
-def log_dir(recording, folder):
-    """The recorded log directory of a broker, with all logs that are there, but for most offsets partitions."""
-    write_logs(recording, folder)
-    with zipfile.ZipFile(DATA / ("corpora-4.4.zip" if recording.endswith("4.4") else "corpora.zip")) as archive:
-        for name in archive.namelist():
-            if name.startswith(f"logs/{recording}/__consumer_offsets-0/") and name.endswith(".log"):
-                path = folder / name.removeprefix(f"logs/{recording}/")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(archive.read(name))
-    return folder
 
 
 def cut(source, target, share):

@@ -15,13 +15,16 @@ import pyarrow as pa
 
 from tests.lake.table_rows import rows_of
 
-# For the ledger's column `partitions`, and for a streams group's topology.
+# For the ledger's column `partitions`, values of __share_group_state, and a streams group's topology.
 MACROS = """
 SET TimeZone = 'UTC';
 CREATE MACRO h(hours) AS TIMESTAMPTZ '2026-11-16 06:00Z' + to_milliseconds((3.6e6 * hours)::BIGINT);
 CREATE MACRO part(number, begins, ends, records, reread := 0, log_start := 0) AS {
   'offsets_partition': number, 'start_offset': begins, 'end_offset': ends, 'records': records, 'records_reread': reread,
   'bytes': 10 * records, 'log_start_offset': log_start};
+CREATE MACRO batch(first_offset, last_offset, state, deliveries) AS {
+  'firstOffset': first_offset, 'lastOffset': last_offset, 'deliveryState': state, 'deliveryCount': deliveries};
+CREATE MACRO stored(start_offset, batches) AS to_json({'startOffset': start_offset, 'stateBatches': batches});
 CREATE MACRO subtopology(sources, repartitioned) AS {
   'subtopologyId': '0', 'sourceTopics': sources, 'sourceTopicRegex': ['x.*'], 'repartitionSinkTopics': ['sink'],
   'stateChangelogTopics': [{'name': 'changelog', 'partitions': 1}],

@@ -29,6 +29,7 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     **{
         view: partial(fixtures.tables_of, view)
         for view in (
+            "dead_letters",
             "group_member_history",
             "group_topics",
             "handovers",

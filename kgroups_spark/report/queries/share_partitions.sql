@@ -15,8 +15,14 @@ SELECT
     END),
     9223372036854775807
   ) AS BIGINT) AS archived,
-  stored.log_timestamp
+  stored.log_timestamp,
+  max(windows.window_records) AS window_records,
+  max(CASE WHEN windows.is_full THEN 1 END) AS full_windows
 FROM share_lag AS stored
+LEFT JOIN share_windows AS windows
+  ON windows.group_id = stored.group_id
+  AND windows.topic_id = stored.topic_id
+  AND windows.partition = stored.partition
 LEFT JOIN share_batches AS batches
   ON batches.group_id = stored.group_id
   AND batches.topic_id = stored.topic_id

@@ -1,0 +1,9 @@
+SELECT
+  day,
+  group_id,
+  CAST(sum(redeliveries) AS BIGINT) AS redeliveries,
+  CAST(sum(records) AS BIGINT) AS records,
+  max(delivery_count) AS delivery_count
+FROM redeliveries
+GROUP BY day, group_id
+ORDER BY day DESC NULLS LAST, redeliveries DESC, group_id

@@ -1,0 +1,142 @@
+-- Records that a share group gave up, ever: each offset once, in ranges that were given up together. History has what the share coordinator stored, so a record below the start offset when its state was first stored is missing
+--
+-- state_partition, group_id of share_group_state_records
+-- topic: Name of the topic; null: not known
+-- topic_id, partition of share_group_state_records
+-- first_offset: First offset of the range
+-- last_offset: Last offset of the range
+-- records: Offsets in it
+-- delivery_count: Deliveries of each
+-- reason: attempts_used_up (as often as the group's share.delivery.count.limit allows, as last known); rejected_or_gap: rejected by a consumer, or an offset without a record for it (compacted, a marker, aborted); null: the limit is unknown
+-- delivery_state: archived, or archiving: it was never stored that the record is in the dead-letter queue (4.4)
+-- queue_topic: Topic of the group's dead-letter queue (errors.deadletterqueue.topic.name); null: none, or unknown
+-- given_up_at: Log time of the record that first shows it; null: none, or its time does not count (last_audit.believed_until)
+-- log_offset: That record of __share_group_state
+
+WITH written AS (
+  SELECT
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    log_offset,
+    unnest(from_json(
+      value,
+      '{"stateBatches": [
+        {"firstOffset": "BIGINT", "lastOffset": "BIGINT", "deliveryState": "INTEGER", "deliveryCount": "INTEGER"}
+      ]}'
+    )."stateBatches") AS batch
+  FROM share_group_state_records
+  WHERE value IS NOT NULL
+),
+-- Each snapshot repeats them.
+batches AS (
+  SELECT
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    batch."firstOffset" AS first_offset,
+    batch."lastOffset" AS last_offset,
+    max(batch."deliveryState") AS state,
+    max(batch."deliveryCount") AS delivery_count,
+    min(log_offset) AS log_offset
+  FROM written
+  WHERE batch."deliveryState" IN (3, 4) AND batch."lastOffset" BETWEEN batch."firstOffset" AND 9223372036854775806
+  GROUP BY state_partition, group_id, topic_id, partition, batch."firstOffset", batch."lastOffset"
+),
+borders AS (
+  SELECT state_partition, group_id, topic_id, partition, first_offset AS border FROM batches
+  UNION
+  SELECT state_partition, group_id, topic_id, partition, last_offset + 1 FROM batches
+),
+pieces AS (
+  SELECT
+    *,
+    lead(border) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY border) - 1 AS last_offset
+  FROM borders
+),
+covered AS (
+  SELECT
+    pieces.state_partition,
+    pieces.group_id,
+    pieces.topic_id,
+    pieces.partition,
+    pieces.border AS first_offset,
+    max(pieces.last_offset) AS last_offset,
+    max(batches.state) AS state,
+    max(batches.delivery_count) AS delivery_count,
+    min(batches.log_offset) AS log_offset
+  FROM pieces
+  JOIN batches
+    ON batches.state_partition = pieces.state_partition
+    AND batches.group_id = pieces.group_id
+    AND batches.topic_id = pieces.topic_id
+    AND batches.partition = pieces.partition
+    AND batches.first_offset <= pieces.border
+    AND batches.last_offset >= pieces.border
+  GROUP BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
+),
+-- Adjacent ones that were given up together are one.
+marked AS (
+  SELECT
+    *,
+    CASE WHEN lag(last_offset) OVER alike + 1 = first_offset THEN 0 ELSE 1 END AS is_first
+  FROM covered
+  WINDOW alike AS (
+    PARTITION BY state_partition, group_id, topic_id, partition, log_offset, delivery_count, state ORDER BY first_offset
+  )
+),
+numbered AS (
+  SELECT
+    *,
+    sum(is_first) OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition, log_offset, delivery_count, state
+      ORDER BY first_offset
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS number
+  FROM marked
+),
+ranges AS (
+  SELECT
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    log_offset,
+    delivery_count,
+    state,
+    min(first_offset) AS first_offset,
+    max(last_offset) AS last_offset
+  FROM numbered
+  GROUP BY state_partition, group_id, topic_id, partition, log_offset, delivery_count, state, number
+),
+names AS (
+  SELECT topic_id, max(topic) AS topic
+  FROM (SELECT topic_id, topic FROM share_partitions UNION ALL SELECT topic_id, topic FROM topics)
+  GROUP BY topic_id
+),
+settings AS (
+  SELECT
+    group_id,
+    max(CASE WHEN name = 'share.delivery.count.limit' THEN TRY_CAST(value AS BIGINT) END) AS delivery_count_limit,
+    max(CASE WHEN name = 'errors.deadletterqueue.topic.name' AND value <> '' THEN value END) AS queue_topic
+  FROM group_settings
+  GROUP BY group_id
+)
+SELECT
+  ranges.*,
+  names.topic,
+  settings.queue_topic,
+  ranges.last_offset - ranges.first_offset + 1 AS records,
+  CASE
+    WHEN ranges.delivery_count >= settings.delivery_count_limit THEN 'attempts_used_up'
+    WHEN ranges.delivery_count < settings.delivery_count_limit THEN 'rejected_or_gap'
+  END AS reason,
+  CASE ranges.state WHEN 3 THEN 'archiving' ELSE 'archived' END AS delivery_state,
+  CASE WHEN shown.log_timestamp <= (SELECT max(believed_until) FROM last_audit) THEN shown.log_timestamp END AS given_up_at
+FROM ranges
+JOIN share_group_state_records AS shown
+  ON shown.state_partition = ranges.state_partition AND shown.log_offset = ranges.log_offset
+LEFT JOIN names ON names.topic_id = ranges.topic_id
+LEFT JOIN settings ON settings.group_id = ranges.group_id

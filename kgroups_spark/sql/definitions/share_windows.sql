@@ -1,0 +1,47 @@
+-- The window of each share partition: the offsets from its start offset to the last one whose state is stored. A lower bound, because records in flight are not stored. A broker acquires no new records when the window has share.partition.max.record.locks offsets
+--
+-- state_partition, group_id, topic, topic_id, partition, start_offset of share_partitions
+-- window_records: Offsets in the window, at least; null: the start offset is not set
+-- available: Records among them that are stored as available, and can be delivered again
+-- record_locks: The group's share.partition.max.record.locks, else the brokers' group.share.partition.max.record.locks; null: unknown
+-- is_full: The window is full and none of its stored records is available: fetches return nothing; false: not shown by the log; null: a number is unknown
+
+WITH stored AS (
+  SELECT
+    state_partition AS stored_in,
+    group_id AS of_group,
+    topic_id AS of_topic,
+    partition AS of_partition,
+    max(last_offset) AS last_offset,
+    sum(CASE
+      WHEN delivery_state = 'available' AND last_offset >= first_offset
+        THEN CAST(last_offset AS DECIMAL(38, 0)) - first_offset + 1
+      ELSE 0
+    END) AS available
+  FROM share_batches
+  GROUP BY state_partition, group_id, topic_id, partition
+),
+locks AS (
+  SELECT group_id AS locked_group, max(TRY_CAST(value AS BIGINT)) AS record_locks
+  FROM group_settings
+  WHERE name = 'share.partition.max.record.locks'
+  GROUP BY group_id
+),
+windows AS (
+  SELECT
+    partitions.*,
+    TRY_CAST(
+      greatest(CAST(coalesce(stored.last_offset, start_offset - 1) AS DECIMAL(38, 0)) - start_offset + 1, 0) AS BIGINT
+    ) AS window_records,
+    TRY_CAST(coalesce(stored.available, 0) AS BIGINT) AS available,
+    locks.record_locks
+  FROM share_partitions AS partitions
+  LEFT JOIN stored
+    ON stored.stored_in = partitions.state_partition
+    AND stored.of_group = partitions.group_id
+    AND stored.of_topic = partitions.topic_id
+    AND stored.of_partition = partitions.partition
+  LEFT JOIN locks ON locks.locked_group = partitions.group_id
+)
+SELECT *, window_records >= record_locks AND available = 0 AS is_full
+FROM windows
