@@ -34,8 +34,8 @@ from kgroups_spark.sources.files import open_file, with_storage
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.spark.data_sources import KafkaRawDataSource
 from kgroups_spark.spark.runner import LINES, SparkRunner
-from kgroups_spark.spark.tasks import numbers
 from kgroups_spark.spark.session import spark_session
+from kgroups_spark.spark.tasks import numbers
 from tests.small_lakes import FOR_SMALL_LAKES
 
 LOG4J = """
