@@ -42,6 +42,7 @@ from kgroups_spark.lake.last_finished import (
 )
 from kgroups_spark.lake.ledger import WAS_COMPLETE, AuditRow, Ledger, last_finished
 from kgroups_spark.lake.store import AlreadyWritten, TableFile
+from kgroups_spark.spark.tasks import NO_FORK
 from kgroups_spark.tables.schemas import TABLES, WORK_FOLDER, arrow_schema
 from kgroups_spark.version import __version__
 from kgroups_spark.words import format_time
@@ -212,7 +213,7 @@ class Claim:
         # The main thread may wait for tasks for hours. A heartbeat is its own commit, which Delta orders before or
         # after the main thread's. A failed heartbeat matters only after six hours.
         while not self._released.wait(BEAT_EVERY.total_seconds()):
-            with suppress(Exception):
+            with suppress(Exception), NO_FORK:
                 self.beat()
 
 

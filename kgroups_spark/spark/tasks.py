@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,6 @@ import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.files import Task, with_storage
-from kgroups_spark.words import counted
 
 # (kind, a value of JSON)
 Line: TypeAlias = "tuple[str, Any]"
@@ -115,41 +115,39 @@ class Processes:
         no process is left then."""
         from multiprocessing import connection, get_context
 
-        fork, pipes, children = get_context("fork"), list[Any](), list[Any]()
-        taken = fork.Value("i", 0)
+        fork, children = get_context("fork"), dict[Any, Any]()
+        taken, pipes = fork.Value("i", 0), list[Any]()
         try:
             for _ in range(min(self.slots, len(given))):
                 here, there = fork.Pipe(duplex=False)
+                children[here] = fork.Process(target=_work, args=(run, given, taken, there, os.getpid()), daemon=True)
                 with NO_FORK:
-                    child = fork.Process(target=_work, args=(run, given, taken, there, os.getpid()), daemon=True)
-                    child.start()
+                    children[here].start()
                 there.close()
                 pipes.append(here)
-                children.append(child)
             while pipes:
-                pipe: Any
                 for pipe in connection.wait(pipes):
                     try:
-                        answer: Any = pipe.recv()
+                        answer: Any = pipe.recv()  # type: ignore[union-attr, call-arg]
                     except EOFError:
-                        raise KgroupsError(_ended(children)) from None
+                        raise _ended(children[pipe]) from None
                     if answer is None:
                         pipes.remove(pipe)
-                    elif isinstance(answer, BaseException):
+                    elif isinstance(answer, Exception):
                         raise answer
                     else:
                         yield answer
         finally:
-            for child in children:
+            for child in children.values():
                 child.kill()
                 child.join()
 
 
-def _ended(children: Sequence[Any]) -> str:
-    codes = [child.exitcode for child in children if child.exitcode]
-    return (
-        f"a process that ran tasks has ended ({f'exit code {codes[0]}' if codes else 'without a reason'}): the machine "
-        f"may lack memory for {counted(len(children), 'process')}; taskset runs fewer"
+def _ended(child: Any) -> KgroupsError:
+    child.join()
+    return KgroupsError(
+        f"a process that ran tasks has ended (exit code {child.exitcode}; -9: killed, as for lack of memory): "
+        "taskset -c 0 makes do with one process"
     )
 
 
@@ -168,6 +166,8 @@ def _work(run: Task, given: Sequence[pa.Table], taken: Any, there: Any, parent: 
             there.send((number, _lines(run, given[number])))
         there.send(None)
     except Exception as error:
+        if not isinstance(error, KgroupsError):
+            error.add_note(traceback.format_exc())
         there.send(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -140,6 +141,16 @@ def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
                 yield "swap", name, transaction, chosen.choice(MEANWHILE), chosen.choice("abcq"), removes
 
 
+class ByTurns:
+    """One table by several stores: each answers the next question, or makes the next commit."""
+
+    def __init__(self, *logs: TableLog) -> None:
+        self._logs, self.path = itertools.cycle(logs), logs[0].path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(next(self._logs), name)
+
+
 @pytest.fixture
 def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
     """Each store, and the folder of its lake."""
@@ -161,13 +172,16 @@ def part(tmp_path: Path) -> Part:
 
 def test_every_store_answers_and_refuses_as_delta_does(stores, part, chosen):
     for story in chosen.some([*range(40)], 1):
+        logs = {kind: store.table(f"{folder}/{NAME}-{story}") for kind, (store, folder) in stores.items()}
+        both = [
+            store.table(f"{stores['kernel'][1]}/both-{story}") for store, _ in (stores["kernel"], stores["on disk"])
+        ]
         tables = {}
-        for kind, (store, folder) in stores.items():
-            log = store.table(f"{folder}/{NAME}-{story}")
+        for kind, log in {**logs, "by turns": ByTurns(*both)}.items():
             assert not log.exists()
             log.create(TABLES[NAME].schema.json(), "", {"first": "yes"})
             assert log.exists()
-            tables[kind] = Played(log, part)
+            tables[kind] = Played(log, part)  # type: ignore[arg-type]
         played = list[tuple[Any, ...]]()
         for act in acts(random.Random(f"{seed()} {story}"), 16):
             played.append(act)

@@ -1,0 +1,135 @@
+"""The logs of Delta tables as Python writes and reads them: checkpoints, what is refused, what is damaged.
+
+That they equal Delta Kernel's is tested in protocol/test_stores.py.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.local import Local, LocalStore, LocalTable
+from kgroups_spark.lake.parts import Part, PartWriter
+from kgroups_spark.tables.schemas import TABLES
+from tests.lake.table_rows import rows_of
+
+NAME = "topics"
+INTERVAL = 4
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LocalTable:
+    made = LocalStore().table(f"file:{tmp_path}/{NAME}")
+    made.create(TABLES[NAME].schema_json, "a comment", {"delta.checkpointInterval": str(INTERVAL), "ours": "yes"})
+    return made
+
+
+def part(table: LocalTable, number: int) -> Part:
+    lake = table.path.rpartition("/")[0]
+    made = PartWriter(NAME, lake, number).write(rows_of(NAME, {"audit_id": number, "topic": f"t{number}"}))
+    assert made is not None
+    return made
+
+
+def append(table: LocalTable, number: int) -> None:
+    table.commit([part(table, number)], by="a test", transaction=("app", number))
+
+
+def replace_all(table: LocalTable, number: int) -> None:
+    table.commit([part(table, number)], by="a test", transaction=("app", number), remove=lambda file: True)
+
+
+def log(table: LocalTable) -> Path:
+    return Path(table.path.removeprefix("file:")) / "_delta_log"
+
+
+def topics(table: LocalTable) -> list[str]:
+    """As another reader of Delta reads them."""
+    return sorted(DeltaTable(table.path.removeprefix("file:")).to_pyarrow_table()["topic"].to_pylist())
+
+
+def says(table: LocalTable) -> dict[str, Any]:
+    files = sorted((file.path, file.size, json.dumps(file.stats)) for file in table.files())
+    return {"files": files, "properties": table.properties(), "schema": table.schema_json(), "at": table.version()}
+
+
+def test_readers_need_no_version_before_a_checkpoint(table: LocalTable) -> None:
+    replace_all(table, 1)
+    for number in range(2, 2 * INTERVAL + 2):
+        append(table, number)
+    before = says(table), table.last_transaction("app"), topics(table)
+    assert [path.name[:20].lstrip("0") for path in sorted(log(table).glob("*.checkpoint.parquet"))] == ["4", "8"]
+    assert json.loads((log(table) / "_last_checkpoint").read_text())["version"] == 2 * INTERVAL
+    for version in range(2 * INTERVAL):
+        (log(table) / f"{version:020d}.json").unlink()
+    assert (says(table), table.last_transaction("app"), topics(table)) == before
+    assert table.version_as_of("app", 2 * INTERVAL) == 2 * INTERVAL
+    with pytest.raises(KgroupsError, match="the version of audit 3 is no longer in the table's log"):
+        table.version_as_of("app", 3)
+    append(table, 100)
+    assert "t100" in topics(table)
+
+
+def removed(table: LocalTable) -> set[str]:
+    return set(LocalTable(LocalStore(), table.path)._snapshot().removes)
+
+
+def test_a_checkpoint_names_the_files_removed_in_the_last_week(
+    table: LocalTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise VACUUM by Spark deletes files that readers of young versions need."""
+    append(table, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("kgroups_spark.lake.local._now_ms", lambda: int(time.time() * 1000) - 8 * DAY_MS)
+        replace_all(table, 2)
+    second = {file.path for file in table.files()}
+    replace_all(table, 3)
+    assert len(removed(table)) == 2
+    append(table, 4)
+    for version in range(INTERVAL):
+        (log(table) / f"{version:020d}.json").unlink()
+    assert removed(table) == second
+
+
+def test_features_that_it_does_not_know_are_refused(table: LocalTable) -> None:
+    text = json.dumps(
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}}
+    )
+    assert table._store.write(table.path, 1, f"{text}\n")
+    with pytest.raises(KgroupsError, match=r"has features of Delta .*deletionVectors.*: leave it out"):
+        table.files()
+
+
+def test_a_file_of_the_log_that_is_damaged_or_gone_is_named(table: LocalTable) -> None:
+    append(table, 1)
+    append(table, 2)
+    entry = log(table) / f"{1:020d}.json"
+    entry.write_text(entry.read_text()[:-20])
+    with pytest.raises(KgroupsError, match=rf"{entry} is damaged .*: restore it"):
+        table.files()
+    entry.unlink()
+    with pytest.raises(FileNotFoundError, match=entry.name):
+        table.files()
+
+
+@pytest.mark.parametrize(
+    ("lake", "where"), [("s3://bucket/lake", "a store"), ("hdfs://host/lake", "a store"), ("main.kafka", "a catalog")]
+)
+def test_only_a_folder_of_this_machine_can_be_written(lake: str, where: str) -> None:
+    with pytest.raises(UsageError, match=f"--engine local writes to a folder .* {lake} is in {where}, which Spark"):
+        Lake.create(Local(), lake)
+
+
+@pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
+def test_a_folder_has_several_names(spelled: str, tmp_path: Path) -> None:
+    lake = Lake.create(Local(), spelled.format(tmp_path / "lake"))
+    assert lake.uri == f"file:{tmp_path}/lake"
+    assert (tmp_path / "lake" / "audits" / "_delta_log").is_dir()
