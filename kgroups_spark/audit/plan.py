@@ -569,10 +569,11 @@ def missing_files_note(plan: AuditPlan) -> Iterator[str]:
         if (committed := partition.log.readable_to) is not None:
             short[partition.offsets_partition] = committed - partition.log.asked(lambda log: log.end_offset)
     if short := +short:
+        where = f"{counted(len(short), 'partition')} ({number_ranges(sorted(short))})"
+        are = "is" if short.total() == 1 else "are"
         yield (
-            f"{counted(short.total(), 'offset')} of {counted(len(short), 'partition')} ({number_ranges(sorted(short))}) "
-            f"{'is' if short.total() == 1 else 'are'} not in the segment files, and below the high watermark in "
-            f"{HIGH_WATERMARKS}: the files were copied before it, or some are missing"
+            f"{counted(short.total(), 'offset')} of {where} {are} not in the segment files, and below the high "
+            f"watermark in {HIGH_WATERMARKS}: the files were copied before it, or some are missing"
         )
 
 
