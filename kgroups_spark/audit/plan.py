@@ -5,6 +5,7 @@ Planning writes nothing, so a wrong log is refused before anything is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -559,6 +560,21 @@ def uncommitted_notes(found: Mapping[int, Uncommitted]) -> list[str]:
         f"{counted(sum(each.offsets for each in found.values()), 'offset')} of {counted(len(found), 'partition')} "
         f"({number_ranges(sorted(found))}) not read: at or above the high watermark in {HIGH_WATERMARKS}, {why}"
     ]
+
+
+def missing_files_note(plan: AuditPlan) -> Iterator[str]:
+    """A note on committed offsets after the end of the segment files, if there are any."""
+    short = Counter[int]()
+    for partition in plan.partitions:
+        if (committed := partition.log.readable_to) is not None:
+            short[partition.offsets_partition] = committed - partition.log.asked(lambda log: log.end_offset)
+    if short := +short:
+        where = f"{counted(len(short), 'partition')} ({number_ranges(sorted(short))})"
+        are = "is" if short.total() == 1 else "are"
+        yield (
+            f"{counted(short.total(), 'offset')} of {where} {are} not in the segment files, and below the high "
+            f"watermark in {HIGH_WATERMARKS}: the files were copied before it, or some are missing"
+        )
 
 
 # Corrupt batches that an audit finds again: those after the last sound batch that was read.

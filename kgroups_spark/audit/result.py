@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.audit.plan import Uncommitted, uncommitted_notes, uncommitted_offsets
+from kgroups_spark.audit.plan import Uncommitted, missing_files_note, uncommitted_notes, uncommitted_offsets
 from kgroups_spark.audit.state_log_plan import SHARES
 from kgroups_spark.audit.work import AuditWork, Moment, correction_notes, new_times
 from kgroups_spark.coordinator.releases import RULES_VERSION
@@ -221,11 +221,13 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], rebuilt
         *_missing_notes(work, result, missing, gone),
         *_held_back(result.progress),
         *uncommitted_notes(hidden),
+        *missing_files_note(work.plan),
         *filter(None, [work.state.why_rebuilt]),
         *moment.notes,
         *unsettled_note(short.unsettled),
         *_state_notes(work, result),
         *(f"{topic}: {note}" for topic, found in hidden_of.items() for note in uncommitted_notes(found)),
+        *(f"{topic}: {note}" for topic, plan in work.states.plans.items() for note in missing_files_note(plan)),
         *_decoded_note(rebuilt),
     ]
     rows_added = result.rows_added + result.states.rows_added + rebuilt.rows_added
