@@ -207,5 +207,6 @@ def test_a_command_says_which_extra_it_needs(
     code = f"import sys; {hidden}; from kgroups_spark.cli.main import main; sys.exit(main(sys.argv[1:]))"
     words = [str(lake) if word == "new" else word for word in command]
     words += [] if "--lake" in words else ["--lake", str(lake)]
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and f"kgroups-spark[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
