@@ -13,10 +13,13 @@ import errno
 import os
 import signal
 import sys
+import tomllib
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import chain
 from types import ModuleType
+from typing import Any
 
 from kgroups_spark.cli.form import LAKE, add_options, help_of
 from kgroups_spark.cli.options import OptionParser
@@ -69,6 +72,8 @@ Shell completion: eval "$(kgroups completion bash)" (zsh, fish, tcsh, powershell
 A time is ISO 8601, in UTC unless it names a zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
 Relative times are from the last audit's as_of: 2d and -2d are two days before it, +2d after (audit, rebuild: from now).
 A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
+Options that need not be typed: in ./kgroups.toml, lake = "./lake" and a table for each command, as [audit] with
+bootstrap-server = "broker1:9092" and retention = "14d"; or the same in pyproject.toml, [tool.kgroups].
 Rows go to stdout, everything else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
 
 
@@ -149,12 +154,66 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
         argv = ["--version", *argv[1:]]
     # After the name of a command, no other one's options matter.
     parser = command_line(script, argv[:1] if argv[0] in NAMES else NAMES)
+    argv = configured(argv)
     if argv[0].startswith("-"):
         # argparse would take the value of an unknown option before the command for the command.
         _require_known("kgroups", argv[:1], parser.option_strings())
     arguments, unknown = parser.parse_known_args(argv)
     _require_known(script or f"kgroups {arguments.command}", unknown, arguments.known)
     return arguments
+
+
+# A file of options that need not be typed: `lake`, and a table for each command with options of it.
+CONFIGURATION = "kgroups.toml"
+# What an option of the command line replaces besides itself.
+INSTEAD_OF = {
+    "--segments": {"--bootstrap-server", "--command-config", "--max-bytes-per-second"},
+    "--bootstrap-server": {"--segments"},
+}
+
+
+def configured(argv: Sequence[str]) -> list[str]:
+    """The words of a command line with the options of ./kgroups.toml, or of [tool.kgroups] in ./pyproject.toml, that it
+    does not have. Raises UsageError for a file that has anything else than the lake and tables of commands."""
+    at = 2 if argv[0] == "--lake" else int(argv[0].startswith("--lake="))
+    command = argv[at] if at < len(argv) else None
+    if command not in NAMES:
+        return [*argv]
+    file, options = _configuration()
+    for name, value in options.items():
+        if name not in ("lake", *NAMES) or isinstance(value, dict) == (name == "lake"):
+            known = did_you_mean(name, ("lake", *NAMES))
+            raise UsageError(f"{file}: {name} is neither the lake nor the table of a command{known}")
+    given = {word.partition("=")[0] for word in argv}
+    given |= {other for name in given for other in INSTEAD_OF.get(name, ())}
+    own = {name: value for name, value in options.get(command, {}).items() if f"--{name}" not in given}
+    words = [[f"--{name}"] * value if isinstance(value, bool) else _words(name, value) for name, value in own.items()]
+    # The demo is for a lake of its own.
+    has_lake = "--lake" in given or "KGROUPS_LAKE" in os.environ or command == "demo"
+    lake = [] if has_lake else [f"--lake={options[name]}" for name in ("lake",) if name in options]
+    return [*lake, *argv[: at + 1], *chain.from_iterable(words), *argv[at + 1 :]]
+
+
+def _words(name: str, value: Any) -> list[str]:
+    return [f"--{name}={each}" for each in (value if isinstance(value, list) else [value])]
+
+
+def _configuration() -> tuple[str, dict[str, Any]]:
+    for file, *keys in ((CONFIGURATION,), ("pyproject.toml", "tool", "kgroups")):
+        try:
+            with open(file, "rb") as opened:
+                found = tomllib.load(opened)
+        except FileNotFoundError:
+            continue
+        except tomllib.TOMLDecodeError as error:
+            if file == CONFIGURATION:
+                raise UsageError(f"{file} is no TOML: {error}") from error
+            continue
+        for key in keys:
+            found = found.get(key, {})
+        if found:
+            return file, found
+    return CONFIGURATION, {}
 
 
 def command_named(name: str) -> ModuleType:
