@@ -275,7 +275,8 @@ def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str) -> Non
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in TABLES:
             # DuckDB knows nothing of the files' statistics: it would open all files of history.
-            of_audit = [Condition("audit_id", "==", evidence.audit_id)] if "audit_id = $audit_id" in query else []
+            asks_for_audit = TABLES[name].kind == "history" and "audit_id = $audit_id" in query
+            of_audit = [Condition("audit_id", "==", evidence.audit_id)] if asks_for_audit else []
             connection.register(name, evidence.tables.source(name, *of_audit))
         elif name in VIEWS:
             _make(connection, evidence, VIEWS[name])
@@ -324,10 +325,18 @@ def _target_records(evidence: Evidence) -> pa.Table:
     )
 
 
+def _ends_before(evidence: Evidence) -> pa.Table:
+    """The rows of topic_offsets of the audit whose decisions are in previous_offset_expiry."""
+    decided_by = pc.max(evidence.tables.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
+    columns = ["topic", "topic_id", "partition", "log_start_offset", "log_end_offset", "seen_at"]
+    return evidence.tables.rows("topic_offsets", columns, Condition("audit_id", "==", decided_by or 0))
+
+
 MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
     "moved": _moved,
     "throwaway_groups": _throwaway_groups,
     "away_members": _away_members,
+    "ends_before": _ends_before,
     "target_records": _target_records,
 }
 

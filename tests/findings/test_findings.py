@@ -209,7 +209,7 @@ def test_offsets_that_were_not_read_now_are_not_compared_with_the_ends_of_now() 
     evidence = evidence_of(replayed(Log().commit("g").files, How()))
     ends = pa.Table.from_pylist([end_of(100, 6)], schema=arrow_schema("topic_offsets"))
     asked = with_tables(evidence, topic_offsets=ends)
-    assert [each.finding for each in all_findings(asked)] == ["offset_below_log_start"]
+    assert [each.finding for each in all_findings(asked)] == ["records_lost"]
     assert all_findings(replace(asked, known_until_of={0: Log().moment})) == []
 
 
