@@ -228,7 +228,7 @@ class TopicOffset(NamedTuple):
 def asked_partitions(lake: Lake, audit_id: int) -> list[Partition]:
     """The (topic, partition)s with committed offsets, or offsets of share groups, from the lake's present current
     tables, and those whose offsets were removed in this audit's records for an unknown cause: their topic may be
-    gone."""
+    gone. Topics to which members subscribe, with their first partition."""
     found = set[Partition]()
     removed = [Condition("audit_id", "==", audit_id), Condition("event", "==", "offset_removed")]
     for table, conditions in (
@@ -239,6 +239,8 @@ def asked_partitions(lake: Lake, audit_id: int) -> list[Partition]:
         rows = lake.rows(table, columns=["topic", "partition"], conditions=conditions)
         distinct = rows.group_by(["topic", "partition"]).aggregate([])
         found.update(zip(distinct["topic"].to_pylist(), distinct["partition"].to_pylist(), strict=True))
+    subscribed = lake.rows("group_members", columns=["subscribed_topics"])["subscribed_topics"]
+    found.update((topic, 0) for topic in pc.unique(pc.list_flatten(subscribed)).to_pylist())
     return sorted(found)
 
 

@@ -165,7 +165,7 @@ def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
 
 # A file of options that need not be typed: `lake`, and a table for each command with options of it.
 CONFIGURATION = "kgroups.toml"
-# What an option of the command line replaces besides itself.
+# The options of the file that one of the command line replaces, besides itself.
 INSTEAD_OF = {
     "--segments": {"--bootstrap-server", "--command-config", "--max-bytes-per-second"},
     "--bootstrap-server": {"--segments"},

@@ -274,11 +274,12 @@ def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str, made: dict[str, bool]) -> None:
     """Makes the tables and views that the query names. `made`: those that there are; whether with this audit's rows
     only. To make them again for each finding costs twice as much as the queries."""
-    of_audit = "audit_id = $audit_id" in query
+    asks_for_audit = "audit_id = $audit_id" in query
     for name in set(re.findall(r"\b(?:FROM|JOIN) (\w+)", query)):
         if name in VIEWS:
             _make(connection, evidence, VIEWS[name], made)
-        if name in made and made[name] == (of_audit and name in TABLES):
+        of_audit = asks_for_audit and name in TABLES and TABLES[name].kind == "history"
+        if made.get(name) == of_audit:
             continue
         if name in TABLES:
             # DuckDB knows nothing of the files' statistics: it would open all files of history.
@@ -291,7 +292,7 @@ def _make(connection: DuckDBPyConnection, evidence: Evidence, query: str, made: 
             connection.register(name, MADE[name](evidence))
         else:
             continue
-        made[name] = of_audit and name in TABLES
+        made[name] = of_audit
 
 
 def _moved(evidence: Evidence) -> pa.Table | pa.dataset.Dataset:
@@ -333,10 +334,18 @@ def _target_records(evidence: Evidence) -> pa.Table:
     )
 
 
+def _ends_before(evidence: Evidence) -> pa.Table:
+    """The rows of topic_offsets of the audit whose decisions are in previous_offset_expiry."""
+    decided_by = pc.max(evidence.tables.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
+    columns = ["topic", "topic_id", "partition", "log_start_offset", "log_end_offset", "seen_at"]
+    return evidence.tables.rows("topic_offsets", columns, Condition("audit_id", "==", decided_by or 0))
+
+
 MADE: dict[str, Callable[[Evidence], pa.Table | pa.dataset.Dataset]] = {
     "moved": _moved,
     "throwaway_groups": _throwaway_groups,
     "away_members": _away_members,
+    "ends_before": _ends_before,
     "target_records": _target_records,
 }
 

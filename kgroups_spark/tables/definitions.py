@@ -511,7 +511,11 @@ GROUP_TRAFFIC = pa.schema(
 TOPIC_OFFSETS = pa.schema(
     [
         AUDIT_ID,
-        required("topic", STRING, "Topic with committed offsets, or with an offset removed for an unknown cause"),
+        required(
+            "topic",
+            STRING,
+            "Topic with committed offsets, to which members subscribe, or with an offset removed for an unknown cause",
+        ),
         column(
             "topic_id", STRING, "Its topic id in Kafka's text form; null: the cluster did not report it (or has none)"
         ),

@@ -25,6 +25,8 @@ class Case:
     how: dict[str, Any] = field(default_factory=dict)
     # Rows of the other coordinators' tables, and answers of a cluster.
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    # Other findings of the same fact.
+    also: tuple[str, ...] = ()
 
 
 def group(group_id: str = "g", **columns: Any) -> dict[str, Any]:
@@ -159,6 +161,27 @@ def streams_group(*tasks_of_b: int, role: str = "activeTasks") -> Log:
     return log
 
 
+def before(start: int, end: int, offset: int = 5, now: tuple[int, int] = (0, 100), **more: Any) -> dict[str, list[Row]]:
+    """The tables of two live audits an hour apart: what was seen, the offset of then, and the log now."""
+    place = {"audit_id": 1, "group_id": "g", "topic": "t", "partition": 0, "log_offset": 0, "decided_by": 0}
+    judged = {"as_of": Log().moment, "retention_ms": 1, "decision": "keep", "reason": "subscribed"}
+    then = end_of(end, start, audit_id=0, **{"seen_at": Log().moment, **more})
+    offsets = [place | judged | {"offsets_partition": 0, "committed_offset": offset}]
+    return {"topic_offsets": [then, end_of(now[1], now[0])], "previous_offset_expiry": offsets}
+
+
+def fact(name: str | None, value: str | None = None, group_id: str | None = None, audit_id: int = 1) -> Row:
+    kind = "broker_config" if group_id is None else "group_config"
+    return {"audit_id": audit_id, "kind": kind, "name": name, "value": value, "source": "set", "group_id": group_id}
+
+
+def of_size(members: int) -> Log:
+    return Log().consumer_group("g", **{f"m{number}": (number,) for number in range(members)})
+
+
+owned = Log().classic("g", classic_member("a", 0)).commit("g")
+emptied = Log().classic("g", classic_member("a", 0)).commit("g").classic("g")
+SIZE = "group.consumer.max.size"
 subscribed_to_u = classic_member("a", 0, topics=("u",), assignment=b"\0\1\0")
 in_turn = static_members("i", "j")
 for _ in range(10):
@@ -166,15 +189,64 @@ for _ in range(10):
 
 CASES = [
     Case("offset_below_log_start", "deleted_before_it_was_read", Log().commit("g"),
-         group(topic="t", partition=0, log_offset=0), tables=outside(6, 100)),
-    Case("offset_below_log_start", "nothing_is_left", Log().commit("g"), group(), tables=outside(6, 6)),
+         group(topic="t", partition=0, log_offset=0), tables=outside(6, 100), also=("records_lost",)),
+    Case("offset_below_log_start", "nothing_is_left", Log().commit("g"), group(), tables=outside(6, 6),
+         also=("records_lost",)),
     Case("offset_below_log_start", "at_the_start", Log().commit("g"), tables=outside(5, 100)),
     Case("offset_below_log_start", "ends_unknown", Log().commit("g"), tables=outside(None, None, status="unavailable")),
-    Case("offset_below_log_start", "topic_gone", Log().commit("g"), tables=outside(None, None, status="unknown_topic")),
     Case("offset_below_log_start", "another_partition", Log().commit("g"), tables=outside(6, 100, partition=1)),
     Case("offset_below_log_start", "as_an_earlier_audit_saw_it", Log().commit("g"), tables=outside(6, 100, audit_id=0)),
     Case("offset_below_log_start", "committed_since", Log().commit("g"),
          tables=outside(6, 100, seen_at=Log().later(-1).moment)),
+    Case("records_lost", "deleted_since", Log().commit("g"), group(topic="t", partition=0, log_offset=0),
+         tables=before(0, 100, now=(7, 120)), also=("offset_below_log_start",)),
+    Case("records_lost", "at_the_start", Log().commit("g"), tables=before(0, 100, now=(5, 100), offset=4),
+         also=("nearing_log_start",)),
+    Case("records_lost", "lost_before", Log().commit("g"), tables=before(7, 100, now=(7, 120)),
+         also=("offset_below_log_start",)),
+    Case("not_progressing", "its_owner_stands_still", owned, group(topic="t", partition=0, log_offset=1),
+         tables=before(0, 50)),
+    Case("not_progressing", "nothing_arrived", owned, tables=before(0, 100)),
+    Case("not_progressing", "everything_is_read", owned, tables=before(0, 4, now=(0, 5))),
+    Case("not_progressing", "it_moved", owned, tables=before(0, 50, offset=4)),
+    Case("not_progressing", "nobody_owns_it", Log().commit("g").classic("g", classic_member("a", 1)),
+         tables=before(0, 50)),
+    Case("not_progressing", "five_minutes_ago", owned,
+         tables=before(0, 50, seen_at=Log().later(HOUR - 5 * MINUTE).moment)),
+    Case("not_progressing", "another_topic_then", owned, tables=before(0, 50, topic_id=A)),
+    Case("nobody_reads", "no_members", emptied, group(topic="t", partition=0, log_offset=1), tables=before(0, 50)),
+    Case("nobody_reads", "nothing_arrived", emptied, tables=before(0, 100)),
+    Case("nobody_reads", "committed_since", emptied, tables=before(0, 50, offset=4)),
+    Case("nobody_reads", "everything_is_read", emptied, tables=before(0, 4, now=(0, 5))),
+    Case("nobody_reads", "assigned_by_its_consumers", Log().commit("g"), tables=before(0, 50)),
+    Case("nearing_log_start", "loses_ground", Log().commit("g"), group(topic="t", partition=0, log_offset=0),
+         tables=before(0, 90, now=(2, 100))),
+    Case("nearing_log_start", "gains_ground", Log().commit("g"), tables=before(0, 90, offset=1, now=(2, 100))),
+    Case("nearing_log_start", "nothing_is_deleted", Log().commit("g"), tables=before(0, 90, offset=5)),
+    Case("nearing_log_start", "most_is_read", Log().commit("g"), tables=before(0, 5, now=(2, 16))),
+    Case("topic_gone", "with_committed_offsets", Log().commit("g"), group(topic="t"),
+         tables=outside(None, None, status="unknown_topic")),
+    Case("topic_gone", "members_subscribe", Log().classic("g", subscribed_to_u), group(topic="u"),
+         tables=outside(None, None, status="unknown_topic", topic="u")),
+    Case("topic_gone", "one_partition_less", Log().commit("g"),
+         tables={"topic_offsets": [end_of(None, None, status="unknown_topic"), end_of(5, partition=1)]}),
+    Case("topic_gone", "may_not_be_seen", Log().commit("g"), tables=outside(None, None, status="not_authorized")),
+    Case("topic_gone", "nobody_answered", Log().commit("g"), tables=outside(None, None, status="unavailable")),
+    Case("topic_gone", "read_by_nobody", Log().commit("g"),
+         tables=outside(None, None, status="unknown_topic", topic="u")),
+    Case("topic_gone", "as_an_earlier_audit_saw_it", Log().commit("g"),
+         tables=outside(None, None, status="unknown_topic", audit_id=0)),
+    Case("group_near_size_limit", "nine_of_ten", of_size(9), group(), tables={"cluster_facts": [fact(SIZE, "10")]}),
+    Case("group_near_size_limit", "eight_of_nine", of_size(8), tables={"cluster_facts": [fact(SIZE, "9")]}),
+    Case("group_near_size_limit", "limit_of_other_groups", of_size(9),
+         tables={"cluster_facts": [fact("group.max.size", "9"), fact("group.share.max.size", "9")]}),
+    Case("group_near_size_limit", "limit_of_then", of_size(9), tables={"cluster_facts": [fact(SIZE, "9", audit_id=0)]}),
+    Case("config_without_group", "no_such_group", Log().commit("h"), group(),
+         tables={"cluster_facts": [fact("consumer.session.timeout.ms", "1", "g")]}),
+    Case("config_without_group", "the_group_is_there", Log().commit("g"),
+         tables={"cluster_facts": [fact("consumer.session.timeout.ms", "1", "g")]}),
+    Case("config_without_group", "could_not_be_read", Log().commit("h"),
+         tables={"cluster_facts": [fact(None, None, "g")]}),
     Case("offset_beyond_log_end", "of_another_cluster", Log().commit("g"),
          group(topic="t", partition=0, log_offset=0), tables=outside(0, 4)),
     Case("offset_beyond_log_end", "of_an_empty_topic", Log().commit("g"), group(), tables=outside(0, 0)),
@@ -303,7 +375,7 @@ CASES = [
                  "cluster_facts": [locks(4)]}),
     Case("share_window_full", "the_limit_of_another_group", share_group("a"),
          tables={"share_partitions": [share_partition()], "share_batches": [window_to(10)],
-                 "cluster_facts": [locks(4, "h")]}),
+                 "cluster_facts": [locks(4, "h")]}, also=("config_without_group",)),
     Case("share_records_archiving", "for_two_hours", share_group("a").tick(2 * HOUR).commit("x"),
          group(topic="t", partition=0),
          tables={"share_partitions": [share_partition()], "share_batches": [share_batch(0, "archiving")]}),

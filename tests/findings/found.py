@@ -25,7 +25,7 @@ from tests.offsets.mixed_twin import COLUMNS, mixed_of
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY
-OF_SHARES = ("share_partitions", "share_batches", "topic_offsets", "cluster_facts")
+OF_SHARES = ("share_partitions", "share_batches", "topic_offsets", "cluster_facts", "previous_offset_expiry")
 Row = dict[str, Any]
 AUDIT_ID = 1
 
