@@ -51,10 +51,12 @@ _IN_PYTHON = {
 }
 _ORDER = """
     stale_checkpoint load_would_fail group_in_wrong_partition orphaned_offsets offset_below_log_start
-    partition_assigned_twice duplicate_static_member clean_up_fails hanging_transaction offset_skipped offset_rewound
+    partition_assigned_twice duplicate_static_member clean_up_fails hanging_transaction
+    transaction_past_timeout offset_skipped offset_rewound
     offset_beyond_log_end negative_offset contested_static_member offsets_of_share_group share_delivery_near_limit
     share_partition_not_progressing share_state_without_group unreadable_subscription ghost_member
-    partition_targeted_twice target_for_unknown_member member_not_reconciled group_record_near_limit
+    partition_targeted_twice target_for_unknown_member member_not_reconciled partition_assigned_to_nobody
+    group_record_near_limit assignment_near_limit
     two_open_producers committed_by_non_owner commit_time_skew lost_when_emptied expiry_overdue topic_recreated
     commit_storm regex_matches_nothing mixed_commits idle_share_group throwaway_group
 """

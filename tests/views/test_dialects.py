@@ -28,7 +28,7 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
     "share_lag": lag_cases.tables,
     **{
         view: partial(fixtures.tables_of, view)
-        for view in ("group_topics", "handovers", "lag", "topic_health", "topic_ids", "waiting_partitions")
+        for view in ("group_topics", "handovers", "lag", "topic_health", "topic_ids", "waiting_partitions", "migration", "eos_style")
     },
     "stale_offsets": partial(fixtures.tables_of, "topic_ids"),
     "group_settings": partial(fixtures.tables_of, "group_settings"),
