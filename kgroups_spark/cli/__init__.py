@@ -9,5 +9,5 @@ output.py       rows as a table, JSON or CSV; notes on stderr; output files; pro
 text.py         tables for a screen of any width
 
 The commands: audit, audits, compare, completion, demo, describe, dump, expiring, export_offsets, findings, groups,
-history, maintain, pending, rebuild, report, sql.
+history, maintain, migration, pending, rebuild, report, sql.
 """

@@ -37,6 +37,7 @@ NAMES = (
     "history",
     "pending",
     "findings",
+    "migration",
     "export-offsets",
     "compare",
     "report",

@@ -10,7 +10,7 @@ INSERT INTO transaction_state_records (transactional_id, value, log_offset)
     ('app-01234567-89ab-cdef-0123-456789abcdef-1', 20), ('app-01234567-89ab-cdef-0123-456789abcdef-2', 21), ('one-0', 22),
     ('red', 23), ('blue', 24)) AS given (name, id);
 INSERT INTO offset_commits (group_id, producer_id, topic, partition, is_transactional, committed_offset, log_offset)
-  SELECT *, producer_id > 0, 5, row_number() OVER () FROM (VALUES
+  SELECT *, producer_id IS NOT NULL, 5, row_number() OVER () FROM (VALUES
     ('tasks', 1, 't', 0), ('tasks', 1, 'u', 0), ('tasks', 2, 't', 1), ('tasks', 3, 'x', 0), ('tasks', 4, 'x', 1),
     ('renamed', 1, 't', 0), ('renamed', 2, 't', 1), ('renamed', 5, 't', 0), ('renamed', 6, 't', 1),
     ('thread', 10, 't', 0), ('thread', 10, 't', 1), ('moved', 11, 't', 0), ('moved', 12, 't', 1), ('moved', 13, 't', 0),
