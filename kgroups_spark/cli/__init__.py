@@ -9,5 +9,5 @@ output.py       rows as a table, JSON or CSV; notes on stderr; output files; pro
 text.py         tables for a screen of any width
 
 The commands: audit, audits, compare, completion, dead_letters, demo, describe, dump, expiring, export_offsets,
-findings, groups, history, lag, maintain, metrics, pending, rebuild, report, sql.
+findings, groups, history, lag, maintain, metrics, migration, pending, rebuild, report, sql.
 """

@@ -42,6 +42,7 @@ NAMES = (
     "pending",
     "dead-letters",
     "findings",
+    "migration",
     "export-offsets",
     "compare",
     "report",

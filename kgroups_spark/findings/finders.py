@@ -203,9 +203,10 @@ def _ms(until: datetime, since: datetime) -> int:
 #     SELECT ...                                                          the rows, with columns of `findings`
 #
 # A query reads the tables as the audit leaves them, and what the audit knows besides: `$audit_id`, `$as_of`,
-# `$retention_ms`, the table `read` (each offsets partition, the time up to which its log is known, its start), the
-# tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not read, `before` (the
-# findings of the last audit), and those of MADE. Views know `$audit_id` only.
+# `$retention_ms`, the partitions of `__transaction_state` that were read and the time up to which its log is known
+# (`$state_partitions`, `$state_known_until`), the table `read` (each offsets partition, the time up to which its log is
+# known, its start), the tables `large_records`, `times_off`, `mixed_commits`, `hidden` of what it read or could not
+# read, `before` (the findings of the last audit), and those of MADE. Views know `$audit_id` only.
 
 
 def connect(evidence: Evidence, folder: str) -> DuckDBPyConnection:
@@ -357,7 +358,9 @@ def found_by_sql(
     sql = SQL[name]
     _make(connection, evidence, sql.query, made)
     asked = {"audit_id": evidence.audit_id, "as_of": evidence.as_of, "retention_ms": evidence.retention_ms}
-    asked |= {"known_until": evidence.known_until}
+    state = evidence.transaction_state
+    asked |= {"known_until": evidence.known_until, "state_known_until": state.known_until or evidence.known_until}
+    asked |= {"state_partitions": sorted(state.partitions)}
     used = {parameter: value for parameter, value in asked.items() if f"${parameter}" in sql.query}
     rows = connection.sql(sql.query, params=used).to_arrow_table().to_pylist()
     for row in rows:

@@ -51,13 +51,14 @@ _IN_PYTHON = {
 }
 _ORDER = """
     stale_checkpoint load_would_fail group_in_wrong_partition orphaned_offsets records_lost offset_below_log_start
-    partition_assigned_twice duplicate_static_member clean_up_fails hanging_transaction offset_skipped offset_rewound
-    offset_beyond_log_end nearing_log_start topic_gone not_progressing negative_offset contested_static_member
-    offsets_of_share_group share_delivery_near_limit share_partition_not_progressing share_window_full
-    share_records_archiving share_state_without_group unreadable_subscription ghost_member partition_targeted_twice
-    target_for_unknown_member member_not_reconciled group_record_near_limit group_near_size_limit two_open_producers
-    committed_by_non_owner commit_time_skew lost_when_emptied expiry_overdue topic_recreated nobody_reads
-    config_without_group commit_storm regex_matches_nothing mixed_commits idle_share_group throwaway_group
+    partition_assigned_twice duplicate_static_member clean_up_fails hanging_transaction transaction_past_timeout
+    offset_skipped offset_rewound offset_beyond_log_end nearing_log_start topic_gone not_progressing negative_offset
+    contested_static_member offsets_of_share_group share_delivery_near_limit share_partition_not_progressing
+    share_window_full share_records_archiving share_state_without_group unreadable_subscription ghost_member
+    partition_targeted_twice target_for_unknown_member member_not_reconciled partition_assigned_to_nobody
+    group_record_near_limit assignment_near_limit group_near_size_limit two_open_producers committed_by_non_owner
+    commit_time_skew lost_when_emptied expiry_overdue topic_recreated nobody_reads config_without_group commit_storm
+    regex_matches_nothing mixed_commits idle_share_group throwaway_group
 """
 KINDS: dict[str, Kind] = {name: SQL[name].kind if name in SQL else _IN_PYTHON[name] for name in _ORDER.split()}
 

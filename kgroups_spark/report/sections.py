@@ -331,6 +331,21 @@ def migration_section(answers: Answers) -> Section:
         )
     else:
         sentences.append("No group changed its type in the log.")
+    converts, eos = answers["migration"], answers["exactly_once"]
+    if converts:
+        columns = "converts Can move; reason Why not online; groups Groups :count; first_of_them- The first"
+        caption = "Classic groups by whether consumers of KIP-848 can join them (kgroups migration shows each)"
+        figures.append(table("migration", caption, columns, converts, is_small=True))
+    if eos:
+        columns = (
+            "group_id Group; style Style; ids Ids :count; partitions- Partitions :count; timeout Longest timeout; "
+            "transactional_id- Its transactional id"
+        )
+        rows = [row | {"timeout": None if (ms := row["longest_timeout_ms"]) is None else _timeout(ms)} for row in eos]
+        caption = (
+            "Groups with offsets in transactions: a transactional id for each partition or for each thread (KIP-447)"
+        )
+        figures.append(table("exactly_once", caption, columns, rows, budget_bytes=GROUPS_BYTES))
     return Section("migration", heading, sentences, figures)
 
 
@@ -828,7 +843,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     "Findings": ("findings", "findings_by_kind"),
     "Groups": ("groups_now", "groups_by_day", "all_groups"),
     "Rebalances": ("rebalances_by_day", "rebalancing_groups", "slowest_members", "handovers", "waiting_partitions"),
-    "Migration to the new protocol (KIP-848)": ("type_changes",),
+    "Migration to the new protocol (KIP-848)": ("type_changes", "migration", "exactly_once"),
     "The topic __consumer_offsets itself": ("offsets_partitions", "commits_by_day", "busiest_groups"),
     "Quarantine": ("quarantine",),
     "Coverage": ("coverage",),

@@ -85,6 +85,28 @@ def outside(start: int | None, end: int | None, **more: Any) -> dict[str, list[R
     return {"topic_offsets": [end_of(end, start, **more)]}
 
 
+def transaction(state: str = "Ongoing", timeout_ms: int = MINUTE, *, state_partition: int = 0) -> dict[str, list[Row]]:
+    """A row of transactional_ids, of a transaction that began with the log."""
+    row = {"audit_id": 1, "state_partition": state_partition, "transactional_id": "x", "producer_id": 7}
+    row["log_offset"] = 5
+    return {"transactional_ids": [row | {"state": state, "timeout_ms": timeout_ms, "start_timestamp": Log().moment}]}
+
+
+def offsets_of_t() -> Log:
+    """Offsets of t-0 and t-1, committed before the group had members."""
+    return Log().commit("g", topic_id=TOPIC_IDS["t"]).commit("g", partition=1, topic_id=TOPIC_IDS["t"])
+
+
+def assigned_to(*partitions: int, topics: tuple[str, ...] = ("t",), regex: str = "") -> Log:
+    """A Stable group whose only member has these partitions of t, with offsets of t-0 and t-1."""
+    return offsets_of_t().consumer_group("g", a=partitions).member("g", "a", *topics, subscribedTopicRegex=regex)
+
+
+def large_assignment(size_of_a_name: int) -> Log:
+    """28 members with names of that size and a partition each."""
+    return Log().consumer_group("g", **{f"{n:02}".rjust(size_of_a_name, "x"): (n,) for n in range(28)})
+
+
 def emptied_share_group() -> Log:
     return share_group("a").gone(14, "g", "a").gone(13, "g", "a").gone(10, "g", "a")
 
@@ -337,6 +359,27 @@ CASES = [
          Log().commit("g", producer=7, in_transaction=False).tick(15 * MINUTE + 1), group(producer_id=7)),
     Case("hanging_transaction", "as_long_as_it_may", Log().commit("g", producer=7).tick(15 * MINUTE)),
     Case("hanging_transaction", "ended", Log().commit("g", producer=7).later(HOUR).end(7)),
+    Case("transaction_past_timeout", "a_minute_too_long", Log().tick(2 * MINUTE + 1),
+         {"producer_id": 7, "since": Log().moment}, tables=transaction()),
+    Case("transaction_past_timeout", "not_yet_aborted", Log().tick(2 * MINUTE), tables=transaction()),
+    Case("transaction_past_timeout", "aborted", Log().tick(HOUR), tables=transaction("PrepareAbort")),
+    Case("transaction_past_timeout", "two_phase", Log().tick(30 * DAY), tables=transaction(timeout_ms=2**31 - 1)),
+    Case("transaction_past_timeout", "partition_not_read", Log().tick(HOUR), tables=transaction(state_partition=1)),
+    Case("partition_assigned_to_nobody", "left_out", assigned_to(0), group(topic="t", partition=1, log_offset=1)),
+    Case("partition_assigned_to_nobody", "left_out_of_an_expression",
+         assigned_to(0, topics=(), regex="t.*").regex("g", "t.*", "t"), group(topic="t", partition=1)),
+    Case("partition_assigned_to_nobody", "left_out_of_a_classic_group",
+         offsets_of_t().classic("g", classic_member("a", 0)),
+         group(topic="t", partition=1)),
+    Case("partition_assigned_to_nobody", "assigned", assigned_to(0, 1)),
+    Case("partition_assigned_to_nobody", "not_subscribed", assigned_to(0, topics=("u",))),
+    Case("partition_assigned_to_nobody", "rebalancing", assigned_to(0).group_epoch("g", 3)),
+    Case("partition_assigned_to_nobody", "no_such_partition", assigned_to(0),
+         tables={"topic_offsets": [end_of(20), end_of(None, None, partition=1, status="unknown_partition")]}),
+    Case("partition_assigned_to_nobody", "connect",
+         offsets_of_t().classic("g", classic_member("a", 0), protocol_type="connect")),
+    Case("assignment_near_limit", "as_near_as_that", large_assignment(29_910), group()),
+    Case("assignment_near_limit", "a_little_less", large_assignment(29_909)),
     Case("clean_up_fails", "another_groups_offsets", share_group("a").commit("g").commit("h"), group(),
          {"release": "4.4"}),
     Case("clean_up_fails", "offsets_of_another_group_alone", share_group("a").commit("h"), None, {"release": "4.4"}),

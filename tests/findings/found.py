@@ -14,7 +14,16 @@ import pyarrow as pa
 
 from kgroups_spark.audit.result import findings_table
 from kgroups_spark.findings.finders import look
-from kgroups_spark.findings.finding import Condition, Evidence, Finding, LargeRecord, MixedOfShard, TimesOff, moment
+from kgroups_spark.findings.finding import (
+    Condition,
+    Evidence,
+    Finding,
+    LargeRecord,
+    MixedOfShard,
+    TimesOff,
+    TransactionState,
+    moment,
+)
 from kgroups_spark.replay.log_times import newest_time
 from kgroups_spark.tables.columns import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
@@ -25,7 +34,14 @@ from tests.offsets.mixed_twin import COLUMNS, mixed_of
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY
-OF_SHARES = ("share_partitions", "share_batches", "topic_offsets", "cluster_facts", "previous_offset_expiry")
+OF_SHARES = (
+    "share_partitions",
+    "share_batches",
+    "topic_offsets",
+    "transactional_ids",
+    "cluster_facts",
+    "previous_offset_expiry",
+)
 Row = dict[str, Any]
 AUDIT_ID = 1
 
@@ -86,7 +102,8 @@ def findings(audited: MemoryTables, *, tables: Mapping[str, list[Row]] | None = 
     evidence = evidence_of(audited, **how)
     if tables:
         made = {name: pa.Table.from_pylist(tables.get(name, []), schema=arrow_schema(name)) for name in OF_SHARES}
-        evidence = replace(with_tables(evidence, **made), log_starts={0: 0})
+        state = TransactionState(frozenset({0}))
+        evidence = replace(with_tables(evidence, **made), log_starts={0: 0}, transaction_state=state)
     found = all_findings(evidence)
     rows = findings_table(found, AUDIT_ID)
     rows.validate(full=True)

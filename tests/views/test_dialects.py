@@ -30,10 +30,12 @@ HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
         view: partial(fixtures.tables_of, view)
         for view in (
             "dead_letters",
+            "eos_style",
             "group_member_history",
             "group_topics",
             "handovers",
             "lag",
+            "migration",
             "topic_health",
             "topic_ids",
             "waiting_partitions",
