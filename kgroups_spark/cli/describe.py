@@ -248,7 +248,7 @@ def _state_rows(group: Described) -> Rows:
         if group.state == DEAD and (group.removal or not group.rows)
         else group.rows[0]
     )
-    row = dict.fromkeys(COLUMNS["state"]) | last
+    row: Row = dict.fromkeys(COLUMNS["state"]) | last
     strategy = row["protocol"] or row["server_assignor"] or _first_assignor(row.get("assignors"))
     shown = {"strategy": strategy, "offsets_partition": group.offsets_partition}
     return [row | shown | {"removed_at": removal.get("removed_at"), "removal_cause": removal.get("cause")}]
